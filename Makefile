@@ -1,0 +1,35 @@
+# Two commands for a fresh machine: `make try` shows the main job, `make check` is the gate.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: try check bench torture clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.developed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@ $(VENV)/.installed
+
+try: $(VENV)/.installed
+	@$(BIN)/python -m treering try
+
+check: $(VENV)/.developed
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+bench: $(VENV)/.developed
+	$(BIN)/python -m benchmarks
+
+torture: $(VENV)/.developed
+	$(BIN)/python -m pytest -m torture tests
+
+clean:
+	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

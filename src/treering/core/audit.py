@@ -1,0 +1,82 @@
+"""The audit log: one event per change, each hashing its content and the event before it.
+
+A chain shows an edit, a deletion or a reordering inside the log. A cut tail or a restored old copy shows only
+against an `Anchor` kept outside the store.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import Corrupt
+from treering.core.times import Instant
+
+GENESIS = "0" * 40
+
+
+class AuditEvent(BaseModel):
+    """One change. `before` and `after` name revision, status and content hash, never the content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    seq: int
+    event_type: str
+    actor: str
+    channel: str
+    target: str
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    reason: str = ""
+    timestamp: Instant
+    patch_id: str
+    prev_hash: str
+    hash: str = ""
+
+    def sealed(self) -> "AuditEvent":
+        """Give the event with its hash."""
+        return self.model_copy(update={"hash": event_hash(self)})
+
+
+class Anchor(BaseModel):
+    """The head of a log, kept outside the store."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seq: int
+    hash: str
+
+
+def event_hash(event: AuditEvent) -> str:
+    """Hash everything an event says, with the hash of the event before it."""
+    return digest(canonical_json(event.model_dump(mode="json", exclude={"hash"})))
+
+
+def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) -> Anchor:
+    """Check that events follow one another without gap or edit, and pass through `anchor`; give the head.
+
+    Raises `Corrupt` naming the first event that does not verify.
+    """
+    head = Anchor(seq=0, hash=GENESIS)
+    met = anchor is None or anchor == head
+    for event in events:
+        if event.seq != head.seq + 1:
+            raise _broken(event.seq, f"event {head.seq + 1} is missing")
+        if event.prev_hash != head.hash or event.hash != event_hash(event):
+            raise _broken(event.seq, f"event {event.seq} was changed")
+        head = Anchor(seq=event.seq, hash=event.hash)
+        if anchor and anchor.seq == event.seq:
+            met = met or anchor == head
+    if not met and anchor:
+        raise _broken(anchor.seq, f"the log does not pass through the anchor at event {anchor.seq}")
+    return head
+
+
+def _broken(seq: int, what: str) -> Corrupt:
+    return Corrupt(
+        f"The audit log does not verify: {what}.",
+        hint="Restore the space from a backup or an export made before this; compare with the anchor.",
+        details={"seq": seq},
+    )

@@ -1,0 +1,110 @@
+"""Claims that cannot both hold: found by subject, predicate, validity and value, never by likeness of text."""
+
+from typing import Any
+
+from treering.core.canonical import normalise, normalise_text
+from treering.core.draft import Draft
+from treering.core.knowledge_payloads import Fact
+from treering.core.lifecycle import CURRENT
+from treering.core.objects import Knowledge
+from treering.core.patch import Link
+from treering.core.policy import Policy
+from treering.core.support import backing
+
+_LIVE = CURRENT["knowledge"]
+
+
+def settle_claims(draft: Draft) -> list[str]:
+    """Contest what now contradicts, let newer claims supersede, and free claims whose rivals are gone.
+
+    Gives the ids that became contested.
+    """
+    contested: list[str] = []
+    touched = [item.id for item in draft.touched_knowledge() if item.claim_key()]
+    for identity in touched:
+        item = draft.find(identity)
+        if isinstance(item, Knowledge) and item.status in _LIVE:
+            contested += _settle(item, draft)
+    for identity in touched:
+        _free_rivals(identity, draft)
+    return contested
+
+
+def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
+    """Give the current claims that cannot hold together with `item`, oldest first."""
+    key = item.claim_key()
+    if key is None or not is_functional(item, draft.policy):
+        return []
+    ids = {*draft.view.knowledge_by_claim_key(key), *(other.id for other in draft.touched_knowledge())}
+    return [other for other in draft.knowledge(sorted(ids)) if _contradict(item, other)]
+
+
+def is_functional(item: Knowledge, policy: Policy) -> bool:
+    """Tell whether a fact's subject can have only one value for its predicate at a time."""
+    fact = item.payload
+    if not isinstance(fact, Fact):
+        return False
+    predicate = normalise_text(fact.predicate).replace(" ", "_")
+    return fact.value is not None or predicate in policy.functional_predicates
+
+
+def _contradict(one: Knowledge, other: Knowledge) -> bool:
+    return (
+        one.id != other.id
+        and other.status in _LIVE
+        and one.claim_key() == other.claim_key()
+        and _end(one) != _end(other)
+        and _overlap(one, other)
+    )
+
+
+def _end(item: Knowledge) -> Any:
+    if not isinstance(item.payload, Fact):
+        return None
+    return normalise(item.payload.object if item.payload.object is not None else item.payload.value)
+
+
+def _overlap(one: Knowledge, other: Knowledge) -> bool:
+    one_ends_first = one.valid_until and other.valid_from and one.valid_until <= other.valid_from
+    other_ends_first = other.valid_until and one.valid_from and other.valid_until <= one.valid_from
+    return not (one_ends_first or other_ends_first)
+
+
+def _settle(item: Knowledge, draft: Draft) -> list[str]:
+    contested: list[str] = []
+    for rival in rivals(item, draft):
+        newer, older = _by_validity(item, rival)
+        if draft.policy.newer_supersedes and newer and older and older.status != "candidate":
+            draft.change(older, "superseded", status="superseded")
+            draft.link(Link(type="supersedes", source=newer.id, target=older.id))
+            draft.withdrawn.append(older.id)
+            continue
+        for claim in (draft.get(item.id), rival):
+            if isinstance(claim, Knowledge) and claim.status in {"candidate", "active"}:
+                draft.change(claim, "contested", status="contested")
+                contested.append(claim.id)
+    return contested
+
+
+def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Knowledge | None]:
+    """Order two claims of the same source by when they became true; nothing where that is not known."""
+    sources = {ref.source_id for ref in one.evidence_refs} & {ref.source_id for ref in other.evidence_refs}
+    if not sources or (one.status != "active" and other.status != "active"):
+        return None, None
+    if one.valid_from is None or other.valid_from is None or one.valid_from == other.valid_from:
+        return None, None
+    newer, older = (one, other) if one.valid_from > other.valid_from else (other, one)
+    return (newer, older) if newer.status == "active" else (None, None)
+
+
+def _free_rivals(identity: str, draft: Draft) -> None:
+    """Free contested claims that this object contradicted until now."""
+    item = draft.find(identity)
+    key = item.claim_key() if isinstance(item, Knowledge) else None
+    if key is None:
+        return
+    for other in draft.knowledge(draft.view.knowledge_by_claim_key(key)):
+        if other.status == "contested" and not rivals(other, draft):
+            # A claim that was never verified goes back to being a candidate, not up to being believed.
+            held = other.last_verified_at is not None and backing(other, draft)
+            draft.change(other, "settled", status="active" if held else "candidate")

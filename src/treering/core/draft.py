@@ -1,0 +1,240 @@
+"""The working state of one patch: what the ledger holds, overlaid with what the patch has changed so far."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, cast
+
+from pydantic import ValidationError
+
+from treering.core.errors import Conflict, InvalidPatch, NotFound
+from treering.core.objects import Knowledge, Object, invalid_fields
+from treering.core.patch import Effect, Link
+from treering.core.policy import Policy
+
+_Kind = TypeVar("_Kind", bound=Object)
+
+
+class View(Protocol):
+    """What planning a patch asks of a ledger: its current state, by the keys that matter."""
+
+    def get(self, identity: str) -> Object | None:
+        """Give the current revision, or `None`."""
+        ...
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Give one revision, or `None` where there is none (or it was erased)."""
+        ...
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether an object has this id, without reading it."""
+        ...
+
+    def source_by_origin(self, scope: str, origin: str) -> str | None:
+        """Give the id of the source with this origin in this scope that is not archived."""
+        ...
+
+    def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
+        """Give the id of the active node with this slug."""
+        ...
+
+    def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
+        """Give ids of knowledge with this `duplicate_key`, oldest first."""
+        ...
+
+    def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
+        """Give ids of facts with this `claim_key`, oldest first."""
+        ...
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Give ids of knowledge whose evidence or derivation names this id, in order of id."""
+        ...
+
+    def links_of(self, identity: str) -> Sequence[Link]:
+        """Give the links that start or end here."""
+        ...
+
+    def segment_text(self, source_id: str, segment_id: str) -> str | None:
+        """Give the words a segment id has ever named, or `None`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A new revision of an object; `before` is `None` for a new object."""
+
+    event: str
+    before: Object | None
+    after: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A link that was not there."""
+
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """A link that was there."""
+
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """An object whose content goes, in every revision."""
+
+    before: Object
+
+
+Write = Put | Linked | Unlinked | Erased
+
+
+@dataclass(slots=True)
+class Draft:
+    """Everything a patch has changed so far, over a view of the ledger. Lives only while planning."""
+
+    view: View
+    policy: Policy
+    now: datetime
+    patch_id: str
+    writes: list[Write] = field(default_factory=list)
+    objects: dict[str, Object] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Ids of created objects that turned out to be duplicates, to the ids that stand for them."""
+    links: dict[tuple[str, str, str], bool] = field(default_factory=dict)
+    withdrawn: list[str] = field(default_factory=list)
+    """Ids whose support for others may have gone; the cascade starts here."""
+
+    def resolve(self, identity: str) -> str:
+        """Give the id that stands for `identity` in this patch."""
+        return self.renamed.get(identity, identity)
+
+    def find(self, identity: str) -> Object | None:
+        """Give the object as this patch has left it, or `None`."""
+        identity = self.resolve(identity)
+        if identity in self.erased:
+            return None
+        return self.objects.get(identity) or self.view.get(identity)
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether the object exists after this patch so far."""
+        identity = self.resolve(identity)
+        return identity not in self.erased and (identity in self.objects or self.view.exists(identity))
+
+    def get(self, identity: str) -> Object:
+        """Give the object as this patch has left it. Raises `NotFound`."""
+        item = self.find(identity)
+        if item is None:
+            raise NotFound(
+                f"There is no object {identity}.",
+                hint="Query for it first; ids come from reports and hits.",
+                details={"id": identity},
+            )
+        return item
+
+    def expect(self, identity: str, revision: int) -> Object:
+        """Give the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
+        item = self.get(identity)
+        base = self.view.get(item.id) if item.revision != revision else item
+        if base is None or base.revision != revision:
+            current = base.revision if base else item.revision
+            raise Conflict(
+                f"{identity} is at revision {current}, not {revision}.",
+                hint="Read it again, look at what changed, and retry with the current revision.",
+                details={"id": identity, "expected": revision, "current": current},
+            )
+        return item
+
+    def create(self, item: _Kind) -> _Kind:
+        """Put the first revision of an object."""
+        stamp = {"revision": 1, "created_at": self.now, "updated_at": self.now}
+        made = cast("_Kind", item.model_copy(update=stamp))
+        self.objects[made.id] = made
+        self.writes.append(Put("created", None, made))
+        return made
+
+    def change(self, item: _Kind, event: str, **changes: Any) -> _Kind:
+        """Put another revision with some fields changed (already checked)."""
+        stamp = {"revision": item.revision + 1, "updated_at": self.now}
+        made = cast("_Kind", item.model_copy(update={**changes, **stamp}))
+        self.objects[made.id] = made
+        self.writes.append(Put(event, item, made))
+        return made
+
+    def erase(self, item: Object) -> None:
+        """Take an object away with all its revisions."""
+        self.objects.pop(item.id, None)
+        self.erased.add(item.id)
+        self.writes.append(Erased(item))
+
+    def has_link(self, link: Link) -> bool:
+        """Tell whether the link is there after this patch so far."""
+        key = (link.type, link.source, link.target)
+        if key in self.links:
+            return self.links[key]
+        return any((at.type, at.source, at.target) == key for at in self.view.links_of(link.source))
+
+    def link(self, link: Link) -> bool:
+        """Add a link; tell whether it was new."""
+        return self._set_link(link, present=True)
+
+    def unlink(self, link: Link) -> bool:
+        """Remove a link; tell whether it was there."""
+        return self._set_link(link, present=False)
+
+    def knowledge(self, identities: Iterable[str]) -> list[Knowledge]:
+        """Give those of the ids that are knowledge now."""
+        found = (self.find(identity) for identity in identities)
+        return [item for item in found if isinstance(item, Knowledge)]
+
+    def touched_knowledge(self) -> list[Knowledge]:
+        """Give the knowledge this patch has written, in order of id."""
+        return [item for _, item in sorted(self.objects.items()) if isinstance(item, Knowledge)]
+
+    def dependents(self, identity: str) -> list[Knowledge]:
+        """Give the knowledge that rests on `identity`, in order of id."""
+        ids = set(self.view.dependents(identity))
+        ids.update(item.id for item in self.touched_knowledge())
+        return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
+
+    def _set_link(self, link: Link, *, present: bool) -> bool:
+        if self.has_link(link) == present:
+            return False
+        self.links[(link.type, link.source, link.target)] = present
+        stamped = link.model_copy(update={"patch_id": self.patch_id})
+        self.writes.append(Linked(stamped) if present else Unlinked(stamped))
+        return True
+
+
+def rests_on(item: Knowledge, identity: str) -> bool:
+    """Tell whether knowledge names `identity` as evidence or as what it is derived from."""
+    return identity in item.derived_from or any(ref.source_id == identity for ref in item.evidence_refs)
+
+
+def revise(item: Object, changes: dict[str, Any]) -> Object:
+    """Check changed fields against the object's type. Raises `InvalidPatch` naming each wrong field."""
+    fields = {name: getattr(item, name) for name in type(item).model_fields}
+    try:
+        return type(item).model_validate({**fields, **changes})
+    except ValidationError as error:
+        problem = invalid_fields(error, known=sorted(fields))
+        raise InvalidPatch(problem.message, hint=problem.hint, details=problem.details) from error
+
+
+def effect_of(write: Write) -> Effect:
+    """Describe a write for the record of its patch."""
+    match write:
+        case Put(event, before, after):
+            return Effect(
+                event=event, target=after.id, before=before.revision if before else None, after=after.revision
+            )
+        case Linked(link):
+            return Effect(event="linked", target=link.source, link=link)
+        case Unlinked(link):
+            return Effect(event="unlinked", target=link.source, link=link)
+        case Erased(before):
+            return Effect(event="erased", target=before.id, before=before.revision)

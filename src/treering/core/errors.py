@@ -1,0 +1,116 @@
+"""The error tree.
+
+    TreeringError
+    ├── InvalidInput        bad arguments, patches, payloads
+    │   ├── InvalidPatch
+    │   ├── IllegalTransition
+    │   ├── UnknownBackend
+    │   └── MissingExtra
+    ├── NotFound
+    ├── Conflict            somebody else was first; carries the current revision
+    ├── Denied
+    ├── Unavailable         try again later: locked, full, read-only
+    └── Corrupt             stored data does not verify
+
+An error carries a message, a hint a person can act on, and details for a program.
+"""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+
+class TreeringError(Exception):
+    """The root of all errors Treering raises on purpose."""
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details: dict[str, Any] = dict(details or {})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the one shape in which every surface shows an error."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "details": self.details}
+
+
+class InvalidInput(TreeringError):
+    """The caller's input cannot be accepted; nothing was changed."""
+
+    code = "invalid_input"
+
+
+class InvalidPatch(InvalidInput):
+    """A patch breaks a rule of the objects; nothing of it was applied."""
+
+    code = "invalid_patch"
+
+
+class IllegalTransition(InvalidInput):
+    """A status change outside the transition table."""
+
+    code = "illegal_transition"
+
+
+class UnknownBackend(InvalidInput):
+    """An address names a store that does not exist."""
+
+    code = "unknown_backend"
+
+    def __init__(self, name: str, *, known: Iterable[str]) -> None:
+        names = sorted(known)
+        super().__init__(
+            f"Unknown backend {name!r}.", hint=nearest(name, names), details={"given": name, "known": names}
+        )
+
+
+class MissingExtra(InvalidInput):
+    """An optional dependency is not installed."""
+
+    code = "missing_extra"
+
+    def __init__(self, extra: str, *, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the extra {extra!r}.",
+            hint=f"Install it: pip install 'treering[{extra}]'.",
+            details={"extra": extra},
+        )
+
+
+class NotFound(TreeringError):
+    """No such object, patch, file or space."""
+
+    code = "not_found"
+
+
+class Conflict(TreeringError):
+    """The object changed since it was read, or the change would undo somebody else's."""
+
+    code = "conflict"
+
+
+class Denied(TreeringError):
+    """The channel or person may not do this."""
+
+    code = "denied"
+
+
+class Unavailable(TreeringError):
+    """The store cannot answer now: locked too long, disk full, read-only."""
+
+    code = "unavailable"
+
+
+class Corrupt(TreeringError):
+    """Stored data does not verify."""
+
+    code = "corrupt"
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """Say which of `known` was probably meant, else list them all."""
+    names = list(known)
+    close = get_close_matches(given, names, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."

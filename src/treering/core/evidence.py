@@ -1,0 +1,80 @@
+"""Segments of sources, the references that rest on them, and finding them again after an edit."""
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from treering.core.canonical import digest
+from treering.core.locator import Locator
+from treering.core.times import Instant
+
+
+class Segment(BaseModel):
+    """A stretch of a source, word for word.
+
+    `hash` is `digest(excerpt, salt=<the source's salt>)`. `segment_id` survives re-reading where the text is
+    unchanged. `heading`, `role` and `gist` say how it is searched (see `ports.adapter.SegmentDraft`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    segment_id: str
+    locator: Locator
+    excerpt: str
+    hash: str
+    position: int = Field(ge=0)
+    heading: str = ""
+    role: Literal["prose", "symbol", "code", "data"] = "prose"
+    gist: str | None = None
+
+
+class EvidenceRef(BaseModel):
+    """A reference to the segment that supports or contradicts a piece of knowledge."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source_id: str
+    segment_id: str
+    role: Literal["supports", "contradicts"] = "supports"
+    quote_hash: str = ""
+    verified_at: Instant | None = None
+
+
+def segment_hash(excerpt: str, *, salt: str) -> str:
+    """Hash a segment's text with its source's salt."""
+    return digest(excerpt, salt=salt)
+
+
+def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
+    """Match texts of an earlier reading to those of a new one, for each new text the index of its old self.
+
+    Equal texts in the same order are matched by their neighbours first (longest common runs); what is left,
+    moved texts, by equality in order of appearance. A text without an equal is new (`None`).
+    """
+    matched: list[int | None] = [None] * len(new)
+    taken: set[int] = set()
+    for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        for step in range(block.size):
+            matched[block.b + step] = block.a + step
+            taken.add(block.a + step)
+    left: dict[str, list[int]] = {}
+    for index in reversed(range(len(old))):
+        if index not in taken:
+            left.setdefault(old[index], []).append(index)
+    for index, text in enumerate(new):
+        if matched[index] is None and left.get(text):
+            matched[index] = left[text].pop()
+    return matched
+
+
+def find_lines(quote: str, text: str) -> tuple[int, int] | None:
+    """Find whole lines of `quote` word for word in `text`; give their 1-based first and last line."""
+    wanted, lines = quote.splitlines(), text.splitlines()
+    if not wanted:
+        return None
+    for start in range(len(lines) - len(wanted) + 1):
+        if lines[start] == wanted[0] and lines[start : start + len(wanted)] == wanted:
+            return start + 1, start + len(wanted)
+    return None

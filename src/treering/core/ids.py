@@ -1,0 +1,56 @@
+"""Identities: a prefix that tells the kind of thing, and a lower-case ULID, ordered by time."""
+
+from datetime import datetime
+
+from treering.core.errors import InvalidInput
+
+PREFIXES = {
+    "source": "src",
+    "node": "node",
+    "knowledge": "know",
+    "activity": "act",
+    "work_item": "work",
+    "context_pack": "ctx",
+    "patch": "patch",
+    "audit_event": "aud",
+    "job": "job",
+}
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_BODY = 26
+
+
+def make_id(kind: str, *, at: datetime, entropy: bytes) -> str:
+    """Make the id of a new thing of `kind` from the time and 10 random bytes (ULID, Crockford base 32)."""
+    milliseconds = int(at.timestamp() * 1000)
+    number = (milliseconds << 80) | int.from_bytes(entropy[:10], "big")
+    return f"{PREFIXES[kind]}:{_base32(number, _BODY)}"
+
+
+def make_segment_id(entropy: bytes) -> str:
+    """Make a segment id, unique within its source, from 8 random bytes."""
+    return "seg_" + _base32(int.from_bytes(entropy[:8], "big"), 13)
+
+
+def kind_of(identity: str) -> str:
+    """Tell what kind of thing an id names. Raises `InvalidInput` for text that is no id."""
+    prefix, _, body = identity.partition(":")
+    kind = _KINDS.get(prefix)
+    if kind is None or len(body) != _BODY or not set(body) <= set(_ALPHABET):
+        raise InvalidInput(
+            f"{identity!r} is not an id.",
+            hint="An id is a prefix (src: node: know: act: work:) and 26 characters.",
+            details={"given": identity},
+        )
+    return kind
+
+
+def _base32(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        digits.append(_ALPHABET[number & 31])
+        number >>= 5
+    return "".join(reversed(digits))
+
+
+_KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}

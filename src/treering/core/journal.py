@@ -1,0 +1,281 @@
+"""From planned writes to what is remembered of them: audit events, records of patches, and the receipt.
+
+Pure, and shared by all ledgers, so that they cannot differ in what they say about a change.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import canonical_json
+from treering.core.draft import Erased, Linked, Put, Unlinked, Write, effect_of
+from treering.core.errors import Conflict
+from treering.core.objects import Object, content_hash, stored_form
+from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt
+from treering.core.plan import Plan
+
+NewId = Callable[[], str]
+"""Makes the id of an audit event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What an applied patch leaves besides its writes.
+
+    The first `len(plan.writes)` events are those of the writes, in their order; events about patches follow.
+    `records` are the patches that came to be or changed.
+    """
+
+    events: tuple[AuditEvent, ...]
+    records: tuple[PatchRecord, ...]
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What a proposal, or turning it down, leaves: one event and the patch's record."""
+
+    event: AuditEvent
+    record: PatchRecord
+
+
+def journal(
+    plan: Plan,
+    *,
+    patch: Patch,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+    proposals: Iterable[PatchRecord] = (),
+) -> Journal:
+    """Tell what a directly applied patch leaves.
+
+    `proposals` are those that wait for review; they matter only where the plan erases (see `erased_by`).
+    """
+    record = PatchRecord(
+        id=patch.id,
+        source=patch.source,
+        reason=patch.reason,
+        status="applied",
+        created_at=patch.created_at,
+        effects=tuple(map(effect_of, plan.writes)),
+        decided_at=now,
+    )
+    return _journal(plan, record, (), (), proposals, author=patch.source, head=head, now=now, new_id=new_id)
+
+
+def approval(
+    plan: Plan,
+    *,
+    record: PatchRecord,
+    by: Author,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+    proposals: Iterable[PatchRecord] = (),
+) -> Journal:
+    """Tell what applying a proposed patch leaves. Its writes are the proposer's; the approval is `by`'s."""
+    changes = {"status": "applied", "operations": (), "effects": tuple(map(effect_of, plan.writes))}
+    applied = record.model_copy(update={**changes, "decided_by": by.actor, "decided_at": now})
+    line = _decision("approved", record, applied, by, reason="")
+    return _journal(plan, applied, (), (line,), proposals, author=record.source, head=head, now=now, new_id=new_id)
+
+
+def reversal(
+    plan: Plan,
+    *,
+    record: PatchRecord,
+    patch_id: str,
+    by: Author,
+    reason: str,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+) -> Journal:
+    """Tell what taking back a patch leaves: the patch `patch_id` that did it, and the one it took back."""
+    undone = record.model_copy(update={"status": "reverted", "reverted_by": patch_id})
+    undoing = PatchRecord(
+        id=patch_id,
+        source=by,
+        reason=reason,
+        status="applied",
+        created_at=now,
+        effects=tuple(map(effect_of, plan.writes)),
+        decided_at=now,
+        reverts=record.id,
+    )
+    line = _decision("reverted", record, undone, by, reason=reason, patch_id=patch_id)
+    return _journal(plan, undoing, (undone,), (line,), (), author=by, head=head, now=now, new_id=new_id)
+
+
+def proposal(patch: Patch, *, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+    """Tell what proposing a patch leaves."""
+    record = PatchRecord(
+        id=patch.id,
+        source=patch.source,
+        reason=patch.reason,
+        status="proposed",
+        created_at=patch.created_at,
+        operations=patch.operations,
+    )
+    line = _Line("proposed", patch.source, patch.id, None, {"status": "proposed"}, patch.reason, patch.id)
+    (event,) = _chained([line], head=head, now=now, new_id=new_id)
+    return Notice(event, record)
+
+
+def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+    """Tell what turning a proposed patch down leaves. Raises `Conflict` where it was decided already."""
+    require_proposed(record)
+    rejected = _rejected(record, by, now)
+    (event,) = _chained([_decision("rejected", record, rejected, by, reason=reason)], head=head, now=now, new_id=new_id)
+    return Notice(event, rejected)
+
+
+def patch_of(record: PatchRecord) -> Patch:
+    """Give the patch that was proposed. Raises `Conflict` where it was decided already."""
+    require_proposed(record)
+    return Patch(
+        id=record.id,
+        source=record.source,
+        operations=record.operations,
+        reason=record.reason,
+        created_at=record.created_at,
+    )
+
+
+def require_proposed(record: PatchRecord) -> None:
+    """Raise `Conflict` where a patch waits for no decision."""
+    if record.status != "proposed":
+        raise Conflict(
+            f"{record.id} is {record.status}, not proposed.",
+            hint="Only a proposed patch can be approved or rejected.",
+            details={"id": record.id, "status": record.status},
+        )
+
+
+def erased_by(plan: Plan) -> tuple[str, ...]:
+    """Give the ids whose content a plan erases. Proposals that mention one lose their content with it."""
+    return tuple(write.before.id for write in plan.writes if isinstance(write, Erased))
+
+
+def mentions(record: PatchRecord, identities: Iterable[str]) -> bool:
+    """Tell whether a proposed patch names one of the ids anywhere in its operations."""
+    text = canonical_json([operation.model_dump(mode="json") for operation in record.operations])
+    return any(identity in text for identity in identities)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An audit event before it takes its place in the chain."""
+
+    event_type: str
+    author: Author
+    target: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    reason: str
+    patch_id: str
+
+
+def _journal(
+    plan: Plan,
+    record: PatchRecord,
+    others: tuple[PatchRecord, ...],
+    decisions: tuple[_Line, ...],
+    proposals: Iterable[PatchRecord],
+    *,
+    author: Author,
+    head: Anchor,
+    now: datetime,
+    new_id: NewId,
+) -> Journal:
+    erased = erased_by(plan)
+    dropped = [known for known in proposals if known.id != record.id and mentions(known, erased)] if erased else []
+    rejected = tuple(_rejected(known, author, now) for known in dropped)
+    lines = [
+        *(_written(write, record) for write in plan.writes),
+        *decisions,
+        *(
+            _decision("rejected", old, new, author, reason=_ERASED, patch_id=record.id)
+            for old, new in zip(dropped, rejected, strict=True)
+        ),
+    ]
+    events = _chained(lines, head=head, now=now, new_id=new_id)
+    receipt = Receipt(
+        patch_id=record.id,
+        sequence=events[-1].seq if events else head.seq,
+        committed_at=now,
+        results=plan.results,
+        staled=plan.staled,
+        contested=plan.contested,
+        head=events[-1].hash if events else head.hash,
+    )
+    return Journal(events, (record, *others, *rejected), receipt)
+
+
+def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: NewId) -> tuple[AuditEvent, ...]:
+    events = []
+    for line in lines:
+        event = AuditEvent(
+            id=new_id(),
+            seq=head.seq + 1,
+            event_type=line.event_type,
+            actor=line.author.actor,
+            channel=line.author.channel,
+            target=line.target,
+            before=line.before,
+            after=line.after,
+            reason=line.reason,
+            timestamp=now,
+            patch_id=line.patch_id,
+            prev_hash=head.hash,
+        ).sealed()
+        head = Anchor(seq=event.seq, hash=event.hash)
+        events.append(event)
+    return tuple(events)
+
+
+def _written(write: Write, record: PatchRecord) -> _Line:
+    match write:
+        case Put(event, before, after):
+            return _line(event, after.id, _state(before) if before else None, _state(after), record)
+        case Linked(link):
+            return _line("linked", link.source, None, _relation(link), record)
+        case Unlinked(link):
+            return _line("unlinked", link.source, _relation(link), None, record)
+        case Erased(before):
+            return _line("erased", before.id, _state(before), None, record)
+
+
+def _line(
+    event: str, target: str, before: dict[str, Any] | None, after: dict[str, Any] | None, record: PatchRecord
+) -> _Line:
+    return _Line(event, record.source, target, before, after, record.reason, record.id)
+
+
+def _decision(
+    event: str, old: PatchRecord, new: PatchRecord, by: Author, *, reason: str, patch_id: str | None = None
+) -> _Line:
+    before, after = {"status": old.status}, {"status": new.status}
+    return _Line(event, by, old.id, before, after, reason, patch_id or old.id)
+
+
+def _state(item: Object) -> dict[str, Any]:
+    return {
+        "revision": item.revision,
+        "status": item.status,
+        "hash": content_hash(stored_form(item), salt=item.salt),
+    }
+
+
+def _relation(link: Link) -> dict[str, Any]:
+    return {"link": [link.type, link.source, link.target]}
+
+
+def _rejected(record: PatchRecord, by: Author, now: datetime) -> PatchRecord:
+    return record.model_copy(update={"status": "rejected", "operations": (), "decided_by": by.actor, "decided_at": now})
+
+
+_ERASED = "It names an object whose content was erased."

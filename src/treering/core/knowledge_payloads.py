@@ -1,0 +1,70 @@
+"""What each kind of knowledge says, as one model per kind."""
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from treering.core.canonical import Json
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Fact(_Payload):
+    """`subject predicate object` for a relation, `subject predicate value` for an attribute.
+
+    An attribute has one value at a time; a relation may have many unless the space's rules say otherwise.
+    """
+
+    subject: str = Field(min_length=1)
+    predicate: str = Field(min_length=1)
+    object: str | None = None
+    value: Json = None
+
+    @model_validator(mode="after")
+    def _has_one_end(self) -> "Fact":
+        if (self.object is None) == (self.value is None):
+            raise ValueError("a fact has exactly one of 'object' and 'value'")
+        return self
+
+
+class Procedure(_Payload):
+    """Steps that lead somewhere."""
+
+    steps: tuple[str, ...] = Field(min_length=1)
+    preconditions: tuple[str, ...] = ()
+    expected_outcome: str = ""
+
+
+class Decision(_Payload):
+    """A question that was settled, and why."""
+
+    question: str = Field(min_length=1)
+    outcome: str = ""
+    rationale: str = ""
+    alternatives: tuple[str, ...] = ()
+
+
+class Constraint(_Payload):
+    """A rule to keep, where it holds, and what breaking it costs."""
+
+    rule: str = Field(min_length=1)
+    scope: str = ""
+    violation_impact: str = ""
+
+
+class Preference(_Payload):
+    """How somebody likes things."""
+
+    statement: str = Field(min_length=1)
+    scope: str = ""
+
+
+Payload = Fact | Procedure | Decision | Constraint | Preference
+
+PAYLOADS: dict[str, type[Payload]] = {
+    "fact": Fact,
+    "procedure": Procedure,
+    "decision": Decision,
+    "constraint": Constraint,
+    "preference": Preference,
+}

@@ -1,0 +1,79 @@
+"""Where in a source a segment stands, typed by the kind of source."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+
+class _Place(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Lines(_Place):
+    """Lines `start..end` (1-based, inclusive) of a file, at a commit where it came from one.
+
+    `heading` names the spot for people: a heading path or a symbol's qualified name.
+    """
+
+    type: Literal["lines"] = "lines"
+    path: str
+    start: PositiveInt
+    end: PositiveInt
+    commit: str | None = None
+    heading: str = ""
+
+    def cite(self) -> str:
+        """Name the place for people."""
+        at = f" @ {self.commit[:12]}" if self.commit else ""
+        return f"{self.path}#L{self.start}-L{self.end}{at}"
+
+
+class Section(_Place):
+    """A stretch of an inline text: its heading path and character offset."""
+
+    type: Literal["section"] = "section"
+    heading: str = ""
+    offset: NonNegativeInt = 0
+
+    def cite(self) -> str:
+        """Name the place for people."""
+        return f"{self.heading or 'text'} (offset {self.offset})"
+
+
+class Page(_Place):
+    """A page of a paginated document, with an optional box in points."""
+
+    type: Literal["page"] = "page"
+    page: PositiveInt
+    box: tuple[float, float, float, float] | None = None
+
+    def cite(self) -> str:
+        """Name the place for people."""
+        return f"page {self.page}"
+
+
+class Turn(_Place):
+    """One message of a conversation."""
+
+    type: Literal["turn"] = "turn"
+    turn: NonNegativeInt
+    message_id: str = ""
+    speaker: str = ""
+
+    def cite(self) -> str:
+        """Name the place for people."""
+        return f"turn {self.turn}" + (f" ({self.speaker})" if self.speaker else "")
+
+
+class Pointer(_Place):
+    """A place in a structured document, as a JSON pointer (RFC 6901)."""
+
+    type: Literal["pointer"] = "pointer"
+    pointer: str
+
+    def cite(self) -> str:
+        """Name the place for people."""
+        return self.pointer or "/"
+
+
+Locator = Annotated[Lines | Section | Page | Turn | Pointer, Field(discriminator="type")]

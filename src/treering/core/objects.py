@@ -1,0 +1,244 @@
+"""The five objects that carry all meaning: Source, Node, Knowledge, Activity, WorkItem.
+
+They are values: frozen, complete, checked when made. Everything that changes one makes a new revision of it.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from treering.core.canonical import JsonObject, canonical_json, digest, normalise
+from treering.core.errors import InvalidInput, nearest
+from treering.core.evidence import EvidenceRef, Segment
+from treering.core.ids import kind_of
+from treering.core.knowledge_payloads import PAYLOADS, Fact, Payload
+from treering.core.scope import Scope
+from treering.core.times import Instant
+
+Channel = Literal["user", "agent", "adapter", "import", "system"]
+ObjectType = Literal["source", "node", "knowledge", "activity", "work_item"]
+MemorySource = Literal["user_declared", "human_curated", "agent_inferred", "system_generated", "imported"]
+
+
+class _Object(BaseModel):
+    """The envelope all objects share.
+
+    `salt` (random, hex) keys the hashes made of the object's content; erasing the object erases it, and with
+    it the chance of guessing what the remaining hashes stood for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    STAMPED: ClassVar[frozenset[str]] = frozenset({"type", "id", "revision", "created_at", "updated_at", "salt"})
+
+    id: str
+    scope: Scope
+    revision: int = Field(default=1, ge=1)
+    created_at: Instant
+    updated_at: Instant
+    origin_channel: Channel = "system"
+    salt: str = Field(min_length=16, max_length=64)
+
+    @model_validator(mode="after")
+    def _has_its_prefix(self) -> "_Object":
+        if kind_of(self.id) != self.type:  # type: ignore[attr-defined]  # every leaf has `type`
+            raise ValueError(f"the id {self.id} does not belong to this type of object")
+        return self
+
+
+class Source(_Object):
+    """Something the system has seen, kept word for word in segments."""
+
+    type: Literal["source"] = "source"
+    kind: Literal[
+        "repo",
+        "file",
+        "pdf",
+        "web",
+        "markdown",
+        "note",
+        "openapi",
+        "office",
+        "conversation",
+        "meeting_record",
+    ]
+    status: Literal["active", "invalid", "archived"] = "active"
+    origin: str = Field(min_length=1)
+    title: str = ""
+    fingerprint: str = ""
+    content_type: Literal["text", "markdown", "structured", "repo_map", "binary_stub"] = "text"
+    payload: JsonObject = {}
+    segments: tuple[Segment, ...] = ()
+    metadata: JsonObject = {}
+    captured_at: Instant
+
+
+class Node(_Object):
+    """A stable thing in the world that several objects refer to."""
+
+    type: Literal["node"] = "node"
+    kind: Literal[
+        "project",
+        "repo",
+        "module",
+        "service",
+        "api",
+        "document",
+        "paper",
+        "concept",
+        "person",
+        "team",
+        "component",
+        "dataset",
+        "spec",
+    ]
+    status: Literal["active", "merged", "archived"] = "active"
+    name: str = Field(min_length=1)
+    slug: str = Field(min_length=1)
+    aliases: tuple[str, ...] = ()
+    summary: str = ""
+    merged_into: str | None = None
+
+
+class Knowledge(_Object):
+    """Something currently believed, or once believed, with what it rests on."""
+
+    type: Literal["knowledge"] = "knowledge"
+    kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
+    status: Literal["candidate", "active", "contested", "superseded", "stale", "archived"] = "candidate"
+    title: str = Field(min_length=1)
+    summary: str = ""
+    subject_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[EvidenceRef, ...] = ()
+    derived_from: tuple[str, ...] = ()
+    payload: Payload
+    confidence: float = Field(default=0.6, ge=0, le=1)
+    valid_from: Instant | None = None
+    valid_until: Instant | None = None
+    last_verified_at: Instant | None = None
+    memory_source: MemorySource = "agent_inferred"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _payload_by_kind(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("kind") in PAYLOADS:
+            return {**data, "payload": PAYLOADS[data["kind"]].model_validate(data.get("payload"))}
+        return data
+
+    @model_validator(mode="after")
+    def _validity_runs_forward(self) -> "Knowledge":
+        if self.valid_from and self.valid_until and self.valid_from >= self.valid_until:
+            raise ValueError("valid_from must come before valid_until")
+        return self
+
+    def duplicate_key(self) -> str:
+        """Hash scope, kind and normalised payload: equal keys mean exact duplicates."""
+        payload = self.payload.model_dump(mode="json")
+        return digest(canonical_json([self.scope, self.kind, normalise(payload)]))
+
+    def claim_key(self) -> str | None:
+        """Hash scope, subject and predicate of a fact: equal keys may contradict. Other kinds have none."""
+        if not isinstance(self.payload, Fact):
+            return None
+        return digest(canonical_json(normalise([self.scope, self.payload.subject, self.payload.predicate])))
+
+
+class Activity(_Object):
+    """Work that happened."""
+
+    type: Literal["activity"] = "activity"
+    kind: Literal["episode", "debug", "review", "research", "implementation", "meeting", "reading"]
+    status: Literal["draft", "finalized", "archived"] = "draft"
+    title: str = Field(min_length=1)
+    summary: str = ""
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+    related_node_refs: tuple[str, ...] = ()
+    related_work_item_refs: tuple[str, ...] = ()
+    source_refs: tuple[str, ...] = ()
+    produced_object_refs: tuple[str, ...] = ()
+    artifact_refs: tuple[str, ...] = ()
+    outcome: Literal["success", "failure", "partial", "unknown"] = "unknown"
+
+
+class WorkItem(_Object):
+    """Work to be tracked or advanced."""
+
+    type: Literal["work_item"] = "work_item"
+    kind: Literal["task", "requirement", "issue", "bug", "improvement", "question", "investigation"]
+    status: Literal["open", "in_progress", "blocked", "resolved", "closed", "cancelled"] = "open"
+    title: str = Field(min_length=1)
+    summary: str = ""
+    lifecycle_state: Literal["active", "archived"] = "active"
+    priority: Literal["low", "normal", "high", "urgent"] = "normal"
+    owner_refs: tuple[str, ...] = ()
+    related_node_refs: tuple[str, ...] = ()
+    related_knowledge_refs: tuple[str, ...] = ()
+    source_refs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    parent_ref: str | None = None
+    child_refs: tuple[str, ...] = ()
+    resolution: str = ""
+    due_at: Instant | None = None
+    opened_at: Instant | None = None
+
+
+AnyObject = Annotated[Source | Node | Knowledge | Activity | WorkItem, Field(discriminator="type")]
+Object = Source | Node | Knowledge | Activity | WorkItem
+
+TYPES: dict[str, type[Object]] = {
+    "source": Source,
+    "node": Node,
+    "knowledge": Knowledge,
+    "activity": Activity,
+    "work_item": WorkItem,
+}
+
+_ANY: TypeAdapter[Object] = TypeAdapter(AnyObject)
+
+
+def parse_object(data: Mapping[str, Any]) -> Object:
+    """Read an object from JSON data. Raises `InvalidInput` naming each wrong field."""
+    try:
+        return _ANY.validate_python(data)
+    except ValidationError as error:
+        raise invalid_fields(error, known=known_fields(data)) from error
+
+
+def known_fields(data: Mapping[str, Any]) -> list[str]:
+    """List the field names of the type that `data` names."""
+    cls = TYPES.get(str(data.get("type")))
+    return sorted(cls.model_fields) if cls else sorted(TYPES)
+
+
+def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
+    """Turn a validation error into ours: each wrong field, what is wrong, and the nearest known name."""
+    problems = [
+        {"field": ".".join(map(str, item["loc"])), "problem": item["msg"], "kind": item["type"]}
+        for item in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    first = problems[0]
+    unknown = [p["field"].rpartition(".")[2] for p in problems if p["kind"] == "extra_forbidden"]
+    return InvalidInput(
+        f"{first['field'] or 'input'}: {first['problem']}"
+        + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""),
+        hint=nearest(unknown[0], known) if unknown else "See details.fields for every wrong field.",
+        details={"fields": problems},
+    )
+
+
+def title_of(item: Object) -> str:
+    """Give what people call the object."""
+    return item.name if isinstance(item, Node) else item.title
+
+
+def stored_form(item: Object) -> str:
+    """Write an object as the ledger keeps it: JSON, without the words of its segments (their hashes stay)."""
+    leave_out = {"segments": {"__all__": {"excerpt"}}} if isinstance(item, Source) else None
+    return canonical_json(item.model_dump(mode="json", exclude=leave_out))
+
+
+def content_hash(stored: str, *, salt: str) -> str:
+    """Hash what an object says, from its stored form, keyed by its own salt."""
+    return digest(stored, salt=salt)

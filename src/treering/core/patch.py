@@ -1,0 +1,191 @@
+"""The one way to write: a patch, a list of operations that is applied whole or not at all."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from treering.core.objects import AnyObject, Channel
+from treering.core.scope import Scope
+from treering.core.times import Instant
+
+LinkType = Literal[
+    "follows",
+    "references",
+    "similar_to",
+    "caused_by",
+    "part_of",
+    "about",
+    "supports",
+    "contradicts",
+    "supersedes",
+    "derived_from",
+    "produced",
+]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Author(_Value):
+    """Who writes, through which door, with which tool. The door (`channel`) decides what is trusted."""
+
+    actor: str = Field(min_length=1)
+    channel: Channel
+    tool: str = ""
+
+
+class Link(_Value):
+    """A typed, directed relation, and the patch that made it."""
+
+    type: LinkType
+    source: str
+    target: str
+    patch_id: str = ""
+
+
+class Create(_Value):
+    """Bring a new object into being, at revision 1."""
+
+    op: Literal["create"] = "create"
+    object: AnyObject
+
+
+class Update(_Value):
+    """Change fields of an object; its status changes by `Transition` only."""
+
+    op: Literal["update"] = "update"
+    id: str
+    expected_revision: int
+    changes: dict[str, Any] = Field(min_length=1)
+
+
+class Transition(_Value):
+    """Move an object to another status; a work item needs a `resolution` to be resolved."""
+
+    op: Literal["transition"] = "transition"
+    id: str
+    expected_revision: int
+    to: str
+    resolution: str = ""
+
+
+class AddLink(_Value):
+    """Relate two objects."""
+
+    op: Literal["link"] = "link"
+    link: Link
+
+
+class RemoveLink(_Value):
+    """Undo a relation."""
+
+    op: Literal["unlink"] = "unlink"
+    link: Link
+
+
+class Merge(_Value):
+    """Fold a node into another; the first keeps `merged_into` and resolves through it."""
+
+    op: Literal["merge"] = "merge"
+    id: str
+    expected_revision: int
+    into: str
+
+
+class Supersede(_Value):
+    """Replace knowledge by newer knowledge; both stay, linked."""
+
+    op: Literal["supersede"] = "supersede"
+    id: str
+    expected_revision: int
+    by: str
+
+
+class MoveScope(_Value):
+    """Move an object to another scope."""
+
+    op: Literal["move_scope"] = "move_scope"
+    id: str
+    expected_revision: int
+    to: Scope
+
+
+class Erase(_Value):
+    """Remove an object's content everywhere; only hashes and the fact remain."""
+
+    op: Literal["erase"] = "erase"
+    id: str
+    expected_revision: int
+
+
+Operation = Annotated[
+    Create | Update | Transition | AddLink | RemoveLink | Merge | Supersede | MoveScope | Erase,
+    Field(discriminator="op"),
+]
+
+PatchStatus = Literal["proposed", "applied", "rejected", "reverted"]
+
+
+class Patch(_Value):
+    """A set of operations with one author and one reason."""
+
+    id: str
+    source: Author
+    operations: tuple[Operation, ...] = Field(min_length=1)
+    reason: str = ""
+    created_at: Instant
+
+
+class PatchRecord(_Value):
+    """A patch as the ledger remembers it.
+
+    `operations` are kept only while the patch is `proposed`; once applied, `effects` name the revisions that
+    hold the content, so that erasing an object erases it here too.
+    """
+
+    id: str
+    source: Author
+    reason: str
+    status: PatchStatus
+    created_at: Instant
+    operations: tuple[Operation, ...] = ()
+    effects: tuple["Effect", ...] = ()
+    decided_by: str = ""
+    decided_at: Instant | None = None
+    reverts: str = ""
+    reverted_by: str = ""
+
+
+class Effect(_Value):
+    """One thing a patch did: an object went from one revision to another, or a link came or went."""
+
+    event: str
+    target: str
+    before: int | None = None
+    after: int | None = None
+    link: Link | None = None
+
+
+class OperationResult(_Value):
+    """What became of one operation: `created updated unchanged merged_into …` and the object it touched."""
+
+    outcome: Literal["created", "updated", "unchanged", "duplicate", "linked", "unlinked", "erased"]
+    id: str
+    revision: int = 0
+
+
+class Receipt(_Value):
+    """Proof of a commit: durable when returned."""
+
+    patch_id: str
+    sequence: int
+    """The audit sequence after the commit; read `as_of` it to see exactly this state."""
+    committed_at: Instant
+    results: tuple[OperationResult, ...]
+    staled: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    head: str
+    """Hash of the last audit event."""
+    replayed: bool = False
+    """True where an idempotency key found the receipt of an earlier commit."""

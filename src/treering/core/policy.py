@@ -1,0 +1,114 @@
+"""A space's policy: who may write what directly, what contradicts, and what lint keeps quiet about."""
+
+from pydantic import BaseModel, ConfigDict
+
+from treering.core.errors import Denied
+from treering.core.objects import Channel, Knowledge
+from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition
+
+ALL_CHANNELS: frozenset[Channel] = frozenset({"user", "agent", "adapter", "import", "system"})
+
+FUNCTIONAL_PREDICATES = frozenset(
+    "age birthday birthplace born_in capital ceo date_of_birth deadline default_branch died_in due_date email "
+    "employer founded_in headquarters height home_page hometown job job_title language license licence "
+    "lives_in located_in maintainer married_to name owner phone port price primary_key released_on "
+    "requires_python residence size spouse status timezone title version works_at works_for".split()
+)
+
+
+class Policy(BaseModel):
+    """The rules of one space. A space without a policy file has these defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    direct_channels: frozenset[Channel] = ALL_CHANNELS
+    """Channels whose patches are applied at once; those of the others wait as `proposed` for review."""
+    reviewed_operations: frozenset[str] = frozenset()
+    """Operations (`erase`, `supersede`, …) that wait for review whatever the channel."""
+    candidate_only_channels: frozenset[Channel] = frozenset({"adapter"})
+    """Channels that may propose knowledge but never make it active."""
+    erasing_channels: frozenset[Channel] = frozenset({"user", "system"})
+    """Channels that may erase."""
+    declaring_channels: frozenset[Channel] = frozenset({"user", "import", "system"})
+    """Channels that may say `user_declared` or `human_curated`."""
+    functional_predicates: frozenset[str] = FUNCTIONAL_PREDICATES
+    """Relations with one object at a time. Facts with a `value` are always functional."""
+    newer_supersedes: bool = True
+    """A claim with a later `valid_from` and evidence in the same source supersedes instead of contesting."""
+    silenced_rules: dict[str, str] = {}
+    """Lint rules to keep quiet, each with the reason."""
+    self_approval: bool = False
+    """Whether the proposer of a patch may approve it."""
+
+
+def needs_review(patch: Patch, policy: Policy) -> bool:
+    """Tell whether a patch has to wait as `proposed`."""
+    return patch.source.channel not in policy.direct_channels or any(
+        operation.op in policy.reviewed_operations for operation in patch.operations
+    )
+
+
+def check_trust(patch: Patch, policy: Policy) -> None:
+    """Raise `Denied` where the author's channel claims more trust than the policy gives it."""
+    for operation in patch.operations:
+        _check_operation(operation, patch.source, policy)
+
+
+def check_gate(patch: Patch, policy: Policy) -> None:
+    """Raise `Denied` where a patch is to be applied that has to wait for review."""
+    if needs_review(patch, policy):
+        raise Denied(
+            f"The space's policy asks for review of this patch from {patch.source.channel!r}.",
+            hint="Propose it, and let somebody approve it.",
+            details={"channel": patch.source.channel},
+        )
+
+
+def check_reverter(author: Author, policy: Policy) -> None:
+    """Raise `Denied` where a channel takes a patch back that could not have applied one."""
+    if author.channel not in policy.direct_channels or author.channel in policy.candidate_only_channels:
+        raise _denied(author, "revert patches")
+
+
+def check_approval(proposer: Author, approver: Author, policy: Policy) -> None:
+    """Raise `Denied` where somebody approves their own proposal, or through a channel that is itself reviewed.
+
+    The name of an actor is only what they say it is; so a reviewed channel cannot approve at all, except in a
+    space where every channel is reviewed.
+    """
+    if policy.direct_channels and approver.channel not in policy.direct_channels:
+        raise _denied(approver, "approve patches")
+    if not policy.self_approval and proposer.actor == approver.actor and proposer.channel == approver.channel:
+        raise Denied(
+            f"{approver.actor} proposed this patch and may not approve it.",
+            hint="Ask somebody else to review it, or set self_approval in the policy file.",
+        )
+
+
+def _check_operation(operation: Operation, author: Author, policy: Policy) -> None:
+    match operation:
+        case Create(object=Knowledge() as item):
+            if item.memory_source in {"user_declared", "human_curated"}:
+                _require(author, policy.declaring_channels, f"say {item.memory_source!r}")
+            if item.status == "active" and author.channel in policy.candidate_only_channels:
+                raise _denied(author, "create active knowledge")
+        case Transition(to="active") | Supersede() | MoveScope():
+            if author.channel in policy.candidate_only_channels:
+                raise _denied(author, f"{operation.op} objects")
+        case Erase():
+            _require(author, policy.erasing_channels, "erase")
+        case _:
+            return
+
+
+def _require(author: Author, allowed: frozenset[Channel], what: str) -> None:
+    if author.channel not in allowed:
+        raise _denied(author, what)
+
+
+def _denied(author: Author, what: str) -> Denied:
+    return Denied(
+        f"The channel {author.channel!r} may not {what}.",
+        hint="Propose a candidate instead, or let a person do it; the space's policy file sets this.",
+        details={"channel": author.channel},
+    )

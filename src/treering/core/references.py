@@ -1,0 +1,90 @@
+"""References between objects: where they stand, that they lead somewhere, and that work does not wait on itself."""
+
+from collections.abc import Mapping
+
+from treering.core.draft import Draft
+from treering.core.errors import InvalidPatch
+from treering.core.objects import Knowledge, Object, WorkItem
+
+REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "source": (),
+    "node": (),
+    "knowledge": ("subject_refs", "derived_from"),
+    "activity": ("related_node_refs", "related_work_item_refs", "source_refs", "produced_object_refs"),
+    "work_item": (
+        "related_node_refs",
+        "related_knowledge_refs",
+        "source_refs",
+        "depends_on",
+        "blocked_by",
+        "child_refs",
+    ),
+}
+
+
+def references_of(item: Object) -> tuple[str, ...]:
+    """Give every id the object refers to, evidence included."""
+    found = [ref for field in REFERENCE_FIELDS[item.type] for ref in getattr(item, field)]
+    if isinstance(item, Knowledge):
+        found += [ref.source_id for ref in item.evidence_refs]
+    if isinstance(item, WorkItem) and item.parent_ref:
+        found.append(item.parent_ref)
+    return tuple(dict.fromkeys(found))
+
+
+def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:
+    """Give the object with references to merged duplicates pointed at what stands for them."""
+    if not renamed or not any(ref in renamed for ref in references_of(item)):
+        return item
+    changes: dict[str, object] = {
+        field: tuple(renamed.get(ref, ref) for ref in getattr(item, field)) for field in REFERENCE_FIELDS[item.type]
+    }
+    if isinstance(item, WorkItem) and item.parent_ref:
+        changes["parent_ref"] = renamed.get(item.parent_ref, item.parent_ref)
+    return item.model_copy(update=changes)
+
+
+def check_references(before: Object | None, after: Object, draft: Draft) -> None:
+    """Raise `InvalidPatch` for a new reference that leads nowhere. Old ones may dangle; lint reports them."""
+    old = set(references_of(before)) if before else set()
+    for reference in references_of(after):
+        if reference not in old and not draft.exists(reference):
+            raise InvalidPatch(
+                f"{after.id} refers to {reference}, which does not exist.",
+                hint="Create it earlier, or in the same patch.",
+                details={"id": after.id, "missing": reference},
+            )
+
+
+def check_acyclic(item: WorkItem, draft: Draft) -> None:
+    """Raise `InvalidPatch`, printing the cycle, where work would depend on itself or be its own ancestor."""
+    for field in ("depends_on", "parent_ref"):
+        cycle = _cycle(item, field, draft)
+        if cycle:
+            raise InvalidPatch(
+                f"{field} would form a cycle: {' -> '.join(cycle)}.",
+                hint="Remove one of these references.",
+                details={"cycle": cycle},
+            )
+
+
+def _cycle(item: WorkItem, field: str, draft: Draft) -> list[str]:
+    visited: set[str] = set()
+    paths = [[item.id, target] for target in _targets(item, field)]
+    while paths:
+        path = paths.pop()
+        if path[-1] == item.id:
+            return path
+        if path[-1] in visited:
+            continue
+        visited.add(path[-1])
+        step = draft.find(path[-1])
+        if isinstance(step, WorkItem):
+            paths += [[*path, target] for target in _targets(step, field)]
+    return []
+
+
+def _targets(item: WorkItem, field: str) -> tuple[str, ...]:
+    if field == "parent_ref":
+        return (item.parent_ref,) if item.parent_ref else ()
+    return item.depends_on

@@ -1,0 +1,61 @@
+"""Scopes: paths inside a space. A read sees its scope and the ancestors of it, never siblings or children."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from treering.core.errors import InvalidInput
+
+ROOT = "/"
+_PART = re.compile(r"[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}")
+_MAX_PARTS = 16
+
+
+def parse_scope(text: str) -> str:
+    """Check a scope and give its normal form. Raises `InvalidInput` naming what is wrong."""
+    if text == ROOT:
+        return ROOT
+    parts = text.removesuffix("/").split("/")
+    if parts[0] != "" or len(parts) - 1 > _MAX_PARTS:
+        raise _bad(text)
+    for part in parts[1:]:
+        if part in {".", ".."} or not _PART.fullmatch(part):
+            raise _bad(text)
+    return "/".join(parts)
+
+
+def lineage(scope: str) -> tuple[str, ...]:
+    """Give the scope and its ancestors, root first: what a read at `scope` sees."""
+    if scope == ROOT:
+        return (ROOT,)
+    parts = scope.split("/")[1:]
+    return (ROOT, *("/" + "/".join(parts[: n + 1]) for n in range(len(parts))))
+
+
+def is_within(scope: str, ancestor: str) -> bool:
+    """Tell whether `scope` is `ancestor` or lies below it."""
+    return ancestor == ROOT or scope == ancestor or scope.startswith(ancestor + "/")
+
+
+def sees(reader: str, scope: str, *, descend: bool = False) -> bool:
+    """Tell whether a read at `reader` sees what lies at `scope`."""
+    return is_within(reader, scope) or (descend and is_within(scope, reader))
+
+
+def _bad(text: str) -> InvalidInput:
+    return InvalidInput(
+        f"{text!r} is not a scope.",
+        hint="A scope is a path such as / or /repo/acme-web: it starts with '/', without '.', '..' or empty parts.",
+        details={"given": text},
+    )
+
+
+def _validate(text: str) -> str:
+    try:
+        return parse_scope(text)
+    except InvalidInput as error:
+        raise ValueError(f"{error.message} {error.hint}") from error
+
+
+Scope = Annotated[str, AfterValidator(_validate)]

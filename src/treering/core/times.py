@@ -1,0 +1,31 @@
+"""Times are UTC, timezone-aware, and in JSON ISO 8601 with microseconds."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, PlainSerializer
+
+from treering.core.errors import InvalidInput
+
+
+def render_time(time: datetime) -> str:
+    """Write a time in the one form the ledger stores: `2026-01-31T12:00:00.000000Z`."""
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def parse_time(text: str) -> datetime:
+    """Read an ISO 8601 time. Raises `InvalidInput` where it is malformed or has no zone."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(f"{text!r} is not a time.", hint="Write 2026-01-31T12:00:00Z.") from error
+    if time.tzinfo is None:
+        raise InvalidInput(f"{text!r} has no time zone.", hint="End it with Z or an offset such as +02:00.")
+    return time.astimezone(UTC)
+
+
+Instant = Annotated[
+    AwareDatetime,
+    AfterValidator(lambda time: time.astimezone(UTC)),
+    PlainSerializer(render_time, return_type=str, when_used="json"),
+]

@@ -1,0 +1,1 @@
+"""Ledgers and indexes, one folder per technology."""

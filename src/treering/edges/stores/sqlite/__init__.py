@@ -1,0 +1,1 @@
+"""One SQLite file per space: ledger, passages, full text and vectors in one transaction."""

@@ -1,0 +1,180 @@
+"""One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from treering.core.errors import Corrupt, TreeringError, Unavailable
+
+MEMORY = ":memory:"
+_WAIT_SECONDS = 20.0
+_CACHE_KIB = 16_384
+
+
+class Database:
+    """A connection for writing, guarded by a lock, and one for reading per thread.
+
+    WAL, `synchronous=FULL`: a transaction that returned survives `kill -9` and loss of power. Writes begin
+    `IMMEDIATE`: a transaction that reads first and upgrades later is what gives "database is locked".
+    In memory there is one connection for everything.
+    """
+
+    def __init__(self, path: str, *, wait_seconds: float = _WAIT_SECONDS) -> None:
+        self.path = path
+        self._wait_seconds = wait_seconds
+        self._lock = threading.RLock()
+        self._local = threading.local()
+        self._readers: list[apsw.Connection] = []
+        self._closed = False
+        with translated(path):
+            self._writer = self._connect()
+
+    @property
+    def in_memory(self) -> bool:
+        """Tell whether the database ends with this object."""
+        return self.path == MEMORY
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """Hold the one write transaction; commit durably at the end, roll back on any error.
+
+        Raises `Unavailable` where another process holds it longer than the bounded wait.
+        """
+        with self._lock, translated(self.path):
+            self._begin()
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                # After some errors (disk full, I/O) SQLite has rolled back by itself already.
+                with suppress(apsw.Error):
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """Hold a snapshot: everything read inside is of one moment."""
+        if self.in_memory:
+            with self._lock, translated(self.path):
+                yield self._writer
+            return
+        connection = self._reader()
+        if connection.in_transaction:
+            yield connection
+            return
+        with translated(self.path):
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                with suppress(apsw.Error):
+                    connection.execute("ROLLBACK")
+
+    def rows(self, sql: str, bindings: Sequence[Any] = ()) -> list[Any]:
+        """Read all rows of one query."""
+        with self.read() as connection:
+            return list(connection.execute(sql, bindings))
+
+    def row(self, sql: str, bindings: Sequence[Any] = ()) -> Any:
+        """Read the first row of one query, or `None`."""
+        with self.read() as connection:
+            return next(connection.execute(sql, bindings), None)
+
+    def outside_transaction(self, action: Callable[[apsw.Connection], None]) -> None:
+        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), as the only writer here."""
+        with self._lock, translated(self.path):
+            action(self._writer)
+
+    def close(self) -> None:
+        """Close every connection. Doing it twice is harmless."""
+        with self._lock:
+            self._closed = True
+            for connection in (*self._readers, self._writer):
+                connection.close()
+            self._readers.clear()
+
+    def _begin(self) -> None:
+        if self._closed:
+            raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                return
+
+    def _reader(self) -> apsw.Connection:
+        connection: apsw.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            with self._lock, translated(self.path):
+                if self._closed:
+                    raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
+                connection = self._connect(reading=True)
+                self._readers.append(connection)
+            self._local.connection = connection
+        return connection
+
+    def _connect(self, *, reading: bool = False) -> apsw.Connection:
+        if self.in_memory:
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        else:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            flags = apsw.SQLITE_OPEN_READWRITE | (0 if reading else apsw.SQLITE_OPEN_CREATE)
+        connection = apsw.Connection(self.path, flags)
+        connection.set_busy_timeout(int(min(self._wait_seconds, 5.0) * 1000))
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            "secure_delete=ON",
+            f"cache_size=-{_CACHE_KIB}",
+            "temp_store=MEMORY",
+            "trusted_schema=OFF",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours, once, with a hint for each."""
+    try:
+        yield
+    except TreeringError:
+        raise
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Unavailable(
+            f"{path} was locked by another process for too long.", hint="Try again; look for a stuck process."
+        ) from error
+    except apsw.FullError as error:
+        raise Unavailable(f"The disk holding {path} is full.", hint="Free some space; nothing was changed.") from error
+    except (apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        raise Unavailable(f"{path} cannot be written.", hint="Check its permissions and its folder's.") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise Corrupt(
+            f"{path} is damaged, or is no Treering space.",
+            hint="Restore it from a backup, or import an export into a new space.",
+        ) from error
+    except (apsw.CantOpenError, apsw.IOError) as error:
+        raise Unavailable(f"{path} cannot be opened or read: {error}.", hint=_io_hint(path)) from error
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}.", hint=_io_hint(path)) from error
+
+
+def _io_hint(path: str) -> str:
+    parent = Path(path).parent
+    if not parent.exists():
+        return f"The folder {parent} does not exist."
+    if not os.access(parent, os.W_OK):
+        return f"The folder {parent} cannot be written."
+    return "Check the disk, and that the file is no folder."

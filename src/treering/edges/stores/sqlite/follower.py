@@ -1,0 +1,31 @@
+"""What lives beside the ledger in its database and moves with it, in the same transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import apsw
+
+from treering.core.objects import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One object going from one revision to the next. `after` is `None` for an erased object."""
+
+    seq: int
+    object_id: str
+    before: Object | None
+    after: Object | None
+
+
+class Follower(Protocol):
+    """A projection in the ledger's own database."""
+
+    def prepare(self, connection: apsw.Connection) -> None:
+        """Make the tables where they are missing. Called in a write transaction when the space is opened."""
+        ...
+
+    def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
+        """Apply changes inside the ledger's write transaction."""
+        ...

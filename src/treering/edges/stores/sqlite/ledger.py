@@ -1,0 +1,379 @@
+"""The ledger on SQLite: one file per space, any number of processes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from treering.core.audit import GENESIS, Anchor, AuditEvent
+from treering.core.draft import Erased, Put
+from treering.core.errors import Conflict, NotFound
+from treering.core.evidence import Segment
+from treering.core.journal import Journal, Notice, approval, journal, patch_of, proposal, rejection, reversal
+from treering.core.objects import Object
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.plan import Plan, plan, plan_revert
+from treering.core.policy import Policy, check_approval
+from treering.core.scope import lineage
+from treering.core.times import parse_time, render_time
+from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.follower import Change, Follower
+from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.stores.sqlite.schema import migrate
+from treering.edges.stores.sqlite.shelf import Shelf, missing
+from treering.edges.stores.sqlite.transfer import load_records, read_records
+from treering.edges.stores.sqlite.verification import verify_ledger
+from treering.ports.clock import Clock, fresh_id
+from treering.ports.ledger import AsOf, Head, Record, Selection, SourceState, head_of, selects
+
+_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at"
+_BATCH = 500
+
+
+class SqliteLedger:
+    """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions."""
+
+    def __init__(
+        self, database: Database, *, clock: Clock, policy: Policy | None = None, followers: Sequence[Follower] = ()
+    ) -> None:
+        self.policy = policy or Policy()
+        self._database = database
+        self._clock = clock
+        self._followers = tuple(followers)
+        with database.write() as connection:
+            migrate(connection, database.path)
+            for follower in self._followers:
+                follower.prepare(connection)
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
+        """Apply a patch in one transaction, durable before this returns."""
+        with self._database.write() as connection:
+            known = self._receipt(connection, idempotency_key)
+            if known:
+                return known.model_copy(update={"replayed": True})
+            shelf, now, head = Shelf(connection), self._now(connection), self._head(connection)
+            planned = plan(patch, shelf, policy=self.policy, now=now)
+            proposals = self._proposals(connection) if _erases(planned) else ()
+            result = journal(planned, patch=patch, head=head, now=now, new_id=self._new_event_id, proposals=proposals)
+            self._keep(connection, planned, result)
+            if idempotency_key:
+                sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
+                connection.execute(sql, (idempotency_key, pack(result.receipt.model_dump_json())))
+        return result.receipt
+
+    def propose(self, patch: Patch) -> PatchRecord:
+        """Keep a patch for review, checked against the current state."""
+        with self._database.write() as connection:
+            now = self._now(connection)
+            plan(patch, Shelf(connection), policy=self.policy, now=now)
+            notice = proposal(patch, head=self._head(connection), now=now, new_id=self._new_event_id)
+            self._keep_notice(connection, notice)
+        return notice.record
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:
+        """Apply a proposed patch."""
+        with self._database.write() as connection:
+            record = self._record(connection, patch_id)
+            patch = patch_of(record)
+            check_approval(record.source, by, self.policy)
+            now, head = self._now(connection), self._head(connection)
+            planned = plan(patch, Shelf(connection), policy=self.policy, now=now)
+            result = approval(
+                planned,
+                record=record,
+                by=by,
+                head=head,
+                now=now,
+                new_id=self._new_event_id,
+                proposals=self._proposals(connection) if _erases(planned) else (),
+            )
+            self._keep(connection, planned, result)
+        return result.receipt
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
+        """Turn a proposed patch down."""
+        with self._database.write() as connection:
+            notice = rejection(
+                self._record(connection, patch_id),
+                by=by,
+                reason=reason,
+                head=self._head(connection),
+                now=self._now(connection),
+                new_id=self._new_event_id,
+            )
+            self._keep_notice(connection, notice)
+        return notice.record
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
+        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        with self._database.write() as connection:
+            record = self._record(connection, patch_id)
+            now, head = self._now(connection), self._head(connection)
+            undoing = fresh_id("patch", self._clock)
+            planned = plan_revert(record, Shelf(connection), patch_id=undoing, policy=self.policy, now=now)
+            result = reversal(
+                planned,
+                record=record,
+                patch_id=undoing,
+                by=by,
+                reason=reason,
+                head=head,
+                now=now,
+                new_id=self._new_event_id,
+            )
+            self._keep(connection, planned, result)
+        return result.receipt
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Give an object as it stands, or as it stood."""
+        with self._database.read() as connection:
+            shelf = Shelf(connection)
+            item = shelf.get(identity) if as_of is None else shelf.get_as_of(identity, _sequence(connection, as_of))
+        if item is None:
+            raise missing(identity)
+        return item
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Give every revision, oldest first."""
+        with self._database.read() as connection:
+            revisions = Shelf(connection).revisions(identity)
+        if not revisions:
+            raise missing(identity)
+        return revisions
+
+    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+        """Give the heads of those of the ids that exist."""
+        wanted = list(dict.fromkeys(identities))
+        with self._database.read() as connection:
+            if as_of is not None:
+                seq, shelf = _sequence(connection, as_of), Shelf(connection)
+                found = (shelf.get_as_of(identity, seq) for identity in wanted)
+                return {item.id: head_of(item) for item in found if item}
+            heads: dict[str, Head] = {}
+            for start in range(0, len(wanted), _BATCH):
+                batch = wanted[start : start + _BATCH]
+                sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
+                heads |= {row[0]: _head(row) for row in connection.execute(sql, batch)}
+            return heads
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Give a segment, also one that has vanished from its source since."""
+        with self._database.read() as connection:
+            found = Shelf(connection).last_segment(source_id, segment_id)
+        if found is None:
+            raise NotFound(
+                f"{source_id} has no segment {segment_id}.",
+                hint="Take source_id and segment_id from a hit.",
+                details={"source_id": source_id, "segment_id": segment_id},
+            )
+        return found
+
+    def select(self, selection: Selection) -> Iterator[Object]:
+        """Give the objects a read at the selection's scope sees, oldest first."""
+        with self._database.read() as connection:
+            shelf = Shelf(connection)
+            if selection.as_of is None:
+                items = [shelf.get(identity) for identity in _candidates(connection, selection)]
+            else:
+                seq = _sequence(connection, selection.as_of)
+                sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
+                ids = [identity for (identity,) in connection.execute(sql, (seq,))]
+                items = [shelf.get_as_of(identity, seq) for identity in ids]
+        yield from (item for item in items if item and selects(selection, item))
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        sql = (
+            "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? AND origin IS NOT NULL "
+            "AND (origin = ? OR substr(origin, 1, ?) = ?) ORDER BY id"
+        )
+        rows = self._database.rows(sql, (scope, root, len(root) + 1, root + "#"))
+        states: dict[str, SourceState] = {}
+        for origin, identity, fingerprint, status, revision in rows:
+            # An archived source gives way to a later one with the same origin.
+            if origin not in states or states[origin].status == "archived":
+                states[origin] = SourceState(identity, fingerprint, status, revision)
+        return states
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Give ids of knowledge whose evidence or derivation names this id."""
+        with self._database.read() as connection:
+            return Shelf(connection).dependents(identity)
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Give the links that start or end at an object."""
+        with self._database.read() as connection:
+            seq = None if as_of is None else _sequence(connection, as_of)
+            return Shelf(connection).links_as_of(identity, seq)
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Give the record of a patch."""
+        with self._database.read() as connection:
+            return self._record(connection, patch_id)
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Give the newest patches."""
+        sql = "SELECT body FROM patches WHERE ? IS NULL OR status = ? ORDER BY id DESC LIMIT ?"
+        return [_parse_record(body) for (body,) in self._database.rows(sql, (status, status, limit))]
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Give the audit sequence number at a point in history."""
+        with self._database.read() as connection:
+            return _sequence(connection, as_of)
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Give audit events in order, in batches, so that a long log does not fill memory."""
+        left = limit
+        while left is None or left > 0:
+            size = _BATCH if left is None else min(left, _BATCH)
+            sql = "SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
+            batch = [_parse_event(body) for (body,) in self._database.rows(sql, (after, size))]
+            yield from batch
+            if len(batch) < size:
+                return
+            after = batch[-1].seq
+            left = None if left is None else left - len(batch)
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Give the audit events about one object or patch."""
+        sql = "SELECT body FROM audit WHERE target = ? ORDER BY seq"
+        return [_parse_event(body) for (body,) in self._database.rows(sql, (identity,))]
+
+    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
+        """Check the audit chain, every revision against it, and every segment against its hash."""
+        with self._database.read() as connection:
+            return verify_ledger(connection, anchor=anchor)
+
+    def records(self) -> Iterator[Record]:
+        """Give everything the ledger holds, of one moment."""
+        with self._database.read() as connection:
+            yield from read_records(connection)
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty ledger from an export, in one transaction."""
+        with self._database.write() as connection:
+            if self._head(connection).seq:
+                raise Conflict("This space is not empty.", hint="Import into a new space.")
+            changes = load_records(connection, records)
+            verify_ledger(connection, anchor=None)
+            for follower in self._followers:
+                follower.follow(connection, changes)
+
+    def compact(self) -> None:
+        """Overwrite and release what erasure left behind in the file and its log."""
+
+        def sweep(connection: apsw.Connection) -> None:
+            connection.execute("VACUUM")
+            if not self._database.in_memory:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+        self._database.outside_transaction(sweep)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def _keep(self, connection: apsw.Connection, planned: Plan, result: Journal) -> None:
+        shelf = Shelf(connection)
+        changes = []
+        for write, event in zip(planned.writes, result.events, strict=False):
+            shelf.store(write, event.seq)
+            match write:
+                case Put(before=before, after=after):
+                    changes.append(Change(event.seq, after.id, before, after))
+                case Erased(before=before):
+                    changes.append(Change(event.seq, before.id, before, None))
+                case _:
+                    pass
+        for event in result.events:
+            _keep_event(connection, event)
+        for record in result.records:
+            _keep_record(connection, record)
+        for follower in self._followers:
+            follower.follow(connection, changes)
+
+    def _keep_notice(self, connection: apsw.Connection, notice: Notice) -> None:
+        _keep_event(connection, notice.event)
+        _keep_record(connection, notice.record)
+
+    def _receipt(self, connection: apsw.Connection, key: str | None) -> Receipt | None:
+        row = next(connection.execute("SELECT body FROM receipts WHERE key = ?", (key,)), None) if key else None
+        return Receipt.model_validate_json(unpack(row[0])) if row else None
+
+    def _record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord:
+        row = next(connection.execute("SELECT body FROM patches WHERE id = ?", (patch_id,)), None)
+        if row is None:
+            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+        return _parse_record(row[0])
+
+    def _proposals(self, connection: apsw.Connection) -> list[PatchRecord]:
+        rows = connection.execute("SELECT body FROM patches WHERE status = 'proposed' ORDER BY id")
+        return [_parse_record(body) for (body,) in rows]
+
+    def _head(self, connection: apsw.Connection) -> Anchor:
+        row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), None)
+        return Anchor(seq=row[0], hash=row[1]) if row else Anchor(seq=0, hash=GENESIS)
+
+    def _now(self, connection: apsw.Connection) -> datetime:
+        # Clocks of several processes differ; history runs forward all the same.
+        row = next(connection.execute("SELECT timestamp FROM audit ORDER BY seq DESC LIMIT 1"), None)
+        now = self._clock.now()
+        return max(now, parse_time(row[0])) if row else now
+
+    def _new_event_id(self) -> str:
+        return fresh_id("audit_event", self._clock)
+
+
+def _erases(planned: Plan) -> bool:
+    return any(isinstance(write, Erased) for write in planned.writes)
+
+
+def _keep_event(connection: apsw.Connection, event: AuditEvent) -> None:
+    sql = "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)"
+    time = render_time(event.timestamp)
+    connection.execute(sql, (event.seq, event.target, time, event.hash, pack(event.model_dump_json())))
+
+
+def _keep_record(connection: apsw.Connection, record: PatchRecord) -> None:
+    sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
+    connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
+
+
+def _parse_event(body: str | bytes) -> AuditEvent:
+    return AuditEvent.model_validate_json(unpack(body))
+
+
+def _parse_record(body: str | bytes) -> PatchRecord:
+    return PatchRecord.model_validate_json(unpack(body))
+
+
+def _sequence(connection: apsw.Connection, as_of: AsOf) -> int:
+    match as_of:
+        case None:
+            rows = connection.execute("SELECT max(seq) FROM audit")
+        case int():
+            rows = connection.execute("SELECT max(seq) FROM audit WHERE seq <= ?", (as_of,))
+        case datetime():
+            rows = connection.execute("SELECT max(seq) FROM audit WHERE timestamp <= ?", (render_time(as_of),))
+    row = next(rows, None)
+    return int(row[0] or 0) if row else 0
+
+
+def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
+    """Narrow by scope and type in SQL; what passes is checked again on the object itself."""
+    scopes = lineage(selection.scope)
+    prefix = selection.scope.removesuffix("/") + "/"
+    below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
+    types = f"AND type IN ({_marks(selection.types)})" if selection.types else ""
+    sql = f"SELECT id FROM objects WHERE (scope IN ({_marks(scopes)}) {below}) {types} ORDER BY id"  # noqa: S608 - marks
+    bindings = [*scopes, *((len(prefix), prefix) if selection.descend else ()), *selection.types]
+    return [identity for (identity,) in connection.execute(sql, bindings)]
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _head(row: tuple[str, str, str, str, str, int, str, str, str]) -> Head:
+    return Head(*row[:8], updated_at=parse_time(row[8]))

@@ -1,0 +1,89 @@
+"""The tables of a ledger, by numbered migrations. A file of any older version must open for ever."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from treering.core.errors import Corrupt, InvalidInput
+
+APPLICATION_ID = 0x54524E47  # "TRNG": tells `file` and us that this database is a Treering space
+
+_FIRST = """
+CREATE TABLE objects(
+  id TEXT PRIMARY KEY, type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope TEXT NOT NULL,
+  revision INTEGER NOT NULL, title TEXT NOT NULL, channel TEXT NOT NULL,
+  created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
+  origin TEXT, fingerprint TEXT, slug TEXT, duplicate_key TEXT, claim_key TEXT
+) WITHOUT ROWID;
+CREATE INDEX objects_by_scope ON objects(scope, type);
+CREATE INDEX objects_by_origin ON objects(scope, origin) WHERE origin IS NOT NULL;
+CREATE INDEX objects_by_slug ON objects(scope, kind, slug) WHERE slug IS NOT NULL;
+CREATE INDEX objects_by_duplicate_key ON objects(duplicate_key) WHERE duplicate_key IS NOT NULL;
+CREATE INDEX objects_by_claim_key ON objects(claim_key) WHERE claim_key IS NOT NULL;
+
+CREATE TABLE revisions(
+  row INTEGER PRIMARY KEY, id TEXT NOT NULL, revision INTEGER NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX revisions_by_id ON revisions(id, revision);
+
+CREATE TABLE texts(row INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
+CREATE TABLE segments(
+  source_id TEXT NOT NULL, segment_id TEXT NOT NULL, text_row INTEGER NOT NULL REFERENCES texts(row),
+  PRIMARY KEY(source_id, segment_id)
+) WITHOUT ROWID;
+CREATE INDEX segments_by_text ON segments(text_row);
+
+CREATE TABLE dependencies(
+  target TEXT NOT NULL, dependent TEXT NOT NULL, PRIMARY KEY(target, dependent)
+) WITHOUT ROWID;
+CREATE INDEX dependencies_by_dependent ON dependencies(dependent);
+
+CREATE TABLE links(
+  row INTEGER PRIMARY KEY, type TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, patch_id TEXT NOT NULL,
+  added INTEGER NOT NULL, removed INTEGER
+);
+CREATE INDEX links_by_source ON links(source, target, type);
+CREATE INDEX links_by_target ON links(target);
+
+CREATE TABLE patches(id TEXT PRIMARY KEY, status TEXT NOT NULL, body BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX patches_by_status ON patches(status, id);
+CREATE TABLE receipts(key TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE audit(
+  seq INTEGER PRIMARY KEY, target TEXT NOT NULL, timestamp TEXT NOT NULL, hash TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX audit_by_target ON audit(target, seq);
+CREATE INDEX audit_by_time ON audit(timestamp);
+"""
+
+MIGRATIONS: Sequence[str] = (_FIRST,)
+"""`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
+
+VERSION = len(MIGRATIONS)
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Bring the schema up to date inside the open transaction.
+
+    Raises `InvalidInput` for a space of a newer Treering, `Corrupt` for some other program's database.
+    """
+    version = connection.pragma("user_version")
+    application = connection.pragma("application_id")
+    if version > VERSION:
+        raise InvalidInput(
+            f"{path} was written by a newer Treering (schema {version}, this one knows {VERSION}).",
+            hint="Upgrade Treering: pip install --upgrade treering.",
+        )
+    if application not in (0, APPLICATION_ID) or (application == 0 and _has_tables(connection)):
+        raise Corrupt(f"{path} is a database of another program.", hint="Name another file for the space.")
+    if version == VERSION:
+        return
+    for script in MIGRATIONS[version:]:
+        for statement in filter(str.strip, script.split(";")):
+            connection.execute(statement)
+    connection.pragma("user_version", VERSION)
+    connection.pragma("application_id", APPLICATION_ID)
+
+
+def _has_tables(connection: apsw.Connection) -> bool:
+    return next(connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1"), None) is not None

@@ -1,0 +1,235 @@
+"""Objects on a shelf: reading and writing revisions, segments and links over one connection.
+
+`Shelf` is also the `View` that planning a patch asks for.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+
+from treering.core.draft import Erased, Linked, Put, Unlinked, Write
+from treering.core.errors import Corrupt, NotFound
+from treering.core.evidence import Segment
+from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form, title_of
+from treering.core.patch import Link
+from treering.core.times import render_time
+from treering.edges.stores.sqlite.packing import pack, unpack
+
+_NEWEST = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
+_AS_OF = "SELECT body FROM revisions WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
+_ONE = "SELECT body FROM revisions WHERE id = ? AND revision = ?"
+
+
+class Shelf:
+    """The object tables of one ledger, over a connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def get(self, identity: str) -> Object | None:
+        """Give the current revision."""
+        return self._object(_NEWEST, (identity,))
+
+    def get_as_of(self, identity: str, seq: int) -> Object | None:
+        """Give the revision that was current at an audit sequence number."""
+        return self._object(_AS_OF, (identity, seq))
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Give one revision."""
+        return self._object(_ONE, (identity, number))
+
+    def revisions(self, identity: str) -> list[Object]:
+        """Give every revision, oldest first."""
+        sql = "SELECT body FROM revisions WHERE id = ? ORDER BY revision"
+        return [self.load(unpack(body)) for (body,) in self._connection.execute(sql, (identity,))]
+
+    def exists(self, identity: str) -> bool:
+        """Tell whether an object has this id."""
+        return self._first("SELECT 1 FROM objects WHERE id = ?", (identity,)) is not None
+
+    def source_by_origin(self, scope: str, origin: str) -> str | None:
+        """Give the id of the source with this origin that is not archived."""
+        sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"
+        return self._first(sql, (scope, origin))
+
+    def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
+        """Give the id of the active node with this slug."""
+        sql = "SELECT id FROM objects WHERE scope = ? AND kind = ? AND slug = ? AND status = 'active'"
+        return self._first(sql, (scope, kind, slug))
+
+    def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
+        """Give ids of knowledge with this key, oldest first."""
+        return self._column("SELECT id FROM objects WHERE duplicate_key = ? ORDER BY id", (key,))
+
+    def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
+        """Give ids of facts with this key, oldest first."""
+        return self._column("SELECT id FROM objects WHERE claim_key = ? ORDER BY id", (key,))
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Give ids of knowledge that names this id, in order."""
+        return self._column("SELECT dependent FROM dependencies WHERE target = ? ORDER BY dependent", (identity,))
+
+    def links_of(self, identity: str) -> Sequence[Link]:
+        """Give the links that start or end here now."""
+        return self.links_as_of(identity, None)
+
+    def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
+        """Give the links that started or ended here at an audit sequence number."""
+        when = "removed IS NULL" if seq is None else "added <= :seq AND (removed IS NULL OR removed > :seq)"
+        sql = (
+            "SELECT type, source, target, patch_id FROM links "  # noqa: S608 - `when` is one of two literals
+            f"WHERE (source = :id OR target = :id) AND {when} ORDER BY type, source, target"
+        )
+        rows = self._connection.execute(sql, {"id": identity, "seq": seq})
+        return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
+
+    def segment_text(self, source_id: str, segment_id: str) -> str | None:
+        """Give the words of a segment."""
+        sql = (
+            "SELECT texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+            "WHERE source_id = ? AND segment_id = ?"
+        )
+        body = self._first(sql, (source_id, segment_id))
+        return None if body is None else unpack(body)
+
+    def last_segment(self, source_id: str, segment_id: str) -> Segment | None:
+        """Give a segment as it last stood in its source."""
+        sql = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC"
+        for (body,) in self._connection.execute(sql, (source_id,)):
+            for part in json.loads(unpack(body)).get("segments", ()):
+                if part["segment_id"] == segment_id:
+                    text = self.segment_text(source_id, segment_id)
+                    return None if text is None else Segment.model_validate({**part, "excerpt": text})
+        return None
+
+    def load(self, stored: str) -> Object:
+        """Make an object from its stored form, with the words of its segments."""
+        data = json.loads(stored)
+        if data.get("segments"):
+            words = self._words_of(data["id"])
+            try:
+                data["segments"] = [{**part, "excerpt": words[part["segment_id"]]} for part in data["segments"]]
+            except KeyError as error:
+                raise Corrupt(
+                    f"The text of segment {error} of {data['id']} is missing.",
+                    hint="Restore the space from a backup.",
+                ) from error
+        return parse_object(data)
+
+    def store(self, write: Write, seq: int) -> None:
+        """Keep one write under its audit sequence number."""
+        match write:
+            case Put(after=after):
+                self._put(after, seq)
+            case Linked(link):
+                sql = "INSERT INTO links(type, source, target, patch_id, added) VALUES(?, ?, ?, ?, ?)"
+                self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id, seq))
+            case Unlinked(link):
+                sql = "UPDATE links SET removed = ? WHERE type = ? AND source = ? AND target = ? AND removed IS NULL"
+                self._connection.execute(sql, (seq, link.type, link.source, link.target))
+            case Erased(before):
+                self._erase(before.id)
+
+    def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
+        """Keep a revision's stored form."""
+        sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
+        self._connection.execute(sql, (identity, revision, seq, pack(stored)))
+
+    def keep_words(self, source_id: str, parts: Iterable[tuple[str, str]]) -> None:
+        """Keep the words of segments, each text once."""
+        for segment_id, text in parts:
+            sql = "SELECT 1 FROM segments WHERE source_id = ? AND segment_id = ?"
+            if self._first(sql, (source_id, segment_id)) is None:
+                sql = "INSERT INTO segments(source_id, segment_id, text_row) VALUES(?, ?, ?)"
+                self._connection.execute(sql, (source_id, segment_id, self._text_row(text)))
+
+    def set_current(self, item: Object) -> None:
+        """Make an object's row say what its newest revision says."""
+        knowledge = item if isinstance(item, Knowledge) else None
+        self._connection.execute(
+            "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                item.id,
+                item.type,
+                item.kind,
+                item.status,
+                item.scope,
+                item.revision,
+                title_of(item),
+                item.origin_channel,
+                render_time(item.created_at),
+                render_time(item.updated_at),
+                item.origin if isinstance(item, Source) else None,
+                item.fingerprint if isinstance(item, Source) else None,
+                item.slug if isinstance(item, Node) else None,
+                knowledge.duplicate_key() if knowledge else None,
+                knowledge.claim_key() if knowledge else None,
+            ),
+        )
+        if knowledge:
+            self._set_dependencies(knowledge)
+
+    def _put(self, item: Object, seq: int) -> None:
+        if isinstance(item, Source):
+            self.keep_words(item.id, ((segment.segment_id, segment.excerpt) for segment in item.segments))
+        self.keep_revision(item.id, item.revision, seq, stored_form(item))
+        self.set_current(item)
+
+    def _set_dependencies(self, item: Knowledge) -> None:
+        self._connection.execute("DELETE FROM dependencies WHERE dependent = ?", (item.id,))
+        targets = {*item.derived_from, *(ref.source_id for ref in item.evidence_refs)}
+        for target in sorted(targets):
+            self._connection.execute("INSERT INTO dependencies(target, dependent) VALUES(?, ?)", (target, item.id))
+
+    def _text_row(self, text: str) -> int:
+        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        row = self._first("SELECT row FROM texts WHERE hash = ?", (key,))
+        if row is None:
+            self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
+            row = self._connection.last_insert_rowid()
+        return int(row)
+
+    def _erase(self, identity: str) -> None:
+        texts = self._column("SELECT text_row FROM segments WHERE source_id = ?", (identity,))
+        for sql in (
+            "DELETE FROM segments WHERE source_id = ?",
+            "DELETE FROM revisions WHERE id = ?",
+            "DELETE FROM objects WHERE id = ?",
+            "DELETE FROM dependencies WHERE dependent = ?",
+            "DELETE FROM links WHERE source = ?",
+            "DELETE FROM links WHERE target = ?",
+        ):
+            self._connection.execute(sql, (identity,))
+        for row in texts:
+            sql = "DELETE FROM texts WHERE row = ? AND NOT EXISTS (SELECT 1 FROM segments WHERE text_row = ?)"
+            self._connection.execute(sql, (row, row))
+
+    def _words_of(self, source_id: str) -> dict[str, str]:
+        sql = (
+            "SELECT segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+            "WHERE source_id = ?"
+        )
+        return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
+
+    def _object(self, sql: str, bindings: Sequence[Any]) -> Object | None:
+        body = self._first(sql, bindings)
+        return None if body is None else self.load(unpack(body))
+
+    def _first(self, sql: str, bindings: Sequence[Any]) -> Any:
+        row = next(self._connection.execute(sql, bindings), None)
+        return None if row is None else row[0]
+
+    def _column(self, sql: str, bindings: Sequence[Any]) -> list[Any]:
+        return [value for (value,) in self._connection.execute(sql, bindings)]
+
+
+def missing(identity: str) -> NotFound:
+    """Say that an object is not there."""
+    return NotFound(
+        f"There is no object {identity}.",
+        hint="Ids come from reports and hits; it may have been erased, or not have existed at that time.",
+        details={"id": identity},
+    )

@@ -1,0 +1,90 @@
+"""Everything a ledger holds as records, and back."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apsw
+
+from treering.core.audit import AuditEvent
+from treering.core.canonical import canonical_json
+from treering.core.errors import InvalidInput
+from treering.core.patch import PatchRecord
+from treering.core.times import render_time
+from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.stores.sqlite.shelf import Shelf
+from treering.ports.ledger import Record
+
+
+def read_records(connection: apsw.Connection) -> Iterator[Record]:
+    """Give every record, in the order the port names."""
+    for (body,) in connection.execute("SELECT body FROM audit ORDER BY seq"):
+        yield Record("event", json.loads(unpack(body)))
+    for identity, revision, seq, body in connection.execute(
+        "SELECT id, revision, seq, body FROM revisions ORDER BY seq, id, revision"
+    ):
+        yield Record("revision", {"id": identity, "revision": revision, "seq": seq, "body": json.loads(unpack(body))})
+    for source_id, segment_id, body in connection.execute(
+        "SELECT source_id, segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+        "ORDER BY source_id, segment_id"
+    ):
+        yield Record("segment", {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)})
+    columns = ("type", "source", "target", "patch_id", "added", "removed")
+    for row in connection.execute(
+        "SELECT type, source, target, patch_id, added, removed FROM links ORDER BY added, type, source, target"
+    ):
+        yield Record("link", dict(zip(columns, row, strict=True)))
+    for (body,) in connection.execute("SELECT body FROM patches ORDER BY id"):
+        yield Record("patch", json.loads(unpack(body)))
+    for key, body in connection.execute("SELECT key, body FROM receipts ORDER BY key"):
+        yield Record("receipt", {"key": key, "receipt": json.loads(unpack(body))})
+
+
+def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
+    """Write records into an empty ledger; give the changes its followers have to see, in order."""
+    revisions: list[tuple[int, str, int]] = []
+    shelf = Shelf(connection)
+    for record in records:
+        if record.table == "revision":
+            row = record.row
+            shelf.keep_revision(row["id"], row["revision"], row["seq"], canonical_json(row["body"]))
+            revisions.append((row["seq"], row["id"], row["revision"]))
+        else:
+            _load(connection, shelf, record)
+    return [_change(shelf, *revision) for revision in revisions]
+
+
+def _load(connection: apsw.Connection, shelf: Shelf, record: Record) -> None:
+    row: Any = record.row
+    match record.table:
+        case "event":
+            event = AuditEvent.model_validate(row)
+            connection.execute(
+                "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)",
+                (event.seq, event.target, render_time(event.timestamp), event.hash, pack(event.model_dump_json())),
+            )
+        case "segment":
+            shelf.keep_words(row["source_id"], [(row["segment_id"], row["text"])])
+        case "link":
+            sql = "INSERT INTO links(type, source, target, patch_id, added, removed) VALUES(?, ?, ?, ?, ?, ?)"
+            connection.execute(
+                sql, (row["type"], row["source"], row["target"], row["patch_id"], row["added"], row["removed"])
+            )
+        case "patch":
+            patch = PatchRecord.model_validate(row)
+            sql = "INSERT INTO patches(id, status, body) VALUES(?, ?, ?)"
+            connection.execute(sql, (patch.id, patch.status, pack(patch.model_dump_json())))
+        case "receipt":
+            sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
+            connection.execute(sql, (row["key"], pack(json.dumps(row["receipt"]))))
+        case other:
+            raise InvalidInput(f"An export has no table {other!r}.", hint="Is this a Treering export?")
+
+
+def _change(shelf: Shelf, seq: int, identity: str, revision: int) -> Change:
+    after = shelf.revision(identity, revision)
+    if after is None:
+        raise InvalidInput(f"Revision {revision} of {identity} is not in the export.", hint="Export the space again.")
+    shelf.set_current(after)
+    return Change(seq, identity, shelf.revision(identity, revision - 1), after)

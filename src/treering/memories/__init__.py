@@ -1,0 +1,1 @@
+"""Named memories, built from the four verbs."""

@@ -1,0 +1,145 @@
+"""The port for reading outside material. An adapter proposes; it never decides, never writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from treering.core.locator import Locator
+
+Role = Literal["prose", "symbol", "code", "data"]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDraft:
+    """One stretch of a source.
+
+    `text` is kept word for word and searched by words; `heading` is what people call it (a heading path
+    such as `Install > Linux`, a symbol such as `Ledger.commit`); `gist` is what is embedded (`None`: heading
+    and text); `role` orders the embedding: prose and symbols first, bodies of code and data last.
+    """
+
+    locator: Locator
+    text: str
+    heading: str = ""
+    role: Role = "prose"
+    gist: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraft:
+    """A stable thing the source shows to exist. `slug` is unique within a scope and kind."""
+
+    kind: str
+    name: str
+    slug: str
+    summary: str = ""
+    aliases: tuple[str, ...] = ()
+    part_of: str | None = None
+    """Slug of the node it belongs to, as `kind:slug`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeDraft:
+    """Something the text itself states, as a candidate. `segment` indexes the draft's segments."""
+
+    kind: str
+    title: str
+    payload: Mapping[str, Any]
+    segment: int
+    summary: str = ""
+    confidence: float = 0.6
+    about: str | None = None
+    """Node it is about, as `kind:slug`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDraft:
+    """One source as read. `origin` is stable across re-reading; `fingerprint` tells whether it changed."""
+
+    kind: str
+    origin: str
+    title: str
+    fingerprint: str
+    content_type: Literal["text", "markdown", "structured", "repo_map", "binary_stub"]
+    segments: Sequence[SegmentDraft] = ()
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    nodes: Sequence[NodeDraft] = ()
+    knowledge: Sequence[KnowledgeDraft] = ()
+    captured_at: datetime | None = None
+    warnings: Sequence[str] = ()
+    """What a person should know of this item, such as a redacted secret (kind and line, never the secret)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """An item whose fingerprint the ledger already holds; it was not read."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """An origin that was there at the last reading and is gone. `moved_to` names its new origin, if known."""
+
+    origin: str
+    moved_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An item left out on purpose, and why."""
+
+    origin: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An item that could not be read, and why."""
+
+    origin: str
+    why: str
+
+
+Reading = SourceDraft | Unchanged | Vanished | Skipped | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the ledger already holds below one root: fingerprint by origin, and the last commit read."""
+
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Bounds for reading. Sizes in bytes."""
+
+    max_file_bytes: int = 2_000_000
+    max_items: int = 200_000
+    max_segment_chars: int = 4_000
+
+
+class Adapter(Protocol):
+    """Reads one kind of material. `read` yields a result per item and never raises for a single item."""
+
+    kind: str
+
+    def claims(self, target: str) -> bool:
+        """Tell whether this adapter reads `target` (a path)."""
+        ...
+
+    def origin(self, target: str) -> str:
+        """Give the stable root origin of `target`: every item's origin is it, or starts with it and `#`."""
+        ...
+
+    def count(self, target: str, options: Mapping[str, Any]) -> int | None:
+        """Estimate how many items `read` will yield, for progress; `None` where unknown."""
+        ...
+
+    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+        """Yield one result per item. Raises `InvalidInput` where `target` itself cannot be read."""
+        ...

@@ -1,0 +1,33 @@
+"""The port for time and chance."""
+
+from datetime import datetime
+from typing import Protocol
+
+from treering.core.ids import make_id, make_segment_id
+
+
+class Clock(Protocol):
+    """Gives the time and random bytes; tests give fixed ones."""
+
+    def now(self) -> datetime:
+        """Give the current time, in UTC."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes:
+        """Give unpredictable bytes."""
+        ...
+
+
+def fresh_id(kind: str, clock: Clock) -> str:
+    """Make the id of a new thing of `kind` (`source`, `knowledge`, `patch`, …)."""
+    return make_id(kind, at=clock.now(), entropy=clock.random_bytes(10))
+
+
+def fresh_segment_id(clock: Clock) -> str:
+    """Make a new segment id."""
+    return make_segment_id(clock.random_bytes(8))
+
+
+def fresh_salt(clock: Clock) -> str:
+    """Make the salt of a new object."""
+    return clock.random_bytes(16).hex()

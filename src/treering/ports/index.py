@@ -1,0 +1,180 @@
+"""The port of search: passages by words and by vectors, with filters inside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.filters import EVERYTHING, Filter
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One searchable text: a segment of a source (`part` is its id), or the text form of an object (`part` empty).
+
+    `gist` is what is embedded; `live` tells whether the object may be presented as how things stand.
+    """
+
+    object_id: str
+    part: str
+    type: str
+    kind: str
+    status: str
+    scope: str
+    role: str
+    title: str
+    heading: str
+    text: str
+    gist: str
+    origin: str
+    channel: str
+    created_at: datetime
+    updated_at: datetime
+    live: bool
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a read may see. Filters are applied inside the ranking, so they never starve a result."""
+
+    scope: str
+    descend: bool = False
+    where: Filter = EVERYTHING
+    withdrawn: bool = False
+    """Also objects that are no longer current (stale, superseded, archived)."""
+    at: int | None = None
+    """An audit sequence number: only passages as they stood then."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """Terms of a question, prepared by `derived.analysis`."""
+
+    words: tuple[str, ...]
+    identifiers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A passage key and its raw score in one arm; higher is better."""
+
+    key: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class PassageHead:
+    """What a hit needs before its text is read from the ledger."""
+
+    key: int
+    object_id: str
+    part: str
+    type: str
+    kind: str
+    scope: str
+    role: str
+    title: str
+    heading: str
+    origin: str
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How many live passages wait for their vector, of how many."""
+
+    pending: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A text that waits to be embedded, by content hash."""
+
+    text_hash: str
+    text: str
+
+
+class Index(Protocol):
+    """Passages of one space. Full text is as new as the ledger; vectors may lag, and `lag` says by how much."""
+
+    def by_words(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
+        """Rank by BM25 over words, and by substring over identifiers; best first."""
+        ...
+
+    def by_vector(self, vector: Vector, *, reach: Reach, limit: int) -> Sequence[Scored]:
+        """Rank by cosine; best first. Passages without a vector are not in it."""
+        ...
+
+    def similarities(self, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
+        """Give the exact cosine of those of the keys that have a vector."""
+        ...
+
+    def by_place(self, text: str, *, reach: Reach, limit: int) -> Sequence[Scored]:
+        """Rank passages whose object id, segment id, origin, title or heading is, or ends with, `text`."""
+        ...
+
+    def heads(self, keys: Sequence[int]) -> Mapping[int, PassageHead]:
+        """Give the heads of passages."""
+        ...
+
+    def vectors(self, keys: Sequence[int]) -> Mapping[int, Vector]:
+        """Give the vectors of those of the keys that have one."""
+        ...
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        ...
+
+    def knows(self, words: Sequence[str]) -> frozenset[str]:
+        """Give those of the (stemmed) words that occur anywhere in the space."""
+        ...
+
+    def lag(self) -> Lag:
+        """Tell how far vectors lag behind."""
+        ...
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Give texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        ...
+
+    def add_vectors(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by content hash, durably; a text never needs embedding twice."""
+        ...
+
+    def lease(self, owner: str, *, seconds: float) -> bool:
+        """Take or renew the right to embed in the background; one owner at a time over all processes."""
+        ...
+
+    def rebuild(self) -> int:
+        """Throw away the passages and make them anew from the ledger; give their number."""
+        ...
+
+    def differences(self) -> Sequence[str]:
+        """Compare with a rebuild without changing anything; say what differs."""
+        ...
+
+
+JobRow = Mapping[str, Any]
+
+
+class JobLog(Protocol):
+    """Remembers the outcome of long work, per item, across crashes. Operational, not part of the ledger."""
+
+    def save(self, job_id: str, row: JobRow) -> None:
+        """Keep the state of a job."""
+        ...
+
+    def find(self, job_id: str) -> JobRow | None:
+        """Give a job's last state."""
+        ...
+
+    def recent(self, limit: int) -> Sequence[JobRow]:
+        """Give the newest jobs."""
+        ...

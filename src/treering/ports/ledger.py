@@ -1,0 +1,214 @@
+"""The port of the system of record."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.evidence import Segment
+from treering.core.filters import EVERYTHING, Filter, matches
+from treering.core.objects import Object, Source, title_of
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.policy import Policy
+from treering.core.scope import sees
+from treering.core.times import render_time
+
+AsOf = int | datetime | None
+"""A point in a ledger's history: an audit sequence number, a time, or now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a list or a re-check needs of an object, without its content."""
+
+    id: str
+    type: str
+    kind: str
+    status: str
+    scope: str
+    revision: int
+    title: str
+    origin_channel: str
+    updated_at: datetime
+
+
+def head_of(item: Object) -> Head:
+    """Give an object's head."""
+    return Head(
+        id=item.id,
+        type=item.type,
+        kind=item.kind,
+        status=item.status,
+        scope=item.scope,
+        revision=item.revision,
+        title=title_of(item),
+        origin_channel=item.origin_channel,
+        updated_at=item.updated_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects to list. `where` sees `type kind status scope title channel created_at updated_at origin`."""
+
+    scope: str = "/"
+    descend: bool = False
+    types: tuple[str, ...] = ()
+    """Empty: all types."""
+    where: Filter = EVERYTHING
+    as_of: AsOf = None
+
+
+def selects(selection: Selection, item: Object) -> bool:
+    """Tell whether a selection takes an object: the reference meaning of `Ledger.select`."""
+    fields = {
+        "type": item.type,
+        "kind": item.kind,
+        "status": item.status,
+        "scope": item.scope,
+        "title": title_of(item),
+        "channel": item.origin_channel,
+        "created_at": render_time(item.created_at),
+        "updated_at": render_time(item.updated_at),
+        "origin": item.origin if isinstance(item, Source) else None,
+    }
+    return (
+        sees(selection.scope, item.scope, descend=selection.descend)
+        and (not selection.types or item.type in selection.types)
+        and matches(selection.where, fields)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What the ledger holds of one origin."""
+
+    id: str
+    fingerprint: str
+    status: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of an export: a table's name and one row of it as JSON data. All ledgers give the same records.
+
+    In this order:
+    `event` (an `AuditEvent`; by seq),
+    `revision` (`id revision seq body`, the body being `core.objects.stored_form` as data; by seq, id, revision),
+    `segment` (`source_id segment_id text`; by both ids),
+    `link` (`type source target patch_id added removed`, the last two sequence numbers; by added and the rest),
+    `patch` (a `PatchRecord`; by id), `receipt` (`key receipt`; by key).
+    """
+
+    table: str
+    row: Mapping[str, Any]
+
+
+class Ledger(Protocol):
+    """The system of record of one space. Safe to use from many threads; any number of processes may write.
+
+    Every read may raise `Unavailable` or `Corrupt`. Readers never wait for writers.
+    """
+
+    policy: Policy
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
+        """Apply a patch in one transaction, durable before this returns.
+
+        The same key again gives the first receipt, `replayed`. Raises what `core.plan.plan` raises, and
+        `Unavailable` after a bounded wait; nothing was changed then.
+        """
+        ...
+
+    def propose(self, patch: Patch) -> PatchRecord:
+        """Keep a patch for review. It is checked against the current state, and changes nothing."""
+        ...
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:
+        """Apply a proposed patch. Raises `Denied` for one's own proposal, `Conflict` where it went stale."""
+        ...
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
+        """Turn a proposed patch down."""
+        ...
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
+        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        ...
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Give an object as it stands, or as it stood. Raises `NotFound`."""
+        ...
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Give every revision, oldest first. Raises `NotFound`."""
+        ...
+
+    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+        """Give the heads of those of the ids that exist."""
+        ...
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Give a segment, also one that has vanished from its source since. Raises `NotFound`."""
+        ...
+
+    def select(self, selection: Selection) -> Iterator[Object]:
+        """Give the objects a read at the selection's scope sees, oldest first (by id)."""
+        ...
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in exactly this scope whose origin is `root` or starts with `root#`."""
+        ...
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Give ids of knowledge whose evidence or derivation names this id."""
+        ...
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Give the links that start or end at an object."""
+        ...
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Give the record of a patch. Raises `NotFound`."""
+        ...
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Give the newest patches."""
+        ...
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Give the audit sequence number at a point in history; 0 before the first event."""
+        ...
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Give audit events in order: the change feed."""
+        ...
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Give the audit events about one object."""
+        ...
+
+    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
+        """Check the audit chain, every revision against it, and every segment against its hash; give the head.
+
+        Raises `Corrupt` naming the first thing that does not verify.
+        """
+        ...
+
+    def records(self) -> Iterator[Record]:
+        """Give everything the ledger holds, for an export: `load` of them gives an identical ledger."""
+        ...
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty."""
+        ...
+
+    def compact(self) -> None:
+        """Overwrite and release what erasure left behind in files."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections."""
+        ...

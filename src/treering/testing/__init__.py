@@ -1,0 +1,1 @@
+"""Contract suites and honest fakes for people who write backends."""

@@ -1,0 +1,1 @@
+"""The four verbs: ingest, query, crystallize, lint."""

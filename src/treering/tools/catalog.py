@@ -1,0 +1,17 @@
+"""The four verbs, declared once. Every surface renders this table; none adds to it."""
+
+from collections.abc import Mapping
+
+from treering.core.errors import InvalidInput, nearest
+from treering.tools import crystallize, ingest, lint, query
+from treering.tools.engine import Engine
+from treering.tools.envelope import Envelope, Report, Tool
+
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (ingest.TOOL, query.TOOL, crystallize.TOOL, lint.TOOL)}
+
+
+def call(engine: Engine, verb: str, envelope: Envelope) -> Report:
+    """Run a verb. Raises `InvalidInput` for an unknown verb, mode or field."""
+    if verb not in TOOLS:
+        raise InvalidInput(f"There is no tool {verb!r}.", hint=nearest(verb, TOOLS), details={"known": list(TOOLS)})
+    return TOOLS[verb].call(engine, envelope)

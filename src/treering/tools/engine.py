@@ -1,0 +1,55 @@
+"""What the four verbs work with: one space's parts behind their ports."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from treering.core.patch import Author
+from treering.ports.adapter import Adapter, ReadLimits
+from treering.ports.clock import Clock
+from treering.ports.embedder import Embedder
+from treering.ports.index import Index, JobLog
+from treering.ports.ledger import Ledger
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
+
+
+def silent(_what: str, _done: int, _total: int | None) -> None:
+    """Report progress to nobody."""
+
+
+class Vectoriser(Protocol):
+    """Makes the vectors that wait, in the background."""
+
+    def start(self) -> None:
+        """See to it that somebody embeds what waits. Returns at once."""
+        ...
+
+    def finish(self, progress: Progress) -> None:
+        """Embed everything that waits, or wait until another process has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The parts of one open space, and in whose name they are used."""
+
+    ledger: Ledger
+    index: Index
+    embedder: Embedder
+    vectoriser: Vectoriser
+    jobs: JobLog
+    adapters: Mapping[str, Adapter]
+    clock: Clock
+    author: Author
+    limits: ReadLimits
+    progress: Progress = silent
+
+    def with_author(self, author: Author) -> "Engine":
+        """Give the same engine working in another name."""
+        return replace(self, author=author)
+
+    def with_progress(self, progress: Progress) -> "Engine":
+        """Give the same engine reporting its progress."""
+        return replace(self, progress=progress)

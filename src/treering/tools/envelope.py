@@ -1,0 +1,103 @@
+"""The one envelope of all four verbs, and what every report carries."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from treering.core.errors import InvalidInput, nearest
+from treering.core.objects import invalid_fields
+from treering.core.scope import ROOT, Scope
+from treering.tools.engine import Engine
+
+Verb = Literal["ingest", "query", "crystallize", "lint"]
+
+
+class Value(BaseModel):
+    """A frozen value that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Envelope(Value):
+    """A call of a verb."""
+
+    mode: str = Field(default="", description="What the verb should do; empty for its default mode.")
+    scope: Scope = Field(default=ROOT, description="Where in the space: / or a path such as /repo/acme-web.")
+    input: dict[str, Any] = Field(default={}, description="What the mode works on.")
+    options: dict[str, Any] = Field(default={}, description="How the mode works.")
+
+
+class Report(Value):
+    """What every verb answers with."""
+
+    verb: Verb
+    mode: str
+    scope: Scope
+    status: Literal["ok", "partial", "proposed", "unchanged", "empty", "failed"] = "ok"
+    warnings: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    """Objects, patches and jobs it touched or speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A checked call, as a mode's function receives it."""
+
+    engine: Engine
+    scope: str
+
+
+Run = Callable[[Call, Any, Any], Report]
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One ability of a verb, declared as data: `run(call, input, options) -> report`."""
+
+    name: str
+    summary: str
+    input: type[Value]
+    options: type[Value]
+    report: type[Report]
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A verb: its modes, the default one first."""
+
+    name: Verb
+    summary: str
+    modes: Mapping[str, Mode]
+
+    @property
+    def default(self) -> str:
+        """Name the mode an empty `mode` stands for."""
+        return next(iter(self.modes))
+
+    def call(self, engine: Engine, envelope: Envelope) -> Report:
+        """Check an envelope and run its mode. Raises `InvalidInput` naming each wrong field."""
+        mode = self.modes.get(envelope.mode or self.default)
+        if mode is None:
+            raise InvalidInput(
+                f"{self.name} has no mode {envelope.mode!r}.",
+                hint=nearest(envelope.mode, self.modes),
+                details={"given": envelope.mode, "known": list(self.modes)},
+            )
+        given = parse(mode.input, envelope.input, where="input")
+        options = parse(mode.options, envelope.options, where="options")
+        return mode.run(Call(engine, envelope.scope), given, options)
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def parse(model: type[_Model], data: Mapping[str, Any], *, where: str) -> _Model:
+    """Read outside data into a model. Raises `InvalidInput` with the nearest known name for an unknown field."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problem = invalid_fields(error, known=sorted(model.model_fields))
+        raise InvalidInput(f"{where}.{problem.message}", hint=problem.hint, details=problem.details) from error
