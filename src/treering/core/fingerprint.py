@@ -5,12 +5,13 @@ marker-like text in it is broken up, and its own hash is nothing a text can cont
 """
 
 import re
+from collections.abc import Sequence
 
 from treering.core.canonical import digest, normalise_text
 
 _START = "<<treering:"
-_FORGED = re.compile(r"<\s*<(?=\s*/?\s*treering\s*:)", re.IGNORECASE)
-_OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,300})" ([0-9a-f]{16})>>\n')
+_FORGED = re.compile(r"<\s{0,9}<(?=[\s/]{0,9}treering\s{0,9}:)", re.IGNORECASE)
+_OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,300})" ([0-9a-f]{16})>>')
 _UNFIT = re.compile(r'[\s"<>]+')
 _ORIGIN_CHARS = 200
 
@@ -53,7 +54,7 @@ def recalled_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def cut(text: str, spans: list[tuple[int, int]]) -> str:
+def cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """Give `text` without the stretches `spans`, which are in order and do not overlap."""
     parts, at = [], 0
     for start, end in spans:

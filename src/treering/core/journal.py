@@ -145,6 +145,16 @@ def patch_of(record: PatchRecord) -> Patch:
     )
 
 
+def require_new(patch: Patch, known: PatchRecord | None) -> None:
+    """Raise `Conflict` where a patch of this id came before: `known` is its record."""
+    if known:
+        raise Conflict(
+            f"{patch.id} came before and is {known.status}.",
+            hint="Make a fresh id; to retry a commit safely, give it an idempotency key.",
+            details={"id": patch.id, "status": known.status},
+        )
+
+
 def require_proposed(record: PatchRecord) -> None:
     """Raise `Conflict` where a patch waits for no decision."""
     if record.status != "proposed":

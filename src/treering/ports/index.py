@@ -56,8 +56,9 @@ class Reach:
 class TextQuery:
     """Terms of a question, prepared by `derived.analysis`."""
 
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,15 @@ class Index(Protocol):
     """Passages of one space. Full text is as new as the ledger; vectors may lag, and `lag` says by how much."""
 
     def by_words(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
-        """Rank by BM25 over words, and by substring over identifiers; best first."""
+        """Rank by BM25 over the query's words; best first."""
+        ...
+
+    def by_names(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
+        """Rank by BM25 over substrings of names, for the query's identifiers; best first."""
+        ...
+
+    def neighbours(self, keys: Sequence[int]) -> Mapping[int, Sequence[int]]:
+        """Give, for passages that are turns of a conversation, the keys of the turns before and after."""
         ...
 
     def by_vector(self, vector: Vector, *, reach: Reach, limit: int) -> Sequence[Scored]:

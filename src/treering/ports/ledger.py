@@ -154,6 +154,13 @@ class Ledger(Protocol):
         """Give a segment, also one that has vanished from its source since. Raises `NotFound`."""
         ...
 
+    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+        """Give those of the segments (source id, segment id) that are in their sources now.
+
+        Costs what the segments cost, however large their sources are.
+        """
+        ...
+
     def select(self, selection: Selection) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first (by id)."""
         ...

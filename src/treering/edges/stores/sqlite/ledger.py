@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import apsw
 
@@ -10,11 +9,21 @@ from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.draft import Erased, Put
 from treering.core.errors import Conflict, NotFound
 from treering.core.evidence import Segment
-from treering.core.journal import Journal, Notice, approval, journal, patch_of, proposal, rejection, reversal
+from treering.core.journal import (
+    Journal,
+    Notice,
+    approval,
+    journal,
+    patch_of,
+    proposal,
+    rejection,
+    require_new,
+    reversal,
+)
 from treering.core.objects import Object
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan, plan, plan_revert
-from treering.core.policy import Policy, check_approval
+from treering.core.policy import Policy, check_approval, check_gate, check_reverter
 from treering.core.scope import lineage
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
@@ -52,6 +61,9 @@ class SqliteLedger:
             known = self._receipt(connection, idempotency_key)
             if known:
                 return known.model_copy(update={"replayed": True})
+            check_gate(patch, self.policy)
+            require_new(patch, self._known_record(connection, patch.id))
+            require_new(patch, self._find_record(connection, patch.id))
             shelf, now, head = Shelf(connection), self._now(connection), self._head(connection)
             planned = plan(patch, shelf, policy=self.policy, now=now)
             proposals = self._proposals(connection) if _erases(planned) else ()
@@ -65,6 +77,8 @@ class SqliteLedger:
     def propose(self, patch: Patch) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
         with self._database.write() as connection:
+            require_new(patch, self._known_record(connection, patch.id))
+            require_new(patch, self._find_record(connection, patch.id))
             now = self._now(connection)
             plan(patch, Shelf(connection), policy=self.policy, now=now)
             notice = proposal(patch, head=self._head(connection), now=now, new_id=self._new_event_id)
@@ -108,6 +122,7 @@ class SqliteLedger:
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
         with self._database.write() as connection:
+            check_reverter(by, self.policy)
             record = self._record(connection, patch_id)
             now, head = self._now(connection), self._head(connection)
             undoing = fresh_id("patch", self._clock)
@@ -160,7 +175,7 @@ class SqliteLedger:
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Give a segment, also one that has vanished from its source since."""
         with self._database.read() as connection:
-            found = Shelf(connection).last_segment(source_id, segment_id)
+            found = Shelf(connection).segment(source_id, segment_id, vanished=True)
         if found is None:
             raise NotFound(
                 f"{source_id} has no segment {segment_id}.",
@@ -168,6 +183,13 @@ class SqliteLedger:
                 details={"source_id": source_id, "segment_id": segment_id},
             )
         return found
+
+    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+        """Give those of the segments (source id, segment id) that are in their sources now."""
+        with self._database.read() as connection:
+            shelf = Shelf(connection)
+            found = {place: shelf.segment(*place, vanished=False) for place in places}
+        return {place: segment for place, segment in found.items() if segment}
 
     def select(self, selection: Selection) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first."""
@@ -302,10 +324,14 @@ class SqliteLedger:
         return Receipt.model_validate_json(unpack(row[0])) if row else None
 
     def _record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord:
-        row = next(connection.execute("SELECT body FROM patches WHERE id = ?", (patch_id,)), None)
-        if row is None:
+        record = self._known_record(connection, patch_id)
+        if record is None:
             raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
-        return _parse_record(row[0])
+        return record
+
+    def _known_record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord | None:
+        row = next(connection.execute("SELECT body FROM patches WHERE id = ?", (patch_id,)), None)
+        return _parse_record(row[0]) if row else None
 
     def _proposals(self, connection: apsw.Connection) -> list[PatchRecord]:
         rows = connection.execute("SELECT body FROM patches WHERE status = 'proposed' ORDER BY id")

@@ -29,7 +29,7 @@ CREATE UNIQUE INDEX revisions_by_id ON revisions(id, revision);
 CREATE TABLE texts(row INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, body BLOB NOT NULL);
 CREATE TABLE segments(
   source_id TEXT NOT NULL, segment_id TEXT NOT NULL, text_row INTEGER NOT NULL REFERENCES texts(row),
-  PRIMARY KEY(source_id, segment_id)
+  place BLOB NOT NULL, vanished INTEGER, PRIMARY KEY(source_id, segment_id)
 ) WITHOUT ROWID;
 CREATE INDEX segments_by_text ON segments(text_row);
 

@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -87,23 +87,21 @@ class Shelf:
         return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Give the words of a segment."""
-        sql = (
-            "SELECT texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
-            "WHERE source_id = ? AND segment_id = ?"
-        )
-        body = self._first(sql, (source_id, segment_id))
-        return None if body is None else unpack(body)
+        """Give the words a segment id stands for, also where the segment has vanished from its source."""
+        segment = self.segment(source_id, segment_id, vanished=True)
+        return segment.excerpt if segment else None
 
-    def last_segment(self, source_id: str, segment_id: str) -> Segment | None:
-        """Give a segment as it last stood in its source."""
-        sql = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC"
-        for (body,) in self._connection.execute(sql, (source_id,)):
-            for part in json.loads(unpack(body)).get("segments", ()):
-                if part["segment_id"] == segment_id:
-                    text = self.segment_text(source_id, segment_id)
-                    return None if text is None else Segment.model_validate({**part, "excerpt": text})
-        return None
+    def segment(self, source_id: str, segment_id: str, *, vanished: bool) -> Segment | None:
+        """Give a segment as it last stood in its source; one that has `vanished` from it only on request."""
+        sql = (
+            "SELECT place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+            "WHERE source_id = ? AND segment_id = ? AND (? OR vanished IS NULL)"
+        )
+        row = next(self._connection.execute(sql, (source_id, segment_id, vanished)), None)
+        if row is None:
+            return None
+        place, text = map(unpack, row)
+        return Segment.model_validate({**json.loads(place), "excerpt": text})
 
     def load(self, stored: str) -> Object:
         """Make an object from its stored form, with the words of its segments."""
@@ -138,13 +136,24 @@ class Shelf:
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
         self._connection.execute(sql, (identity, revision, seq, pack(stored)))
 
-    def keep_words(self, source_id: str, parts: Iterable[tuple[str, str]]) -> None:
-        """Keep the words of segments, each text once."""
-        for segment_id, text in parts:
-            sql = "SELECT 1 FROM segments WHERE source_id = ? AND segment_id = ?"
-            if self._first(sql, (source_id, segment_id)) is None:
-                sql = "INSERT INTO segments(source_id, segment_id, text_row) VALUES(?, ?, ?)"
-                self._connection.execute(sql, (source_id, segment_id, self._text_row(text)))
+    def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
+        """Keep the words of a segment, each text once."""
+        sql = "INSERT OR IGNORE INTO segments(source_id, segment_id, text_row, place) VALUES(?, ?, ?, '{}')"
+        self._connection.execute(sql, (source_id, segment_id, self._text_row(text)))
+
+    def keep_places(self, item: Source) -> None:
+        """Note where a source's segments stand now, and which have vanished from it."""
+        sql = "SELECT segment_id, place FROM segments WHERE source_id = ? AND vanished IS NULL"
+        known = dict(self._connection.execute(sql, (item.id,)))
+        for segment in item.segments:
+            place = segment.model_dump_json(exclude={"excerpt"})
+            earlier = known.pop(segment.segment_id, None)
+            if earlier is None or unpack(earlier) != place:
+                sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
+                self._connection.execute(sql, (pack(place), item.id, segment.segment_id))
+        for segment_id in known:
+            sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
+            self._connection.execute(sql, (item.revision, item.id, segment_id))
 
     def set_current(self, item: Object) -> None:
         """Make an object's row say what its newest revision says."""
@@ -174,7 +183,9 @@ class Shelf:
 
     def _put(self, item: Object, seq: int) -> None:
         if isinstance(item, Source):
-            self.keep_words(item.id, ((segment.segment_id, segment.excerpt) for segment in item.segments))
+            for segment in item.segments:
+                self.keep_words(item.id, segment.segment_id, segment.excerpt)
+            self.keep_places(item)
         self.keep_revision(item.id, item.revision, seq, stored_form(item))
         self.set_current(item)
 

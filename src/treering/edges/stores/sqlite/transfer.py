@@ -9,6 +9,7 @@ import apsw
 from treering.core.audit import AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.errors import InvalidInput
+from treering.core.objects import Source
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.follower import Change
@@ -65,7 +66,7 @@ def _load(connection: apsw.Connection, shelf: Shelf, record: Record) -> None:
                 (event.seq, event.target, render_time(event.timestamp), event.hash, pack(event.model_dump_json())),
             )
         case "segment":
-            shelf.keep_words(row["source_id"], [(row["segment_id"], row["text"])])
+            shelf.keep_words(row["source_id"], row["segment_id"], row["text"])
         case "link":
             sql = "INSERT INTO links(type, source, target, patch_id, added, removed) VALUES(?, ?, ?, ?, ?, ?)"
             connection.execute(
@@ -87,4 +88,6 @@ def _change(shelf: Shelf, seq: int, identity: str, revision: int) -> Change:
     if after is None:
         raise InvalidInput(f"Revision {revision} of {identity} is not in the export.", hint="Export the space again.")
     shelf.set_current(after)
+    if isinstance(after, Source):
+        shelf.keep_places(after)
     return Change(seq, identity, shelf.revision(identity, revision - 1), after)

@@ -1,0 +1,90 @@
+"""What an audit log says a ledger must hold: the other way round from `journal`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from treering.core.audit import AuditEvent
+from treering.core.errors import Corrupt
+from treering.core.evidence import segment_hash
+from treering.core.ids import kind_of
+from treering.core.objects import Object, Source, content_hash, stored_form
+from treering.core.patch import Link, PatchRecord
+
+
+@dataclass(slots=True)
+class Account:
+    """Revisions, links and decisions that a log tells of. Each check raises `Corrupt` naming what differs."""
+
+    revisions: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+    """By id and number: the event's sequence number and the content hash."""
+    links: set[tuple[str, str, str]] = field(default_factory=set)
+    """Type, source and target of the links that stand now."""
+    statuses: dict[str, str] = field(default_factory=dict)
+    """By id of a patch, what was last decided about it; a patch applied directly has no entry."""
+
+    def check_revision(self, item: Object, seq: int) -> None:
+        """Check one stored revision, and the words of its segments."""
+        said = self.revisions.get((item.id, item.revision))
+        if said != (seq, content_hash(stored_form(item), salt=item.salt)):
+            raise _wrong(f"revision {item.revision} of {item.id} is not what the audit log says", item.id)
+        if isinstance(item, Source):
+            for segment in item.segments:
+                if segment.hash != segment_hash(segment.excerpt, salt=item.salt):
+                    raise _wrong(f"the text of segment {segment.segment_id} of {item.id} was changed", item.id)
+
+    def check_complete(self, found: Iterable[tuple[str, int]]) -> None:
+        """Check that no revision is missing: `found` are the ids and numbers of all that are stored."""
+        for identity, number in sorted(self.revisions.keys() - set(found)):
+            raise _wrong(f"revision {number} of {identity} is missing", identity)
+
+    def check_links(self, found: Iterable[Link]) -> None:
+        """Check the links that stand now."""
+        stored = {(link.type, link.source, link.target) for link in found}
+        for kind, source, target in sorted(stored ^ self.links):
+            raise _wrong(f"the link {source} {kind} {target} is not what the audit log says", source)
+
+    def check_patch(self, record: PatchRecord) -> None:
+        """Check what became of a patch."""
+        if record.status != self.statuses.get(record.id, "applied"):
+            raise _wrong(f"{record.id} is {record.status}, which is not what the audit log says", record.id)
+
+
+def account(events: Iterable[AuditEvent]) -> Account:
+    """Read a verified log from its beginning."""
+    told = Account()
+    for event in events:
+        _tell(event, told)
+    return told
+
+
+def _tell(event: AuditEvent, told: Account) -> None:
+    after = event.after or {}
+    match event.event_type:
+        case "erased":
+            _forget(event.target, told)
+        case "linked":
+            told.links.add(_link_key(after))
+        case "unlinked":
+            told.links.discard(_link_key(event.before or {}))
+        case _ if kind_of(event.target) == "patch":
+            told.statuses[event.target] = str(after["status"])
+        case _:
+            told.revisions[event.target, int(after["revision"])] = (event.seq, str(after["hash"]))
+
+
+def _forget(identity: str, told: Account) -> None:
+    told.revisions = {key: value for key, value in told.revisions.items() if key[0] != identity}
+    told.links = {key for key in told.links if identity not in key[1:]}
+
+
+def _link_key(state: dict[str, list[str]]) -> tuple[str, str, str]:
+    kind, source, target = state["link"]
+    return kind, source, target
+
+
+def _wrong(what: str, identity: str) -> Corrupt:
+    return Corrupt(
+        f"The ledger does not verify: {what}.",
+        hint="Restore the space from a backup or an export made before this.",
+        details={"id": identity},
+    )

@@ -1,0 +1,235 @@
+"""How text becomes index terms, and how a question becomes terms to look for.
+
+Analysis happens here and not in a store's tokenizer, so that every store finds the same: what `index_text`
+gives is already split, folded and stemmed, and a store only has to split it at spaces (FTS5: the tokenizer
+`WORD_TOKENIZER`). The words of `identifier_text` go to a trigram index, which finds a stretch inside a name.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+
+import snowballstemmer
+
+WORD_TOKENIZER = "ascii tokenchars '_'"
+"""FTS5 tokenizer that splits the output of `index_text` at its spaces and nowhere else."""
+
+IDENTIFIER_TOKENIZER = "trigram"
+"""FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
+
+MAX_WORDS = 64
+MAX_IDENTIFIERS = 16
+MAX_PHRASES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """What to look for. Bounded: at most `MAX_WORDS`, `MAX_IDENTIFIERS` and `MAX_PHRASES` entries.
+
+    `words` are terms of the word index. `identifiers` are names as typed, folded, for the trigram index.
+    `phrases` are what stood in double quotes, each as terms of the word index one after the other.
+    """
+
+    words: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+
+
+def index_text(text: str) -> str:
+    """Give the terms of `text` for the word index, in order, separated by single spaces.
+
+    Words are folded (NFKC, case, diacritics) and stemmed as English. A compound such as `commitPatch`,
+    `commit_patch` or `commit-patch` gives one term for the whole (`commit_patch`) and one for each part.
+    Scripts written without spaces give every character and every pair of neighbours.
+    """
+    return " ".join(filter(None, map(_terms, _tokens(text))))
+
+
+def identifier_text(text: str, *, code: bool = False) -> str:
+    """Give the names in `text` for the trigram index, each once, folded, separated by spaces.
+
+    A name is a token with an underscore, dot, slash, inner capital, or digits among letters; in `code`, any
+    word of four characters or more.
+    """
+    return " ".join(_names(text, any_word=code))
+
+
+def query_terms(text: str) -> QueryTerms:
+    """Give what to look for when somebody asks `text`. Nothing in it acts as query syntax but double quotes.
+
+    Stop words are left out unless nothing else remains. Of a long text the most repeated words are kept,
+    then the first ones.
+    """
+    text = text[:_LONGEST_QUERY]
+    terms = [term for token in _tokens(text) for term in _sought(token)]
+    telling = [term for term in terms if term not in _STOP_TERMS] or terms
+    return QueryTerms(_most_repeated(telling, MAX_WORDS), _sought_names(text), _phrases(text))
+
+
+def fts_query(terms: Iterable[str]) -> str:
+    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
+
+    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
+    parentheses: it may be joined with others by `AND`.
+    """
+    quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
+    return f"({quoted})" if quoted else '("")'
+
+
+_LONGEST_QUERY = 20_000  # characters; what a person or an agent asks is shorter, a pasted log is not
+_LONGEST_TOKEN = 64  # longer ones are encoded data: their beginning is enough to find them
+_LONGEST_NAME = 200
+_SHORTEST_NAME = 3  # a trigram index cannot find less
+_SHORT_QUERY = 3  # words; somebody who types so few is often typing a name or a part of it
+_MOST_DIGIT_PIECES = 3  # `utf8` and `v2beta1` are made of parts, a hash is not
+
+# Scripts written without spaces, and Hangul, whose particles are glued to the words.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Vowel signs and accents belong to their word, but `\w` leaves them out: Hindi words would fall to pieces.
+_MARK_BLOCKS = ((0x300, 0x1D00), (0x20D0, 0x2100), (0x3099, 0x309B), (0xA800, 0xAC00), (0xFE20, 0xFE30))
+
+
+def _marks() -> Iterator[str]:
+    """Give the ranges of combining marks, written for a character class of a pattern."""
+    chars = (char for start, end in _MARK_BLOCKS for char in map(chr, range(start, end)))
+    for marks, run in groupby(chars, key=lambda char: unicodedata.category(char).startswith("M")):
+        if marks:
+            first, *rest = run
+            yield f"{first}-{rest[-1]}" if rest else first
+
+
+_LETTERS = rf"[\w{''.join(_marks())}]+"
+
+_TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
+_ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
+_NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
+_RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
+_POSSESSIVE = re.compile(r"['’][sS]$")
+_APOSTROPHE = re.compile(r"['’]")
+_SEPARATORS = re.compile(r"[_.\-]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_DIGITS = re.compile(r"(?<=[0-9])(?=[^\W\d])|(?<=[^\W\d])(?=[0-9])")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.]|[.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
+
+_ENGLISH = snowballstemmer.stemmer("english")
+
+
+def _tokens(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text)
+    return _TOKEN.findall(unicodedata.normalize("NFKC", text))
+
+
+def _terms(token: str) -> str:
+    # Only tokens of ordinary length are remembered, so that odd input cannot fill the memory.
+    return _remembered(token) if len(token) <= _LONGEST_TOKEN else " ".join(_analysed(token, query=False))
+
+
+@lru_cache(maxsize=1 << 16)
+def _remembered(token: str) -> str:
+    return " ".join(_analysed(token, query=False))
+
+
+def _sought(token: str) -> list[str]:
+    return list(_analysed(token, query=True))
+
+
+def _analysed(token: str, *, query: bool) -> Iterator[str]:
+    if token.isascii():
+        yield from _compound(token)
+        return
+    for run in _RUNS.finditer(token):
+        if run["unspaced"]:
+            yield from _pairs(run[0], singles=not query)
+        else:
+            yield from _compound(run[0])
+
+
+def _pairs(run: str, *, singles: bool) -> Iterator[str]:
+    """Give neighbouring characters in twos; single ones too where asked, or where there is just one."""
+    if singles or len(run) == 1:
+        yield from run
+    yield from map("".join, pairwise(run))
+
+
+def _compound(token: str) -> Iterator[str]:
+    """Give the whole of a token and, where it has several, its parts, each stemmed."""
+    bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
+    parts = [part for piece in _SEPARATORS.split(bare) for part in _pieces(piece)]
+    if len(parts) > 1:
+        yield "_".join(map(_folded, parts))
+    yield from map(_stem, map(_folded, parts))
+
+
+def _pieces(piece: str) -> list[str]:
+    pieces = [small for camel in _CAMEL.split(piece) for small in _digit_pieces(camel)]
+    return [small for small in pieces if small]
+
+
+def _digit_pieces(word: str) -> list[str]:
+    pieces = _DIGITS.split(word)
+    return pieces if len(pieces) <= _MOST_DIGIT_PIECES else [word]
+
+
+def _folded(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    apart = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    return str(_ENGLISH.stemWord(word)) if word.isascii() and word.isalpha() else word
+
+
+def _names(text: str, *, any_word: bool) -> Iterable[str]:
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    wanted = (name for name in dict.fromkeys(_NAME.findall(plain)) if any_word or _NAME_SIGN.search(name))
+    folded = (_folded(name[:_LONGEST_NAME]) for name in wanted if len(name) >= _SHORTEST_NAME)
+    return dict.fromkeys(folded)
+
+
+def _sought_names(text: str) -> tuple[str, ...]:
+    short = len(_tokens(text)) <= _SHORT_QUERY
+    names = [name for name in _names(text, any_word=short) if name not in _STOP_WORDS]
+    return tuple(names[:MAX_IDENTIFIERS])
+
+
+def _phrases(text: str) -> tuple[str, ...]:
+    quoted = (first or second for first, second in _QUOTED.findall(text))
+    phrases = (index_text(words[:_LONGEST_NAME]) for words in quoted)
+    return tuple(dict.fromkeys(phrase for phrase in phrases if " " in phrase))[:MAX_PHRASES]
+
+
+def _most_repeated(terms: list[str], most: int) -> tuple[str, ...]:
+    if len(counts := Counter(terms)) <= most:
+        return tuple(counts)
+    return tuple(term for term, _ in counts.most_common(most))
+
+
+_STOP_WORDS = frozenset(
+    """
+    a about above after again against all also am an and any are arent as at be because been before
+    being below between both but by can cannot cant could couldnt did didnt do does doesnt doing
+    done dont down during each either else ever every few for from further get gets getting give
+    given go goes going got had hadnt has hasnt have havent having he hed hell her here hers herself
+    hes him himself his how however i id if ill im in into is isnt it its itself ive just let lets
+    like may me might more most much must my myself no nor not now of off on once one only onto or
+    other our ours ourselves out over own please same shall she shed shes should shouldnt so some
+    such tell than that thats the their theirs them themselves then there theres these they theyd
+    theyre theyve this those though through to too under until up upon us very was wasnt we wed were
+    werent weve what whats when whens where wheres which while who whom whos whose why will with
+    within without would wouldnt yes yet you youd youll your youre yours yourself yourselves youve
+    """.split()
+)
+_STOP_TERMS = frozenset(map(_stem, _STOP_WORDS)) | _STOP_WORDS

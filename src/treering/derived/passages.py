@@ -1,0 +1,172 @@
+"""From an object to what can be found of it: passages, the unit of search.
+
+A source gives one passage per segment. Every other object gives one, its fields written out in words.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.evidence import Segment
+from treering.core.knowledge_payloads import Constraint, Decision, Fact, Payload, Preference, Procedure
+from treering.core.lifecycle import is_current
+from treering.core.locator import Lines
+from treering.core.objects import Activity, Knowledge, Node, Object, Source, WorkItem, title_of
+from treering.core.times import render_time
+from treering.ports.index import Passage
+
+MAX_GIST_CHARS = 1_500
+"""What of a text is embedded where its adapter gave no gist: about what the embedder reads."""
+
+Scalar = str | int | float | bool
+
+
+def passages_of(item: Object) -> list[Passage]:
+    """Give the passages of an object, in the order of its text; at least one."""
+    match item:
+        case Source():
+            return _of_source(item)
+        case Knowledge():
+            lines = [item.summary, *_stated(item.payload)]
+        case Activity():
+            lines = list(_done(item))
+        case WorkItem():
+            lines = list(_asked(item))
+        case Node():
+            lines = [item.summary, _listed("Also called", item.aliases)]
+    return [_of_words(item, "\n".join(filter(None, lines)))]
+
+
+def gist_hash(passage: Passage) -> str:
+    """Hash what is embedded of a passage (BLAKE2b, 160 bits, hex): equal texts share one vector."""
+    return digest(passage.gist)
+
+
+def record_of(passage: Passage) -> dict[str, Any]:
+    """Give a passage as the flat record that `core.filters.matches` reads."""
+    return {
+        "type": passage.type,
+        "kind": passage.kind,
+        "status": passage.status,
+        "scope": passage.scope,
+        "origin": passage.origin or None,
+        "title": passage.title,
+        "channel": passage.channel,
+        "created_at": render_time(passage.created_at),
+        "updated_at": render_time(passage.updated_at),
+        "role": passage.role,
+        **{f"metadata.{name}": value for name, value in passage.metadata.items()},
+    }
+
+
+def _of_source(source: Source) -> list[Passage]:
+    segments = () if source.content_type == "binary_stub" else source.segments
+    passages = [_of_segment(source, part) for part in segments if part.excerpt.strip() or part.heading.strip()]
+    # What cannot be read can at least be found by its name.
+    return passages or [_passage(source, metadata=_scalars(source.metadata))]
+
+
+def _of_segment(source: Source, segment: Segment) -> Passage:
+    path = {"path": segment.locator.path} if isinstance(segment.locator, Lines) else {}
+    return _passage(
+        source,
+        part=segment.segment_id,
+        role=segment.role,
+        heading=segment.heading,
+        text=segment.excerpt,
+        gist=segment.gist or _short(segment.heading, segment.excerpt),
+        metadata={**_scalars(source.metadata), **path},
+    )
+
+
+def _of_words(item: Object, text: str) -> Passage:
+    return _passage(item, text=text, gist=_short(title_of(item), text))
+
+
+def _passage(
+    item: Object,
+    *,
+    part: str = "",
+    role: str = "prose",
+    heading: str = "",
+    text: str = "",
+    gist: str = "",
+    metadata: Mapping[str, Scalar] | None = None,
+) -> Passage:
+    origin = item.origin if isinstance(item, Source) else ""
+    title = title_of(item) or origin
+    return Passage(
+        object_id=item.id,
+        part=part,
+        type=item.type,
+        kind=item.kind,
+        status=item.status,
+        scope=item.scope,
+        role=role,
+        title=title,
+        heading=heading,
+        text=text,
+        gist=gist if gist.strip() else title,
+        origin=origin,
+        channel=item.origin_channel,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        live=is_current(item),
+        metadata=metadata or {},
+    )
+
+
+def _short(name: str, text: str) -> str:
+    return f"{name}\n{text}"[:MAX_GIST_CHARS].strip()
+
+
+def _scalars(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
+    return {name: value for name, value in metadata.items() if isinstance(value, Scalar)}
+
+
+def _stated(payload: Payload) -> Iterator[str]:
+    match payload:
+        case Fact(subject=subject, predicate=predicate, object=end, value=value):
+            yield f"{subject} {predicate} {_said(value) if end is None else end}"
+        case Procedure():
+            yield _listed("Before", payload.preconditions)
+            yield from (f"{number}. {step}" for number, step in enumerate(payload.steps, start=1))
+            yield _said_of("Expected", payload.expected_outcome)
+        case Decision():
+            yield payload.question
+            yield _said_of("Outcome", payload.outcome)
+            yield _said_of("Rationale", payload.rationale)
+            yield _listed("Alternatives", payload.alternatives)
+        case Constraint():
+            yield payload.rule
+            yield _said_of("Holds for", payload.scope)
+            yield _said_of("When broken", payload.violation_impact)
+        case Preference():
+            yield payload.statement
+            yield _said_of("Holds for", payload.scope)
+
+
+def _done(item: Activity) -> Iterator[str]:
+    yield item.summary
+    yield _said_of("Outcome", "" if item.outcome == "unknown" else item.outcome)
+    yield _listed("Artifacts", item.artifact_refs)
+
+
+def _asked(item: WorkItem) -> Iterator[str]:
+    yield item.summary
+    yield _said_of("Priority", "" if item.priority == "normal" else item.priority)
+    yield _listed("Owners", item.owner_refs)
+    yield _said_of("Due", item.due_at.date().isoformat() if item.due_at else "")
+    yield _said_of("Resolution", item.resolution)
+
+
+def _said_of(label: str, text: str) -> str:
+    return f"{label}: {text}" if text else ""
+
+
+def _listed(label: str, texts: tuple[str, ...]) -> str:
+    return _said_of(label, "; ".join(texts))
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) else canonical_json(value)

@@ -1,0 +1,195 @@
+"""From a question to ranked hits: arms, fusion, diversity, re-check. Each step is a function on values.
+
+The index proposes; the ledger decides. A hit is read again from the ledger, where state, scope and time are
+checked, so that a late or damaged index can never show what was withdrawn.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treering.core.evidence import Segment
+from treering.core.injection import instruction_flags
+from treering.core.lifecycle import CURRENT
+from treering.core.locator import Locator
+from treering.core.objects import Source
+from treering.core.scope import sees
+from treering.derived.analysis import query_terms
+from treering.derived.diversity import Candidate, diversify
+from treering.derived.fusion import NAMES, POOL, VECTORS, WEIGHTS, WORDS, Fused, fuse, lend_to_neighbours
+from treering.derived.passages import passages_of
+from treering.ports.index import Index, PassageHead, Reach, Scored, TextQuery, Vector
+from treering.ports.ledger import Head, Ledger
+
+PLACES = "places"
+RELATED_AT = 0.62
+"""Cosine below which a text that shares no word with the question is taken to say nothing about it."""
+
+_ALL_WEIGHTS: Mapping[str, float] = {**WEIGHTS, PLACES: 1.0}
+_OVERFETCH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: its text, its terms, and its vector where the embedder could make one."""
+
+    text: str
+    terms: TextQuery
+    vector: Vector | None
+
+    @classmethod
+    def of(cls, text: str, *, embed: Callable[[str], Vector] | None) -> "Question":
+        """Prepare a question."""
+        return cls(text, query_terms(text), embed(text) if embed else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that answers, as the ledger holds it."""
+
+    head: PassageHead
+    state: Head
+    text: str
+    locator: Locator | None
+    score: float
+    fused: Fused
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Name what in the text is shaped like instructions to a model."""
+        return instruction_flags(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Hits, best first, and the trace of how they came to be."""
+
+    hits: tuple[Hit, ...]
+    trace: Mapping[str, Any]
+
+
+def retrieve(
+    question: Question,
+    *,
+    index: Index,
+    ledger: Ledger,
+    reach: Reach,
+    limit: int,
+    max_per_source: int | None = None,
+) -> Retrieval:
+    """Find the passages that answer a question within reach."""
+    arms = search_arms(question, index=index, reach=reach)
+    related = _related(question, arms)
+    pool = max(POOL, limit * _OVERFETCH)
+    ranked = fuse(related, _ALL_WEIGHTS, limit=pool)
+    ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=pool)
+    read, dropped = _recheck(ranked, index=index, ledger=ledger, reach=reach, limit=limit * _OVERFETCH)
+    hits = _diverse(read, limit=limit, max_per_source=max_per_source)
+    trace = {
+        "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
+        "arms": {name: len(scores) for name, scores in arms.items()},
+        "weights": dict(_ALL_WEIGHTS),
+        "candidates": len(ranked),
+        "unrelated": len(arms.get(VECTORS, {})) - len(related.get(VECTORS, {})),
+        "graph": "not part of this space yet",
+        "dropped": dropped,
+        "duplicates": len(read) - len(hits) if len(hits) < limit else 0,
+    }
+    return Retrieval(tuple(hits), trace)
+
+
+def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, dict[int, float]]:
+    """Ask every arm for candidates, then fill in the exact cosine of all of them."""
+    arms = {
+        WORDS: _scores(index.by_words(question.terms, reach=reach, limit=POOL)),
+        NAMES: _scores(index.by_names(question.terms, reach=reach, limit=POOL)),
+        PLACES: _scores(_places(question.text, index, reach)),
+    }
+    if question.vector is not None:
+        near = _scores(index.by_vector(question.vector, reach=reach, limit=POOL))
+        others = sorted(set().union(*arms.values()) - near.keys())
+        arms[VECTORS] = {**near, **index.similarities(question.vector, others)}
+    return arms
+
+
+def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
+    """Look for an exact id, path or title; a question in many words names none."""
+    return index.by_place(text.strip(), reach=reach, limit=POOL) if len(text.split()) <= _PLACE_WORDS else ()
+
+
+_PLACE_WORDS = 6
+
+
+def _related(question: Question, arms: Mapping[str, Mapping[int, float]]) -> dict[str, Mapping[int, float]]:
+    """Leave out candidates that share nothing with the question but being the nearest there is."""
+    found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
+    vectors = arms.get(VECTORS, {})
+    if question.vector is None or not vectors:
+        return dict(arms)
+    near = {key: score for key, score in vectors.items() if key in found or score >= RELATED_AT}
+    return {**arms, VECTORS: near}
+
+
+def _recheck(
+    ranked: Sequence[Fused], *, index: Index, ledger: Ledger, reach: Reach, limit: int
+) -> tuple[list[Hit], int]:
+    """Read candidates again from the ledger, in rank order, until enough of them hold."""
+    heads = index.heads([hit.key for hit in ranked])
+    states = ledger.heads((head.object_id for head in heads.values()), as_of=reach.at)
+    hits: list[Hit] = []
+    dropped = 0
+    for start in range(0, len(ranked), limit):
+        batch = [(fused, heads[fused.key]) for fused in ranked[start : start + limit] if fused.key in heads]
+        seen = [(fused, head) for fused, head in batch if _visible(states.get(head.object_id), reach)]
+        words = _words([head for _, head in seen], ledger, reach)
+        for fused, head in seen:
+            if head.key in words:
+                text, locator = words[head.key]
+                hits.append(Hit(head, states[head.object_id], text, locator, fused.score, fused))
+        dropped += len(batch) - len(seen)
+        if len(hits) >= limit:
+            break
+    return hits[:limit], dropped
+
+
+def _visible(state: Head | None, reach: Reach) -> bool:
+    if state is None:
+        return False
+    shown = reach.withdrawn or state.status in CURRENT[state.type]
+    return shown and sees(reach.scope, state.scope, descend=reach.descend)
+
+
+def _words(heads: Sequence[PassageHead], ledger: Ledger, reach: Reach) -> dict[int, tuple[str, Locator | None]]:
+    """Read the words of passages: segments one by one, objects in their text form."""
+    if reach.at is not None or reach.withdrawn:
+        segments = {(head.object_id, head.part): _past_segment(head, ledger, reach) for head in heads if head.part}
+    else:
+        segments = dict(ledger.segments([(head.object_id, head.part) for head in heads if head.part]))
+    words: dict[int, tuple[str, Locator | None]] = {}
+    for head in heads:
+        segment = segments.get((head.object_id, head.part))
+        if segment:
+            words[head.key] = (segment.excerpt, segment.locator)
+        elif not head.part:
+            item = ledger.get(head.object_id, as_of=reach.at)
+            words[head.key] = (passages_of(item)[0].text, None)
+    return words
+
+
+def _past_segment(head: PassageHead, ledger: Ledger, reach: Reach) -> Segment | None:
+    if reach.at is None:
+        return ledger.segment(head.object_id, head.part)
+    item = ledger.get(head.object_id, as_of=reach.at)
+    parts = item.segments if isinstance(item, Source) else ()
+    return next((part for part in parts if part.segment_id == head.part), None)
+
+
+def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> list[Hit]:
+    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text) for hit in hits]
+    chosen = diversify(candidates, limit, max_per_source=max_per_source)
+    by_key = {hit.head.key: hit for hit in hits}
+    return [by_key[key] for key in chosen.keys]
+
+
+def _scores(found: Sequence[Scored]) -> dict[int, float]:
+    return {hit.key: hit.score for hit in found}

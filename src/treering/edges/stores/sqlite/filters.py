@@ -1,0 +1,143 @@
+"""Filters as SQL over passages, with exactly the meaning of `core.filters.matches`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
+
+Binding = str | int | float | bytes
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A truth value in SQL (never NULL) over the alias `p` of `passages`, and what it binds."""
+
+    sql: str
+    bindings: tuple[Binding, ...] = ()
+
+
+ALWAYS = Condition("1")
+NEVER = Condition("0")
+
+_FIELDS = {
+    "type": "p.type",
+    "kind": "p.kind",
+    "status": "p.status",
+    "scope": "(SELECT scope FROM passage_scopes WHERE id = p.scope_id)",
+    "origin": "p.origin",
+    "title": "p.title",
+    "channel": "p.channel",
+    "created_at": "p.created_at",
+    "updated_at": "p.updated_at",
+    "role": "p.role",
+}
+_ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+
+
+def condition(where: Filter) -> Condition:
+    """Write a filter as SQL."""
+    match where:
+        case And(parts):
+            return joined([condition(part) for part in parts], "AND", empty=ALWAYS)
+        case Or(parts):
+            return joined([condition(part) for part in parts], "OR", empty=NEVER)
+        case Not(part):
+            return _not(condition(part))
+        case Compare(field, "ne", value):
+            return _not(condition(Compare(field, "eq", value)))
+        case Compare(field, "exists", value):
+            return _existence(field, value)
+        case Compare(field) if field.startswith(METADATA):
+            return _metadata(field.removeprefix(METADATA), _tested("m.value", where, typed=True))
+        case Compare(field) if field in _FIELDS:
+            return _tested(_FIELDS[field], where, typed=False)
+        case _:
+            return NEVER
+
+
+def joined(parts: Sequence[Condition], word: str, *, empty: Condition = ALWAYS) -> Condition:
+    """Join conditions with `AND` or `OR`, as a balanced tree: SQLite bounds the depth of an expression."""
+    if not parts:
+        return empty
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    left, right = joined(parts[:middle], word), joined(parts[middle:], word)
+    return Condition(f"({left.sql} {word} {right.sql})", left.bindings + right.bindings)
+
+
+def stored_scalar(value: Scalar) -> Binding:
+    """Give the form in which a metadata value is kept, so that truth values and numbers stay apart."""
+    if isinstance(value, bool):
+        return bytes([value])
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return _as_float(value)
+    return value
+
+
+def _not(part: Condition) -> Condition:
+    return Condition(f"NOT {part.sql}", part.bindings)
+
+
+def _existence(field: str, value: object) -> Condition:
+    if field.startswith(METADATA):
+        present = _metadata(field.removeprefix(METADATA), ALWAYS)
+    else:
+        present = Condition(f"({_FIELDS[field]} IS NOT NULL)") if field in _FIELDS else NEVER
+    wanted = [form for form, truth in ((present, True), (_not(present), False)) if value == truth]
+    return wanted[0] if wanted else NEVER
+
+
+def _metadata(name: str, test: Condition) -> Condition:
+    sql = f"EXISTS (SELECT 1 FROM passage_metadata m WHERE m.key = p.key AND m.name = {_TEXT} AND {test.sql})"  # noqa: S608 - only our own SQL
+    return Condition(sql, (_text(name), *test.bindings))
+
+
+def _tested(column: str, where: Compare, *, typed: bool) -> Condition:
+    value = where.value
+    match where.operator:
+        case "in":
+            values = value if isinstance(value, tuple) else ()
+            return joined([_compared(column, "=", one, typed=typed) for one in values], "OR", empty=NEVER)
+        case "prefix":
+            return _starting(column, str(value))
+        case "eq":
+            return NEVER if isinstance(value, tuple) else _compared(column, "=", value, typed=typed)
+        case _:
+            if isinstance(value, tuple | bool):
+                return NEVER
+            return _compared(column, _ORDER[where.operator], value, typed=typed)
+
+
+def _compared(column: str, sign: str, value: Scalar, *, typed: bool) -> Condition:
+    """Compare like with like. Columns that are not `typed` hold nothing but text."""
+    if isinstance(value, str):
+        kind = f"typeof({column}) = 'text' AND " if typed else ""
+        return Condition(f"(({kind}{column} {sign} {_TEXT}) IS TRUE)", (_text(value),))
+    if not typed:
+        return NEVER
+    kind = "'blob'" if isinstance(value, bool) else "'integer', 'real'"
+    return Condition(f"((typeof({column}) IN ({kind}) AND {column} {sign} ?) IS TRUE)", (stored_scalar(value),))
+
+
+def _starting(column: str, prefix: str) -> Condition:
+    # As bytes: SQLite's functions on text stop at a NUL character.
+    start = _text(prefix)
+    sql = f"((typeof({column}) = 'text' AND substr(CAST({column} AS BLOB), 1, {len(start)}) = ?) IS TRUE)"
+    return Condition(sql, (start,))
+
+
+# A filter may hold half of a surrogate pair, which no stored text does; bound as bytes it compares in order.
+_TEXT = "CAST(? AS TEXT)"
+
+
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")

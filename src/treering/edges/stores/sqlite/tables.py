@@ -1,0 +1,102 @@
+"""The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
+
+import apsw
+
+from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
+
+PROJECTION_VERSION = 1
+"""Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
+
+WORDS = "passage_words"
+WORDS_HISTORY = "passage_words_history"
+NAMES = "passage_names"
+NAMES_HISTORY = "passage_names_history"
+FULL_TEXT = (WORDS, WORDS_HISTORY, NAMES, NAMES_HISTORY)
+
+
+def _words(name: str) -> str:
+    return (
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(title, heading, body, scope, "
+        f"content='', contentless_delete=1, tokenize=\"{WORD_TOKENIZER}\")"
+    )
+
+
+def _names(name: str) -> str:
+    return (
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5(name, "
+        f"content='', contentless_delete=1, tokenize='{IDENTIFIER_TOKENIZER}')"
+    )
+
+
+KEPT: tuple[str, ...] = (
+    "CREATE TABLE IF NOT EXISTS index_state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    # A text is a row while any passage has it, current or not; its vectors live and die with it.
+    "CREATE TABLE IF NOT EXISTS passage_texts(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE)",
+    """CREATE TABLE IF NOT EXISTS passage_models(
+         id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimension INTEGER NOT NULL, UNIQUE(name, dimension))""",
+    """CREATE TABLE IF NOT EXISTS passage_vectors(
+         key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX IF NOT EXISTS passage_vectors_by_text ON passage_vectors(text_id, model_id)",
+    """CREATE TABLE IF NOT EXISTS vector_queue(
+         model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, priority INTEGER NOT NULL,
+         PRIMARY KEY(model_id, text_id)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS vector_queue_by_priority ON vector_queue(model_id, priority, text_id)",
+    # Which passages' vectors came or went: how other connections' tables in memory learn of it.
+    "CREATE TABLE IF NOT EXISTS vector_log(position INTEGER PRIMARY KEY AUTOINCREMENT, key INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS leases(name TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS jobs(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
+)
+"""What outlives a rebuild."""
+
+REBUILT: tuple[str, ...] = (
+    "CREATE TABLE IF NOT EXISTS passage_scopes(id INTEGER PRIMARY KEY, scope TEXT NOT NULL UNIQUE)",
+    # A row says how a passage stood from `from_seq` until before `until_seq`; a change makes a new row, but for
+    # `updated_at` and metadata, which change in place.
+    """CREATE TABLE IF NOT EXISTS passages(
+         key INTEGER PRIMARY KEY, object_id TEXT NOT NULL, part TEXT NOT NULL,
+         type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope_id INTEGER NOT NULL,
+         role TEXT NOT NULL, title TEXT NOT NULL, heading TEXT NOT NULL, origin TEXT, channel TEXT NOT NULL,
+         created_at TEXT NOT NULL, updated_at TEXT NOT NULL, live INTEGER NOT NULL, text_id INTEGER NOT NULL,
+         from_seq INTEGER NOT NULL, until_seq INTEGER)""",
+    "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, part)",
+    "CREATE INDEX IF NOT EXISTS passages_by_text ON passages(text_id)",
+    "CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id) WHERE live = 1 AND until_seq IS NULL",
+    # One value per row, with its own type: truth values as a blob of one byte, so that they equal no number.
+    """CREATE TABLE IF NOT EXISTS passage_metadata(
+         key INTEGER NOT NULL, name TEXT NOT NULL, value, PRIMARY KEY(key, name)) WITHOUT ROWID""",
+    # Last characters of titles, headings and origins, backwards, so that "ends with" is a range of an index.
+    """CREATE TABLE IF NOT EXISTS passage_endings(
+         ending TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(ending, key)) WITHOUT ROWID""",
+    _words(WORDS),
+    _words(WORDS_HISTORY),
+    _names(NAMES),
+    _names(NAMES_HISTORY),
+)
+"""What a rebuild throws away and makes anew."""
+
+SCHEMA = KEPT + REBUILT
+
+_REBUILT_TABLES = ("passage_scopes", "passages", "passage_metadata", "passage_endings", *FULL_TEXT)
+
+
+def create_tables(connection: apsw.Connection) -> None:
+    """Make the tables that are missing."""
+    for statement in SCHEMA:
+        connection.execute(statement)
+
+
+def drop_passages(connection: apsw.Connection) -> None:
+    """Drop what a rebuild makes anew."""
+    for table in _REBUILT_TABLES:
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def read_state(connection: apsw.Connection, name: str) -> int:
+    """Give a number the projection remembers; 0 where it remembers none."""
+    row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
+    return int(row[0]) if row else 0
+
+
+def write_state(connection: apsw.Connection, name: str, value: int) -> None:
+    """Remember a number."""
+    connection.execute("INSERT OR REPLACE INTO index_state(name, value) VALUES(?, ?)", (name, value))
