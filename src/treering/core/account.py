@@ -8,7 +8,7 @@ from treering.core.errors import Corrupt
 from treering.core.evidence import segment_hash
 from treering.core.ids import kind_of
 from treering.core.objects import Object, Source, content_hash, stored_form
-from treering.core.patch import Link, PatchRecord
+from treering.core.patch import PatchRecord
 
 
 @dataclass(slots=True)
@@ -37,10 +37,9 @@ class Account:
         for identity, number in sorted(self.revisions.keys() - set(found)):
             raise _wrong(f"revision {number} of {identity} is missing", identity)
 
-    def check_links(self, found: Iterable[Link]) -> None:
-        """Check the links that stand now."""
-        stored = {(link.type, link.source, link.target) for link in found}
-        for kind, source, target in sorted(stored ^ self.links):
+    def check_links(self, found: Iterable[tuple[str, str, str]]) -> None:
+        """Check the links that stand now, given as type, source and target."""
+        for kind, source, target in sorted(self.links.symmetric_difference(found)):
             raise _wrong(f"the link {source} {kind} {target} is not what the audit log says", source)
 
     def check_patch(self, record: PatchRecord) -> None:
@@ -52,16 +51,21 @@ class Account:
 def account(events: Iterable[AuditEvent]) -> Account:
     """Read a verified log from its beginning."""
     told = Account()
+    erased: set[str] = set()
     for event in events:
-        _tell(event, told)
+        if event.event_type == "erased":
+            erased.add(event.target)
+        else:
+            _tell(event, told)
+    # An id is never used again, so what was erased can be left out at the end, all at once.
+    told.revisions = {key: value for key, value in told.revisions.items() if key[0] not in erased}
+    told.links = {key for key in told.links if erased.isdisjoint(key[1:])}
     return told
 
 
 def _tell(event: AuditEvent, told: Account) -> None:
     after = event.after or {}
     match event.event_type:
-        case "erased":
-            _forget(event.target, told)
         case "linked":
             told.links.add(_link_key(after))
         case "unlinked":
@@ -70,11 +74,6 @@ def _tell(event: AuditEvent, told: Account) -> None:
             told.statuses[event.target] = str(after["status"])
         case _:
             told.revisions[event.target, int(after["revision"])] = (event.seq, str(after["hash"]))
-
-
-def _forget(identity: str, told: Account) -> None:
-    told.revisions = {key: value for key, value in told.revisions.items() if key[0] != identity}
-    told.links = {key for key in told.links if identity not in key[1:]}
 
 
 def _link_key(state: dict[str, list[str]]) -> tuple[str, str, str]:

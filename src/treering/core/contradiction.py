@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from treering.core.canonical import normalise, normalise_text
-from treering.core.draft import Draft
+from treering.core.canonical import normalise
+from treering.core.draft import Draft, Erased, Put
 from treering.core.knowledge_payloads import Fact
 from treering.core.lifecycle import CURRENT
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Object
 from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.support import backing
@@ -20,13 +20,12 @@ def settle_claims(draft: Draft) -> list[str]:
     Gives the ids that became contested.
     """
     contested: list[str] = []
-    touched = [item.id for item in draft.touched_knowledge() if item.claim_key()]
-    for identity in touched:
-        item = draft.find(identity)
+    for touched in draft.touched_knowledge():
+        item = draft.find(touched.id)
         if isinstance(item, Knowledge) and item.status in _LIVE:
             contested += _settle(item, draft)
-    for identity in touched:
-        _free_rivals(identity, draft)
+    for key in _touched_keys(draft):
+        _free_rivals(key, draft)
     return contested
 
 
@@ -44,8 +43,7 @@ def is_functional(item: Knowledge, policy: Policy) -> bool:
     fact = item.payload
     if not isinstance(fact, Fact):
         return False
-    predicate = normalise_text(fact.predicate).replace(" ", "_")
-    return fact.value is not None or predicate in policy.functional_predicates
+    return fact.value is not None or fact.relation in policy.functional_predicates
 
 
 def _contradict(one: Knowledge, other: Knowledge) -> bool:
@@ -97,13 +95,25 @@ def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Kn
     return (newer, older) if newer.status == "active" else (None, None)
 
 
-def _free_rivals(identity: str, draft: Draft) -> None:
-    """Free contested claims that this object contradicted until now."""
-    item = draft.find(identity)
-    key = item.claim_key() if isinstance(item, Knowledge) else None
-    if key is None:
-        return
-    for other in draft.knowledge(draft.view.knowledge_by_claim_key(key)):
+def _touched_keys(draft: Draft) -> list[str]:
+    """Give the keys of claims that the patch made, changed or took away, as they were and as they are."""
+    states: list[Object | None] = []
+    for write in draft.writes:
+        match write:
+            case Put(before=before, after=after):
+                states += [before, after]
+            case Erased(before=before):
+                states.append(before)
+            case _:
+                pass
+    keys = (item.claim_key() for item in states if isinstance(item, Knowledge))
+    return list(dict.fromkeys(key for key in keys if key))
+
+
+def _free_rivals(key: str, draft: Draft) -> None:
+    """Free contested claims of this key that nothing contradicts any more."""
+    ids = {*draft.view.knowledge_by_claim_key(key), *(item.id for item in draft.touched_knowledge())}
+    for other in draft.knowledge(sorted(ids)):
         if other.status == "contested" and not rivals(other, draft):
             # A claim that was never verified goes back to being a candidate, not up to being believed.
             held = other.last_verified_at is not None and backing(other, draft)

@@ -30,6 +30,10 @@ class View(Protocol):
         """Tell whether an object has this id, without reading it."""
         ...
 
+    def ever_existed(self, identity: str) -> bool:
+        """Tell whether an object has or once had this id; the audit log remembers erased ones."""
+        ...
+
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Give the id of the source with this origin in this scope that is not archived."""
         ...
@@ -124,6 +128,11 @@ class Draft:
         """Tell whether the object exists after this patch so far."""
         identity = self.resolve(identity)
         return identity not in self.erased and (identity in self.objects or self.view.exists(identity))
+
+    def is_fresh(self, identity: str) -> bool:
+        """Tell whether no object ever had this id."""
+        used = identity in self.objects or identity in self.erased or self.view.ever_existed(identity)
+        return not used
 
     def get(self, identity: str) -> Object:
         """Give the object as this patch has left it. Raises `NotFound`."""

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from treering.core.canonical import Json
+from treering.core.canonical import Json, normalise_text
 
 
 class _Payload(BaseModel):
@@ -19,6 +19,11 @@ class Fact(_Payload):
     predicate: str = Field(min_length=1)
     object: str | None = None
     value: Json = None
+
+    @property
+    def relation(self) -> str:
+        """The predicate as it is compared: `lives in` and `Lives_in` are one relation."""
+        return normalise_text(self.predicate).replace(" ", "_")
 
     @model_validator(mode="after")
     def _has_one_end(self) -> "Fact":

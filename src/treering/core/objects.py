@@ -140,7 +140,7 @@ class Knowledge(_Object):
         """Hash scope, subject and predicate of a fact: equal keys may contradict. Other kinds have none."""
         if not isinstance(self.payload, Fact):
             return None
-        return digest(canonical_json(normalise([self.scope, self.payload.subject, self.payload.predicate])))
+        return digest(canonical_json([self.scope, normalise(self.payload.subject), self.payload.relation]))
 
 
 class Activity(_Object):

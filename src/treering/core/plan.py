@@ -31,7 +31,7 @@ from treering.core.patch import (
     Transition,
     Update,
 )
-from treering.core.policy import Policy, check_trust
+from treering.core.policy import Policy, check_revision_of, check_trust
 from treering.core.references import check_acyclic, check_references, rename_references
 from treering.core.support import backing, cascade
 
@@ -67,14 +67,18 @@ def plan_revert(record: PatchRecord, view: View, *, patch_id: str, policy: Polic
     results = [_restore(target, record, draft) for target in _objects_of(record)]
     for effect in reversed(record.effects):
         if effect.link:
-            (draft.unlink if effect.event == "linked" else draft.link)(effect.link)
+            _restore_link(effect.link, was_added=effect.event == "linked", draft=draft)
     return _finish(draft, results)
 
 
 def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
-    staled = cascade(draft)
-    contested = settle_claims(draft)
-    staled += cascade(draft)
+    staled, contested = cascade(draft), settle_claims(draft)
+    settled = -1
+    while settled != len(draft.writes):
+        # What one of them withdraws or frees may be the other's business again.
+        settled = len(draft.writes)
+        staled += cascade(draft)
+        contested += settle_claims(draft)
     for write in draft.writes:
         if isinstance(write, Put):
             check_references(write.before, write.after, draft)
@@ -90,6 +94,7 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
         case Create(object=item):
             return _create(item.model_copy(update={"origin_channel": patch.source.channel}), draft)
         case Update():
+            check_revision_of(draft.find(operation.id), patch.source, draft.policy)
             return _update(operation, draft)
         case Transition():
             return _transition(operation, draft)
@@ -112,8 +117,8 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
 
 
 def _create(item: Object, draft: Draft) -> OperationResult:
-    if draft.exists(item.id):
-        raise Conflict(f"{item.id} exists already.", hint="Make a fresh id.", details={"id": item.id})
+    if not draft.is_fresh(item.id):
+        raise Conflict(f"{item.id} exists already, or was erased.", hint="Make a fresh id.", details={"id": item.id})
     if item.status not in INITIAL[item.type]:
         raise IllegalTransition(
             f"A {item.type} cannot start as {item.status!r}.",
@@ -455,6 +460,16 @@ def _restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
         raise InvalidPatch(f"Revision {first.before} of {target} is gone.", hint="Its content was erased.")
     fields = {name: getattr(earlier, name) for name in type(earlier).model_fields if name not in item.STAMPED}
     return _changed(draft.change(item, "reverted", **fields))
+
+
+def _restore_link(link: Link, *, was_added: bool, draft: Draft) -> None:
+    if was_added:
+        draft.unlink(link)
+        return
+    for end in (link.source, link.target):
+        if not draft.exists(end):
+            raise InvalidPatch(f"{end} was erased, so its link cannot come back.", hint="Link what is still there.")
+    draft.link(link)
 
 
 def _end_of_life(item: Object) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from pydantic import BaseModel, ConfigDict
 
 from treering.core.errors import Denied
-from treering.core.objects import Channel, Knowledge
-from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition
+from treering.core.objects import Channel, Knowledge, Object
+from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition, Update
 
 ALL_CHANNELS: frozenset[Channel] = frozenset({"user", "agent", "adapter", "import", "system"})
 
@@ -54,6 +54,12 @@ def check_trust(patch: Patch, policy: Policy) -> None:
         _check_operation(operation, patch.source, policy)
 
 
+def check_revision_of(item: Object | None, author: Author, policy: Policy) -> None:
+    """Raise `Denied` where a channel that only proposes knowledge rewrites what is more than a candidate."""
+    if isinstance(item, Knowledge) and item.status != "candidate" and author.channel in policy.candidate_only_channels:
+        raise _denied(author, f"change {item.status} knowledge")
+
+
 def check_gate(patch: Patch, policy: Policy) -> None:
     """Raise `Denied` where a patch is to be applied that has to wait for review."""
     if needs_review(patch, policy):
@@ -88,10 +94,11 @@ def check_approval(proposer: Author, approver: Author, policy: Policy) -> None:
 def _check_operation(operation: Operation, author: Author, policy: Policy) -> None:
     match operation:
         case Create(object=Knowledge() as item):
-            if item.memory_source in {"user_declared", "human_curated"}:
-                _require(author, policy.declaring_channels, f"say {item.memory_source!r}")
+            _check_declaration(item.memory_source, author, policy)
             if item.status == "active" and author.channel in policy.candidate_only_channels:
                 raise _denied(author, "create active knowledge")
+        case Update(changes=changes):
+            _check_declaration(changes.get("memory_source"), author, policy)
         case Transition(to="active") | Supersede() | MoveScope():
             if author.channel in policy.candidate_only_channels:
                 raise _denied(author, f"{operation.op} objects")
@@ -99,6 +106,11 @@ def _check_operation(operation: Operation, author: Author, policy: Policy) -> No
             _require(author, policy.erasing_channels, "erase")
         case _:
             return
+
+
+def _check_declaration(memory_source: object, author: Author, policy: Policy) -> None:
+    if memory_source in {"user_declared", "human_curated"}:
+        _require(author, policy.declaring_channels, f"say {memory_source!r}")
 
 
 def _require(author: Author, allowed: frozenset[Channel], what: str) -> None:

@@ -164,15 +164,15 @@ def _pairs(run: str, *, singles: bool) -> Iterator[str]:
 def _compound(token: str) -> Iterator[str]:
     """Give the whole of a token and, where it has several, its parts, each stemmed."""
     bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
-    parts = [part for piece in _SEPARATORS.split(bare) for part in _pieces(piece)]
+    pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
+    parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
-        yield "_".join(map(_folded, parts))
-    yield from map(_stem, map(_folded, parts))
+        yield "_".join(parts)
+    yield from map(_stem, parts)
 
 
-def _pieces(piece: str) -> list[str]:
-    pieces = [small for camel in _CAMEL.split(piece) for small in _digit_pieces(camel)]
-    return [small for small in pieces if small]
+def _pieces(stretch: str) -> list[str]:
+    return [piece for camel in _CAMEL.split(stretch) for piece in _digit_pieces(camel)]
 
 
 def _digit_pieces(word: str) -> list[str]:

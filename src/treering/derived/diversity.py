@@ -44,9 +44,10 @@ def diversify(
 ) -> Selection:
     """Choose up to `limit` candidates that do not repeat each other, from a list ranked best first.
 
-    Of near-duplicates the first stays; texts with different numbers never are duplicates. A text that partly
-    repeats a better one falls behind. The cap per source is soft: what is above it comes after the rest, and
-    only where the rest does not fill `limit`. The order of equals is the order given.
+    Of near-duplicates the first stays; texts with different numbers never are duplicates. A text of which a
+    better one says more than half falls behind (less is how people talk of one matter, and costs recall).
+    The cap per source is soft: what is above it comes after the rest, and only where the rest does not fill
+    `limit`. The order of equals is the order given.
     """
     shingled = [_Shingled.of(candidate) for candidate in candidates]
     kept, duplicates = _without_duplicates(shingled, duplicate_at)
@@ -56,6 +57,7 @@ def diversify(
     return Selection(tuple(keys), {twin: key for twin, key in duplicates.items() if key in chosen})
 
 
+_WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
 
 
@@ -69,7 +71,7 @@ class _Shingled:
 
     @classmethod
     def of(cls, candidate: Candidate) -> "_Shingled":
-        words = ["", *candidate.text.casefold().split()]
+        words = ["", *_WORD.findall(candidate.text.casefold())]
         return cls(candidate, frozenset(pairwise(words)), tuple(_NUMBER.findall(candidate.text)))
 
     def same(self, other: "_Shingled", at: float) -> bool:
@@ -80,8 +82,9 @@ class _Shingled:
         return common >= at * (small + large - common)
 
     def repeats(self, other: "_Shingled") -> float:
-        """Give the part of this text that stands in the other."""
-        return len(self.shingles & other.shingles) / len(self.shingles) if self.shingles else 0.0
+        """Give the part of this text that stands in the other, or 0 where it is less than half."""
+        common = len(self.shingles & other.shingles)
+        return common / len(self.shingles) if 2 * common > len(self.shingles) else 0.0
 
 
 def _without_duplicates(shingled: Iterable[_Shingled], at: float) -> tuple[list[_Shingled], dict[int, int]]:

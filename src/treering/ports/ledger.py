@@ -10,6 +10,7 @@ from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.times import render_time
@@ -106,6 +107,21 @@ class Record:
     row: Mapping[str, Any]
 
 
+class AnchorStore(Protocol):
+    """Keeps the head of the audit log outside the ledger: a file, a git note, another machine.
+
+    A chain alone cannot show that its tail was cut or that an old copy was put back; an anchor can.
+    """
+
+    def read(self) -> Anchor | None:
+        """Give the last head kept, or `None` where there is none yet."""
+        ...
+
+    def write(self, anchor: Anchor) -> None:
+        """Keep a newer head. Called after each commit; one that is behind is harmless."""
+        ...
+
+
 class Ledger(Protocol):
     """The system of record of one space. Safe to use from many threads; any number of processes may write.
 
@@ -120,6 +136,10 @@ class Ledger(Protocol):
         The same key again gives the first receipt, `replayed`. Raises what `core.plan.plan` raises, and
         `Unavailable` after a bounded wait; nothing was changed then.
         """
+        ...
+
+    def preview(self, patch: Patch) -> Plan:
+        """Plan a patch against the current state without changing anything; raises what `commit` would."""
         ...
 
     def propose(self, patch: Patch) -> PatchRecord:
@@ -200,7 +220,8 @@ class Ledger(Protocol):
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash; give the head.
 
-        Raises `Corrupt` naming the first thing that does not verify.
+        Without an `anchor` the ledger's own is used, where it has one. Raises `Corrupt` naming the first thing
+        that does not verify.
         """
         ...
 

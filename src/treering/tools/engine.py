@@ -1,7 +1,7 @@
 """What the four verbs work with: one space's parts behind their ports."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from treering.core.patch import Author
@@ -10,6 +10,7 @@ from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Index, JobLog
 from treering.ports.ledger import Ledger
+from treering.ports.segmenter import Segmenter
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
@@ -45,6 +46,8 @@ class Engine:
     author: Author
     limits: ReadLimits
     progress: Progress = silent
+    segmenters: Mapping[str, Segmenter] = field(default_factory=dict)
+    """How inline texts are cut, by content type (`text`, `markdown`)."""
 
     def with_author(self, author: Author) -> "Engine":
         """Give the same engine working in another name."""

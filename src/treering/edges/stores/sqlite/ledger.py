@@ -7,7 +7,7 @@ import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.draft import Erased, Put
-from treering.core.errors import Conflict, NotFound
+from treering.core.errors import Conflict, Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.journal import (
     Journal,
@@ -34,7 +34,7 @@ from treering.edges.stores.sqlite.shelf import Shelf, missing
 from treering.edges.stores.sqlite.transfer import load_records, read_records
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock, fresh_id
-from treering.ports.ledger import AsOf, Head, Record, Selection, SourceState, head_of, selects
+from treering.ports.ledger import AnchorStore, AsOf, Head, Record, Selection, SourceState, head_of, selects
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at"
 _BATCH = 500
@@ -44,16 +44,24 @@ class SqliteLedger:
     """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions."""
 
     def __init__(
-        self, database: Database, *, clock: Clock, policy: Policy | None = None, followers: Sequence[Follower] = ()
+        self,
+        database: Database,
+        *,
+        clock: Clock,
+        policy: Policy | None = None,
+        followers: Sequence[Follower] = (),
+        anchor: AnchorStore | None = None,
     ) -> None:
         self.policy = policy or Policy()
         self._database = database
         self._clock = clock
         self._followers = tuple(followers)
+        self._anchor = anchor
         with database.write() as connection:
             migrate(connection, database.path)
             for follower in self._followers:
                 follower.prepare(connection)
+        self._check_anchor()
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns."""
@@ -63,7 +71,6 @@ class SqliteLedger:
                 return known.model_copy(update={"replayed": True})
             check_gate(patch, self.policy)
             require_new(patch, self._known_record(connection, patch.id))
-            require_new(patch, self._find_record(connection, patch.id))
             shelf, now, head = Shelf(connection), self._now(connection), self._head(connection)
             planned = plan(patch, shelf, policy=self.policy, now=now)
             proposals = self._proposals(connection) if _erases(planned) else ()
@@ -72,17 +79,23 @@ class SqliteLedger:
             if idempotency_key:
                 sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
                 connection.execute(sql, (idempotency_key, pack(result.receipt.model_dump_json())))
+        self._advance_anchor(result.receipt.sequence, result.receipt.head)
         return result.receipt
+
+    def preview(self, patch: Patch) -> Plan:
+        """Plan a patch against the current state without changing anything."""
+        with self._database.read() as connection:
+            return plan(patch, Shelf(connection), policy=self.policy, now=self._now(connection))
 
     def propose(self, patch: Patch) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
         with self._database.write() as connection:
             require_new(patch, self._known_record(connection, patch.id))
-            require_new(patch, self._find_record(connection, patch.id))
             now = self._now(connection)
             plan(patch, Shelf(connection), policy=self.policy, now=now)
             notice = proposal(patch, head=self._head(connection), now=now, new_id=self._new_event_id)
             self._keep_notice(connection, notice)
+        self._advance_anchor(notice.event.seq, notice.event.hash)
         return notice.record
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
@@ -103,6 +116,7 @@ class SqliteLedger:
                 proposals=self._proposals(connection) if _erases(planned) else (),
             )
             self._keep(connection, planned, result)
+        self._advance_anchor(result.receipt.sequence, result.receipt.head)
         return result.receipt
 
     def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
@@ -117,6 +131,7 @@ class SqliteLedger:
                 new_id=self._new_event_id,
             )
             self._keep_notice(connection, notice)
+        self._advance_anchor(notice.event.seq, notice.event.hash)
         return notice.record
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
@@ -138,6 +153,7 @@ class SqliteLedger:
                 new_id=self._new_event_id,
             )
             self._keep(connection, planned, result)
+        self._advance_anchor(result.receipt.sequence, result.receipt.head)
         return result.receipt
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
@@ -264,8 +280,9 @@ class SqliteLedger:
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
+        kept = anchor or (self._anchor.read() if self._anchor else None)
         with self._database.read() as connection:
-            return verify_ledger(connection, anchor=anchor)
+            return verify_ledger(connection, anchor=kept)
 
     def records(self) -> Iterator[Record]:
         """Give everything the ledger holds, of one moment."""
@@ -295,6 +312,22 @@ class SqliteLedger:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+    def _check_anchor(self) -> None:
+        kept = self._anchor.read() if self._anchor else None
+        if kept is None or kept.seq == 0:
+            return
+        row = self._database.row("SELECT hash FROM audit WHERE seq = ?", (kept.seq,))
+        if row is None or row[0] != kept.hash:
+            raise Corrupt(
+                f"{self._database.path} does not hold the audit event {kept.seq} its anchor names.",
+                hint="Its tail was cut or an older copy was put back: restore the newest copy, then lint audit.",
+                details={"seq": kept.seq},
+            )
+
+    def _advance_anchor(self, seq: int, digest: str) -> None:
+        if self._anchor:
+            self._anchor.write(Anchor(seq=seq, hash=digest))
 
     def _keep(self, connection: apsw.Connection, planned: Plan, result: Journal) -> None:
         shelf = Shelf(connection)

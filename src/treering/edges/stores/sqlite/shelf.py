@@ -50,6 +50,10 @@ class Shelf:
         """Tell whether an object has this id."""
         return self._first("SELECT 1 FROM objects WHERE id = ?", (identity,)) is not None
 
+    def ever_existed(self, identity: str) -> bool:
+        """Tell whether the audit log knows of this id."""
+        return self._first("SELECT 1 FROM audit WHERE target = ? LIMIT 1", (identity,)) is not None
+
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Give the id of the source with this origin that is not archived."""
         sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"

@@ -51,14 +51,15 @@ KEPT: tuple[str, ...] = (
 REBUILT: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS passage_scopes(id INTEGER PRIMARY KEY, scope TEXT NOT NULL UNIQUE)",
     # A row says how a passage stood from `from_seq` until before `until_seq`; a change makes a new row, but for
-    # `updated_at` and metadata, which change in place.
+    # `updated_at`, `position` (its place in the object) and metadata, which change in place.
     """CREATE TABLE IF NOT EXISTS passages(
-         key INTEGER PRIMARY KEY, object_id TEXT NOT NULL, part TEXT NOT NULL,
+         key INTEGER PRIMARY KEY, object_id TEXT NOT NULL, part TEXT NOT NULL, position INTEGER NOT NULL,
          type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope_id INTEGER NOT NULL,
          role TEXT NOT NULL, title TEXT NOT NULL, heading TEXT NOT NULL, origin TEXT, channel TEXT NOT NULL,
          created_at TEXT NOT NULL, updated_at TEXT NOT NULL, live INTEGER NOT NULL, text_id INTEGER NOT NULL,
          from_seq INTEGER NOT NULL, until_seq INTEGER)""",
-    "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, part)",
+    "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, position)",
+    "CREATE INDEX IF NOT EXISTS passages_by_part ON passages(part) WHERE part <> ''",
     "CREATE INDEX IF NOT EXISTS passages_by_text ON passages(text_id)",
     "CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id) WHERE live = 1 AND until_seq IS NULL",
     # One value per row, with its own type: truth values as a blob of one byte, so that they equal no number.

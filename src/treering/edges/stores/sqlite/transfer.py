@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apsw
+from pydantic import ValidationError
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import canonical_json
@@ -43,7 +44,17 @@ def read_records(connection: apsw.Connection) -> Iterator[Record]:
 
 
 def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
-    """Write records into an empty ledger; give the changes its followers have to see, in order."""
+    """Write records into an empty ledger; give the changes its followers have to see, in order.
+
+    Raises `InvalidInput` for what is no export.
+    """
+    try:
+        return _load_all(connection, records)
+    except (KeyError, TypeError, ValidationError, apsw.ConstraintError) as error:
+        raise InvalidInput(f"This is no export: {error}.", hint="Export the space again.") from error
+
+
+def _load_all(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
     revisions: list[tuple[int, str, int]] = []
     shelf = Shelf(connection)
     for record in records:

@@ -1,0 +1,190 @@
+"""Labelled sets for measuring retrieval, read into one form.
+
+The sets are not part of the project (their licences differ). They are looked for in the folder named by
+`TREERING_BENCH_DATA`, else in `../shared/data` beside the project.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+_SESSION = re.compile(r"session_(\d+)")
+_ADVERSARIAL = 5
+
+
+class MissingData(Exception):
+    """A set is not on this machine; the message says where it was looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One thing to be found. `title` is a heading, or who spoke and when.
+
+    `gist` is what to embed: dates pull turns of one day together and so are left out (worth 5 points of recall
+    on LoCoMo). `thread` names the conversation of a turn, whose passages follow each other in order.
+    """
+
+    id: str
+    title: str
+    text: str
+    gist: str
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the ids of the passages that answer it together (at least one)."""
+
+    id: str
+    text: str
+    gold: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Passages searched together, and the questions about them."""
+
+    name: str
+    passages: tuple[Passage, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A named set: one or several collections, and the cut-offs its recall is reported at."""
+
+    name: str
+    collections: tuple[Collection, ...]
+    cutoffs: tuple[int, ...]
+
+
+def folder() -> Path:
+    """Give the folder the sets are read from."""
+    return Path(os.environ.get("TREERING_BENCH_DATA", str(_BESIDE)))
+
+
+def load(name: str) -> Labelled:
+    """Read the set `name` (a key of `SETS`). Raises `MissingData` where its files are absent."""
+    place = folder() / _FOLDERS[name]
+    if not place.is_dir():
+        raise MissingData(f"{name}: no data in {place}; set TREERING_BENCH_DATA to the folder that has it.")
+    return SETS[name](place)
+
+
+def locomo(place: Path) -> Labelled:
+    """Read conversations of LoCoMo; each is searched by itself, categories 1 to 4."""
+    talks = [talk for file in sorted(place.glob("*.json")) for talk in _json(file)]
+    return Labelled("locomo", tuple(_conversation(talk) for talk in talks), (5, 10, 20))
+
+
+def longmemeval(place: Path) -> Labelled:
+    """Read chat turns pooled from many histories."""
+    passages = tuple(
+        _turn(row["id"], row["role"], row["date"], row["text"], row.get("session_id") or "")
+        for row in _lines(place / "corpus.jsonl")
+    )
+    asked = ((row["id"], row["text"], row["gold"]) for row in _lines(place / "queries.jsonl"))
+    return _single("longmemeval", passages, asked, (5, 10, 20))
+
+
+def musique(place: Path) -> Labelled:
+    """Read multi-hop questions; their supporting paragraphs are matched to the corpus by title and text."""
+    passages = tuple(_paragraph(f"p{n}", row) for n, row in enumerate(_json(place / "corpus.json")))
+    ids = {(passage.title, passage.text): passage.id for passage in passages}
+    asked = ((row["id"], row["question"], _supporting(row, ids)) for row in _json(place / "queries.json"))
+    return _single("musique", passages, asked, (2, 5, 10))
+
+
+def hotpotqa(place: Path) -> Labelled:
+    """Read two-hop questions over paragraphs, one paragraph per title."""
+    passages = tuple(_paragraph(row["title"], row) for row in _lines(place / "corpus.jsonl"))
+    asked = ((row["id"], row["question"], row["gold_titles"]) for row in _lines(place / "queries.jsonl"))
+    return _single("hotpotqa", passages, asked, (2, 5, 10))
+
+
+SETS: Mapping[str, Callable[[Path], Labelled]] = {
+    "locomo": locomo,
+    "longmemeval": longmemeval,
+    "hotpotqa": hotpotqa,
+    "musique": musique,
+}
+"""Every set by name, with the function that reads its folder."""
+
+_FOLDERS = {
+    "locomo": "locomo",
+    "longmemeval": "longmemeval_pooled",
+    "hotpotqa": "hotpotqa",
+    "musique": "musique100",
+}
+
+
+def _single(
+    name: str,
+    passages: tuple[Passage, ...],
+    asked: Iterable[tuple[str, str, Iterable[str]]],
+    cutoffs: tuple[int, ...],
+) -> Labelled:
+    return Labelled(name, (Collection(name, passages, _questions(asked, passages)),), cutoffs)
+
+
+def _questions(asked: Iterable[tuple[str, str, Iterable[str]]], passages: tuple[Passage, ...]) -> tuple[Question, ...]:
+    """Keep the questions with evidence; evidence that names no passage is a broken label and is left out."""
+    known = {passage.id for passage in passages}
+    golds = ((key, text, known & set(gold)) for key, text, gold in asked)
+    return tuple(Question(key, text, frozenset(gold)) for key, text, gold in golds if gold)
+
+
+def _supporting(row: Mapping[str, Any], ids: Mapping[tuple[str, str], str]) -> list[str]:
+    return [ids[p["title"], p["paragraph_text"]] for p in row["paragraphs"] if p["is_supporting"]]
+
+
+def _conversation(talk: Mapping[str, Any]) -> Collection:
+    name = talk["sample_id"]
+    passages = tuple(_turns(name, talk["conversation"]))
+    asked = (
+        (f"{name}/{n}", row["question"], [f"{name}/{turn}" for turn in _turn_ids(row.get("evidence", ()))])
+        for n, row in enumerate(talk["qa"])
+        if row["category"] != _ADVERSARIAL
+    )
+    return Collection(name, passages, _questions(asked, passages))
+
+
+def _turns(name: str, conversation: Mapping[str, Any]) -> Iterator[Passage]:
+    for key, turns in conversation.items():
+        if _SESSION.fullmatch(key):
+            date = conversation[f"{key}_date_time"]
+            for turn in turns:
+                yield _turn(f"{name}/{turn['dia_id']}", turn["speaker"], date, _said(turn), f"{name}/{key}")
+
+
+def _turn(key: str, speaker: str, date: str, text: str, thread: str) -> Passage:
+    return Passage(key, f"{speaker}, {date}", text, f"{speaker}: {text}", thread)
+
+
+def _paragraph(key: str, row: Mapping[str, str]) -> Passage:
+    return Passage(key, row["title"], row["text"], f"{row['title']}: {row['text']}")
+
+
+def _said(turn: Mapping[str, Any]) -> str:
+    caption = turn.get("blip_caption")
+    return f"{turn['text']} [image: {caption}]" if caption else str(turn["text"])
+
+
+def _turn_ids(evidence: Iterable[str]) -> list[str]:
+    """Split evidence such as `D8:6; D9:17`, of which some is written in one string."""
+    return [part for entry in evidence for part in re.split(r"[;,\s]+", entry) if part]
+
+
+def _json(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _lines(file: Path) -> Iterator[Any]:
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

@@ -1,0 +1,1 @@
+"""Models behind the ports: the built-in embedder."""

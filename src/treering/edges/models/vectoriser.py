@@ -1,0 +1,158 @@
+"""Making the vectors that wait: in a thread behind everyday work, or at once where somebody wants to wait."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from treering.ports.clock import Clock
+from treering.ports.embedder import Embedder
+from treering.ports.index import Index, Pending
+from treering.tools.engine import Progress, silent
+
+BUDGET_SECONDS = 1_800.0
+LEASE_SECONDS = 60.0
+"""Longer than the slowest batch, or another process would take over and embed the same texts."""
+
+BATCH = 32
+_FETCHED = 512  # texts sorted by length at a time, so that a batch has little padding
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 30.0
+_DOING = "embedding"
+
+
+class BackgroundVectoriser:
+    """`tools.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
+
+    Every batch is committed, so that work is lost for one batch at most. An error ends the run; it stays in
+    `last_error` until a run succeeds. Call `stop` before the index is closed.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        embedder: Embedder,
+        clock: Clock,
+        *,
+        budget_seconds: float = BUDGET_SECONDS,
+        lease_seconds: float = LEASE_SECONDS,
+        batch: int = BATCH,
+    ) -> None:
+        self.last_error: Exception | None = None
+        self._index = index
+        self._embedder = embedder
+        self._clock = clock
+        self._budget = timedelta(seconds=budget_seconds)
+        self._lease_seconds = lease_seconds
+        self._batch = batch
+        self._owner = clock.random_bytes(8).hex()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wanted = False
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """See to it that somebody embeds what waits. Returns at once."""
+        with self._lock:
+            self._wanted = True
+            if self._thread is None:
+                self._stopping.clear()
+                self._thread = threading.Thread(target=self._work, name="treering-vectoriser", daemon=True)
+                self._thread.start()
+
+    def finish(self, progress: Progress = silent) -> None:
+        """Embed everything that waits, here and now, or wait until the process that is at it has.
+
+        Takes over where that process ends without having finished. Raises what the embedder or the index
+        raises.
+        """
+        self.stop()
+        self._stopping.clear()
+        while not self._embed(self._stopping.is_set, progress):
+            lag = self._index.lag()
+            progress(_DOING, lag.total - lag.pending, lag.total)
+            if self._stopping.wait(_POLL_SECONDS):
+                return
+        self.last_error = None
+
+    def stop(self) -> None:
+        """End the thread after the batch it is at, and wait for that."""
+        with self._lock:
+            thread, self._wanted = self._thread, False
+            self._stopping.set()
+        if thread is not None:
+            thread.join(_STOP_SECONDS)
+
+    def _work(self) -> None:
+        deadline = self._clock.now() + self._budget
+        try:
+            while self._goes_on(deadline):
+                self._embed(lambda: self._is_over(deadline), silent)
+                self.last_error = None
+        except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; what happened is kept and shown
+            self.last_error = error
+            with self._lock:
+                self._thread = None
+
+    def _goes_on(self, deadline: datetime) -> bool:
+        """Tell whether somebody asked for more since the last round; where not, the thread is over."""
+        with self._lock:
+            goes_on = self._wanted and not self._is_over(deadline)
+            self._wanted = False
+            if not goes_on:
+                self._thread = None
+            return goes_on
+
+    def _is_over(self, deadline: datetime) -> bool:
+        return self._stopping.is_set() or self._clock.now() >= deadline
+
+    def _embed(self, is_over: Callable[[], bool], progress: Progress) -> bool:
+        """Embed until nothing waits; tell whether that is so, and not that another owner is at it."""
+        run = _Run(self._index, self._owner, self._clock, self._lease_seconds)
+        if not run.hold():
+            return False
+        try:
+            while (waiting := self._index.pending(_FETCHED)) and not is_over():
+                for batch in _batches(waiting, self._batch):
+                    if is_over() or not run.hold():
+                        return is_over()
+                    self._embed_batch(batch)
+                lag = self._index.lag()
+                progress(_DOING, lag.total - lag.pending, lag.total)
+        finally:
+            run.release()
+        return True
+
+    def _embed_batch(self, batch: Sequence[Pending]) -> None:
+        vectors = self._embedder.embed_documents([item.text for item in batch])
+        self._index.add_vectors({item.text_hash: vector for item, vector in zip(batch, vectors, strict=True)})
+
+
+@dataclass(slots=True)
+class _Run:
+    """The lease while one run lasts, renewed in good time."""
+
+    index: Index
+    owner: str
+    clock: Clock
+    seconds: float
+    renewed: datetime | None = None
+
+    def hold(self) -> bool:
+        now = self.clock.now()
+        if self.renewed and now - self.renewed < timedelta(seconds=self.seconds / 3):
+            return True
+        held = self.index.lease(self.owner, seconds=self.seconds)
+        self.renewed = now if held else None
+        return held
+
+    def release(self) -> None:
+        if self.renewed:
+            self.index.lease(self.owner, seconds=0)
+            self.renewed = None
+
+
+def _batches(waiting: Sequence[Pending], size: int) -> list[Sequence[Pending]]:
+    """Cut into batches of texts of about the same length."""
+    by_length = sorted(waiting, key=lambda item: len(item.text))
+    return [by_length[start : start + size] for start in range(0, len(by_length), size)]

@@ -1,0 +1,224 @@
+"""The languages read as code: how each is recognised, parsed, and how it marks what is documented and public.
+
+Grammars are separate wheels and load slowly together, so each is imported when its first file is met.
+"""
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import PurePosixPath
+from typing import Literal
+
+from tree_sitter import Language as Grammar
+from tree_sitter import Query
+
+Shows = Callable[[str, str], bool]
+"""Tells from a symbol's name and signature whether it is meant for users of its module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One language. `queries` name the `.scm` files that together find its definitions and imports."""
+
+    name: str
+    wheel: str
+    queries: tuple[str, ...]
+    shows: Shows
+    loader: str = "language"
+    separator: str = "."
+    """Joins a container and its member in a qualified name."""
+    wrappers: frozenset[str] = frozenset()
+    """Node types that belong to the definition they wrap, such as a decorator's."""
+    leads: tuple[str, ...] = ("//", "@")
+    """How a line starts that belongs to the definition below it: a comment or an attribute."""
+    blocks: tuple[tuple[str, str], ...] = (("/*", "*/"),)
+    """Opener and closer of leads that may span lines."""
+    constants: Literal["all", "upper"] = "all"
+    """Which assigned names count as constants."""
+    docstrings: bool = False
+    shows_member: Shows | None = None
+    """`shows` for the members of a class, where it differs."""
+    exports_decide: bool = False
+    """Whether a list of exported names, where there is one, settles alone what is public."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsing:
+    """A language's grammar and its compiled query: read-only, so threads may share it."""
+
+    grammar: Grammar
+    query: Query
+
+
+def language_of(path: str, text: str = "") -> Language | None:
+    """Recognise a file's language by its extension, else by its `#!` line. `None`: not one we read as code."""
+    suffix = PurePosixPath(path).suffix
+    name = _BY_SUFFIX.get(suffix.lower()) or (None if suffix else _by_shebang(text))
+    if name == "c" and suffix in (".h", ".H") and _CPP_HEADER.search(text):
+        name = "cpp"
+    return LANGUAGES[name] if name else None
+
+
+@cache
+def parsing_of(language: Language) -> Parsing:
+    """Load the grammar and compile the query of `language`, once per process."""
+    module = importlib.import_module(f"tree_sitter_{language.wheel}")
+    grammar = Grammar(getattr(module, language.loader)())
+    folder = files(__package__) / "queries"
+    source = "\n".join((folder / f"{name}.scm").read_text(encoding="utf-8") for name in language.queries)
+    return Parsing(grammar, Query(grammar, source))
+
+
+def _by_shebang(text: str) -> str | None:
+    found = _SHEBANG.match(text)
+    return _BY_INTERPRETER.get(found[1]) if found else None
+
+
+def _plain_name(name: str, _signature: str) -> bool:
+    return not name.startswith("_")
+
+
+def _capital(name: str, _signature: str) -> bool:
+    return name[:1].isupper()
+
+
+def _exported(_name: str, signature: str) -> bool:
+    return signature.startswith(("export", "module.exports"))
+
+
+def _open_member(name: str, signature: str) -> bool:
+    return not name.startswith(("_", "#")) and _not_hidden(name, signature)
+
+
+def _not_hidden(_name: str, signature: str) -> bool:
+    return _HIDDEN.search(signature) is None
+
+
+def _marked_pub(_name: str, signature: str) -> bool:
+    return signature.startswith("pub")
+
+
+def _not_static(_name: str, signature: str) -> bool:
+    return not signature.startswith("static ")
+
+
+_SHEBANG = re.compile(r"#!\s*\S*?/?(?:env\s+(?:-S\s+)?)?([a-z]+)[\d.]*(?:\s|$)")
+_CPP_HEADER = re.compile(r"^\s*(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
+_HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
+_ECMA_WRAPPERS = frozenset({"export_statement", "ambient_declaration"})
+
+_TABLE = (
+    Language(
+        "python",
+        "python",
+        ("python",),
+        _plain_name,
+        wrappers=frozenset({"decorated_definition"}),
+        leads=("#",),
+        blocks=(),
+        constants="upper",
+        docstrings=True,
+        exports_decide=True,
+    ),
+    Language(
+        "javascript",
+        "javascript",
+        ("ecma", "javascript"),
+        _exported,
+        wrappers=_ECMA_WRAPPERS,
+        shows_member=_open_member,
+    ),
+    Language(
+        "typescript",
+        "typescript",
+        ("ecma", "typescript"),
+        _exported,
+        loader="language_typescript",
+        wrappers=_ECMA_WRAPPERS,
+        shows_member=_open_member,
+    ),
+    Language(
+        "tsx",
+        "typescript",
+        ("ecma", "typescript"),
+        _exported,
+        loader="language_tsx",
+        wrappers=_ECMA_WRAPPERS,
+        shows_member=_open_member,
+    ),
+    Language("go", "go", ("go",), _capital),
+    Language(
+        "rust",
+        "rust",
+        ("rust",),
+        _marked_pub,
+        separator="::",
+        leads=("//", "#["),
+        blocks=(("/*", "*/"), ("#[", "]")),
+    ),
+    Language("java", "java", ("java",), _not_hidden, constants="upper"),
+    Language("c", "c", ("c",), _not_static),
+    Language(
+        "cpp",
+        "cpp",
+        ("c", "cpp"),
+        _not_static,
+        separator="::",
+        wrappers=frozenset({"template_declaration"}),
+    ),
+    Language("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//", "[")),
+    Language(
+        "ruby",
+        "ruby",
+        ("ruby",),
+        _plain_name,
+        separator="::",
+        leads=("#",),
+        blocks=(("=begin", "=end"),),
+    ),
+    Language(
+        "php",
+        "php",
+        ("php",),
+        _not_hidden,
+        loader="language_php",
+        separator="::",
+        leads=("//", "#"),
+    ),
+    Language("bash", "bash", ("bash",), _plain_name, leads=("#",), blocks=(), constants="upper"),
+)
+
+LANGUAGES = {language.name: language for language in _TABLE}
+
+_SUFFIXES = {
+    "python": ".py .pyi .pyw",
+    "javascript": ".js .jsx .mjs .cjs",
+    "typescript": ".ts .mts .cts",
+    "tsx": ".tsx",
+    "go": ".go",
+    "rust": ".rs",
+    "java": ".java",
+    "c": ".c .h",
+    "cpp": ".cpp .cc .cxx .c++ .hpp .hh .hxx .h++ .ipp .inl",
+    "csharp": ".cs .csx",
+    "ruby": ".rb .rake .gemspec",
+    "php": ".php .phtml",
+    "bash": ".sh .bash .bats",
+}
+_BY_SUFFIX = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+_BY_INTERPRETER = {
+    "python": "python",
+    "pypy": "python",
+    "node": "javascript",
+    "nodejs": "javascript",
+    "ruby": "ruby",
+    "php": "php",
+    "sh": "bash",
+    "bash": "bash",
+    "dash": "bash",
+    "zsh": "bash",
+    "ksh": "bash",
+}

@@ -1,0 +1,15 @@
+; Definitions: the captured node spans the definition, @name names it.
+(function_definition name: (identifier) @name) @function
+(class_definition name: (identifier) @name) @class
+(type_alias_statement left: (type (identifier) @name)) @type
+(module (expression_statement (assignment left: (identifier) @name)) @constant)
+
+(import_statement name: (dotted_name) @import)
+(import_statement name: (aliased_import name: (dotted_name) @import))
+(import_from_statement module_name: (_) @import)
+
+; __all__ = ["a", "b"]
+((module (expression_statement (assignment
+    left: (identifier) @list
+    right: [(list (string (string_content) @export)) (tuple (string (string_content) @export))])))
+  (#eq? @list "__all__"))

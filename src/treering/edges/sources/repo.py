@@ -1,0 +1,366 @@
+"""The adapter for git repositories: the files of one commit, or of the work tree as it lies."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from treering.core.errors import InvalidInput, TreeringError
+from treering.core.redaction import redact
+from treering.edges.sources.files import draft_file
+from treering.edges.sources.git import (
+    Entry,
+    GitRepository,
+    PathHistory,
+    WorkChange,
+    open_repository,
+    printable,
+)
+from treering.edges.sources.git_blobs import blob_id
+from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
+from treering.edges.sources.repo_selection import Attributes, Selection, parse_attributes, parse_selection
+from treering.ports.adapter import (
+    Failed,
+    Known,
+    Reading,
+    ReadLimits,
+    Skipped,
+    SourceDraft,
+    Unchanged,
+    Vanished,
+)
+
+_MAP_VERSION = 1
+_MAX_ATTRIBUTES = 100_000
+_LFS = b"version https://git-lfs.github.com/spec/"
+_KINDS = {
+    "symlink": "a symbolic link; links are not followed",
+    "submodule": "another repository (a submodule); read it by itself",
+}
+
+
+class RepoAdapter:
+    """Reads a git repository: first its map, then what is gone, then a result per file.
+
+    The map comes first, because files belong to the modules it names, and because whoever waits sees first
+    what the repository is. Options: `commit` (default HEAD), `worktree` (read the files as they lie;
+    changed ones carry no commit), `subfolder`, `include`, `exclude` (globs as in `.gitignore`),
+    `redact_secrets`. A file whose git object is known is not read again. A narrower selection says nothing
+    about the files outside it.
+    """
+
+    kind = "repo"
+
+    def claims(self, target: str) -> bool:
+        """Tell whether `target` is the top of a work tree or a bare repository."""
+        folder = Path(target)
+        bare = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
+        return folder.is_dir() and (bare or (folder / ".git").exists())
+
+    def origin(self, target: str) -> str:
+        """Give `repo:` and the remote's address without credentials, or the absolute path without a remote."""
+        return _root(open_repository(Path(target)))
+
+    def count(self, target: str, options: Mapping[str, Any]) -> int | None:
+        """Count the files `read` will report on, and the map."""
+        return 1 + len(_Plan.make(target, Known(), ReadLimits(), options).selected)
+
+    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+        """Yield the map, what is gone, and one result per file selected.
+
+        Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option,
+        `NotFound` for an unknown commit, `Unavailable` where git cannot answer.
+        """
+        return _readings(_Plan.make(target, known, limits, options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A file to report on: from `commit`, or with `file` as it lies on disk."""
+
+    entry: Entry
+    commit: str | None
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything one reading rests on."""
+
+    repository: GitRepository
+    root: str
+    commit: str | None
+    items: Sequence[_Item]
+    selection: Selection
+    known: Known
+    limits: ReadLimits
+
+    @classmethod
+    def make(cls, target: str, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> "_Plan":
+        repository = open_repository(Path(target))
+        selection = parse_selection(options, prefix=repository.prefix)
+        commit = repository.resolve(selection.commit) if selection.commit else repository.head()
+        items = _snapshot(repository, commit, selection, limits)
+        plan = cls(repository, _root(repository), commit, items, selection, known, limits)
+        if selection.folder and not plan.selected and not plan.knows_folder():
+            raise InvalidInput(
+                f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
+                hint="Check `subfolder`, `include` and `exclude`; folders are named relative to the target.",
+            )
+        return plan
+
+    @cached_property
+    def selected(self) -> list[_Item]:
+        return [item for item in self.items if self.selection.takes(item.entry.path)]
+
+    @cached_property
+    def attributes(self) -> Attributes:
+        marked = [item for item in self.items if _is_attributes(item.entry)]
+        text = next((data for _, data in self.contents(marked) if data), b"")
+        return parse_attributes(text.decode("utf-8", "replace"))
+
+    def knows_folder(self) -> bool:
+        start = self.origin(f"{self.selection.folder}/")
+        return any(origin.startswith(start) for origin in self.known.fingerprints)
+
+    def origin(self, path: str) -> str:
+        return f"{self.root}#{path}"
+
+    def fingerprint(self, entry: Entry) -> str:
+        # Turning redaction on has to reach files that were read without it.
+        return f"git-blob:{entry.blob}" + ("" if self.selection.redact else "+unredacted")
+
+    def contents(self, items: Iterable[_Item]) -> Iterator[tuple[_Item, bytes | None]]:
+        """Read items, a few in memory at a time, those on disk first; `None` where one cannot be read."""
+        stored: list[_Item] = []
+        for item in items:
+            if item.file is None:
+                stored.append(item)
+            else:
+                yield item, _lying(item.file, self.limits)
+        blobs = self.repository.blobs(item.entry for item in stored)
+        yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
+
+
+def _readings(plan: _Plan) -> Iterator[Reading]:
+    if plan.commit is None and not plan.selection.worktree:
+        yield Skipped(plan.root, "the repository has no commit yet; worktree=True reads the files as they lie")
+    else:
+        yield _map(plan)
+    yield from _vanished(plan)
+    unread: list[_Item] = []
+    for place, item in enumerate(plan.selected):
+        settled = _settled(plan, item, place)
+        if settled is None:
+            unread.append(item)
+        else:
+            yield settled
+    yield from (_drafted(plan, item, data) for item, data in plan.contents(unread))
+
+
+def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None:
+    """Decide what can be decided without the contents."""
+    entry, origin = item.entry, plan.origin(item.entry.path)
+    if entry.kind in _KINDS:
+        return Skipped(origin, _KINDS[entry.kind])
+    if entry.size > plan.limits.max_file_bytes:
+        return Skipped(origin, f"{entry.size} bytes are over the limit of {plan.limits.max_file_bytes}")
+    if place >= plan.limits.max_items:
+        return Skipped(origin, f"over the limit of {plan.limits.max_items} items in one reading")
+    mark = plan.attributes.sets_aside(entry.path)
+    if mark:
+        return Skipped(origin, f"marked {mark} in .gitattributes")
+    return Unchanged(origin) if plan.known.fingerprints.get(origin) == plan.fingerprint(entry) else None
+
+
+def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
+    entry, origin = item.entry, plan.origin(item.entry.path)
+    if data is None:
+        return Failed(origin, "it could not be read: damaged, missing or not accessible")
+    if data.startswith(_LFS):
+        return Skipped(origin, "a Git LFS pointer; its content lies on the server")
+    reading = draft_file(
+        data,
+        path=entry.path,
+        origin=origin,
+        commit=item.commit,
+        limits=plan.limits,
+        redact_secrets=plan.selection.redact,
+    )
+    return replace(reading, fingerprint=plan.fingerprint(entry)) if isinstance(reading, SourceDraft) else reading
+
+
+def _vanished(plan: _Plan) -> Iterator[Vanished]:
+    present = {plan.origin(item.entry.path) for item in plan.items}
+    below = (origin for origin in plan.known.fingerprints if origin.startswith(plan.origin("")))
+    gone = [origin for origin in below if origin not in present]
+    moves = _moves(plan, gone) if gone else {}
+    yield from (Vanished(origin, moves.get(origin)) for origin in gone)
+
+
+def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
+    """Find where vanished files went: the same contents under a new name, else what git calls a rename."""
+    arrived = _arrived(plan)
+    moves: dict[str, str] = {}
+    for origin in gone:
+        same = arrived.get(plan.known.fingerprints[origin])
+        if same:
+            moves[origin] = min(same, key=lambda new: (_name(new) != _name(origin), new))
+            same.remove(moves[origin])
+    free = {origin for origins in arrived.values() for origin in origins}
+    edited = _git_renames(plan) if free and len(moves) < len(gone) else {}
+    return {before: after for before, after in edited.items() if after in free} | moves
+
+
+def _arrived(plan: _Plan) -> dict[str, list[str]]:
+    """Give the origins not known before, by fingerprint."""
+    arrived: dict[str, list[str]] = defaultdict(list)
+    for item in plan.selected:
+        origin = plan.origin(item.entry.path)
+        # Empty files are all alike; one arriving is no sign that another one moved.
+        if origin not in plan.known.fingerprints and item.entry.size:
+            arrived[plan.fingerprint(item.entry)].append(origin)
+    return arrived
+
+
+def _git_renames(plan: _Plan) -> dict[str, str]:
+    """Ask git for files both moved and edited since the last reading, if it still has that commit."""
+    if plan.known.commit is None or plan.commit is None:
+        return {}
+    try:
+        changes = plan.repository.diff(plan.repository.resolve(plan.known.commit), plan.commit)
+    except TreeringError:  # a rename is a bonus: without it, the file is gone and another one is new
+        return {}
+    return {plan.origin(one.before): plan.origin(one.path) for one in changes if one.kind == "renamed"}
+
+
+def _name(origin: str) -> str:
+    return origin.rpartition("/")[2]
+
+
+def _is_attributes(entry: Entry) -> bool:
+    return entry.path == ".gitattributes" and entry.kind == "file" and entry.size <= _MAX_ATTRIBUTES
+
+
+def _map(plan: _Plan) -> SourceDraft | Unchanged:
+    branch = plan.repository.branch() if plan.selection.commit is None else None
+    changed = [(item.entry.path, item.entry.blob) for item in plan.items if item.file is not None]
+    state = sha256(repr((_MAP_VERSION, branch, plan.selection.redact, changed)).encode()).hexdigest()
+    fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
+    if plan.known.fingerprints.get(plan.root) == fingerprint:
+        return Unchanged(plan.root)
+    own = [item for item in plan.items if item.entry.kind == "file" and not _aside(plan, item)]
+    draft = draw_map(
+        _facts(plan, branch, len(changed)),
+        [item.entry for item in own],
+        _texts(plan, own),
+        fingerprint=fingerprint,
+    )
+    return replace(draft, warnings=_left_out(plan))
+
+
+def _aside(plan: _Plan, item: _Item) -> bool:
+    return plan.attributes.sets_aside(item.entry.path) is not None
+
+
+def _left_out(plan: _Plan) -> tuple[str, ...]:
+    reads_head = plan.selection.commit is None and not plan.selection.worktree
+    if reads_head and plan.repository.is_dirty():
+        return ("Uncommitted changes were not read; worktree=True reads the files as they lie.",)
+    return ()
+
+
+def _hot_spots(plan: _Plan) -> list[PathHistory]:
+    """Give the history of the paths still there that changed more than once."""
+    found = plan.repository.history(plan.commit) if plan.commit else []
+    present = {item.entry.path for item in plan.items}
+    return [one for one in found if one.path in present and one.changes > 1]
+
+
+def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
+    by_path = {item.entry.path: item for item in items if item.entry.size <= plan.limits.max_file_bytes}
+    chosen = key_files([item.entry for item in by_path.values()])
+    read = plan.contents(by_path[entry.path] for entry in chosen)
+    texts = {item.entry.path: data.decode("utf-8", "replace") for item, data in read if data}
+    return {path: redact(text).text for path, text in texts.items()} if plan.selection.redact else texts
+
+
+def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
+    repository, remote = plan.repository, plan.repository.remote()
+    name = _repo_name(repository, remote)
+    return RepoFacts(
+        origin=plan.root,
+        name=name,
+        slug=name.lower().replace("/", "-"),
+        commit=plan.commit,
+        committed_at=repository.committed_at(plan.commit) if plan.commit else None,
+        branch=branch,
+        remote=remote,
+        bare=repository.top is None,
+        shallow=repository.shallow,
+        uncommitted=changed,
+        hot_spots=_hot_spots(plan),
+    )
+
+
+def _repo_name(repository: GitRepository, remote: str | None) -> str:
+    """Give owner and name as a forge shows them, else the folder's name."""
+    if remote and not remote.startswith(("/", "file:")):
+        parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
+        return "/".join(parts[-2:]).removesuffix(".git") or remote
+    return Path(remote or repository.home).name.removesuffix(".git") or "repository"
+
+
+def _root(repository: GitRepository) -> str:
+    address = repository.remote() or (repository.top or repository.home).resolve().as_posix()
+    # An item's origin adds `#` and its path; the root itself must hold no other.
+    return "repo:" + printable(address.encode("utf-8", "surrogateescape")).replace("#", "%23")
+
+
+def _snapshot(repository: GitRepository, commit: str | None, selection: Selection, limits: ReadLimits) -> list[_Item]:
+    found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
+    if not selection.worktree:
+        return list(found.values())
+    if repository.top is None:
+        raise InvalidInput("A bare repository has no work tree.", hint="Leave out `worktree` to read a commit.")
+    for change in repository.work_changes():
+        if change.deleted:
+            found.pop(change.path, None)
+        else:
+            item = _lying_item(repository.top, change, limits, commit)
+            before = found.get(change.path)
+            if before is None or before.entry != item.entry:
+                found[change.path] = item
+    return [found[path] for path in sorted(found)]
+
+
+def _lying_item(top: Path, change: WorkChange, limits: ReadLimits, commit: str | None) -> _Item:
+    """Describe a changed file as it lies, with the object id git would give its bytes."""
+    if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
+        return _Item(Entry(change.path, "symlink", "", 0), None, change.file)
+    if change.file.is_dir():
+        return _Item(Entry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
+    data = _lying(change.file, limits)
+    if data is None:
+        return _Item(Entry(change.path, "file", "", _size(change.file)), None, change.file)
+    return _Item(Entry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
+
+
+def _lying(file: Path, limits: ReadLimits) -> bytes | None:
+    """Read a regular file within the limit, else `None`."""
+    try:
+        if not file.is_file() or file.stat().st_size > limits.max_file_bytes:
+            return None
+        return file.read_bytes()
+    except OSError:
+        return None
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,128 @@
+"""Which files of a repository are asked for, and which the repository itself sets aside."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from pathspec import GitIgnoreSpec
+
+from treering.core.errors import InvalidInput
+
+OPTIONS = frozenset({"commit", "worktree", "subfolder", "include", "exclude", "redact_secrets"})
+# Matching backtracks once per star: a hostile pattern of many could take hours over one long name.
+_MOST_STARS = 3
+_STARS = re.compile(r"\*+")
+_TRUE = ("", "=true", "=1", "=set")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to read. `folder` is relative to the top of the repository, empty for all of it."""
+
+    commit: str | None
+    worktree: bool
+    redact: bool
+    folder: str
+    include: GitIgnoreSpec | None
+    exclude: GitIgnoreSpec | None
+
+    def takes(self, path: str) -> bool:
+        """Tell whether `path` is asked for."""
+        inside = not self.folder or path.startswith(f"{self.folder}/")
+        included = self.include is None or self.include.match_file(path)
+        return inside and included and not (self.exclude is not None and self.exclude.match_file(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What `.gitattributes` at the top of the repository calls vendored or generated."""
+
+    marks: Mapping[str, GitIgnoreSpec]
+
+    def sets_aside(self, path: str) -> str | None:
+        """Name the mark that keeps `path` from being read as this project's own work."""
+        return next((mark for mark, spec in self.marks.items() if spec.match_file(path)), None)
+
+
+def parse_selection(options: Mapping[str, Any], *, prefix: str) -> Selection:
+    """Read the adapter's options; keys it does not know belong to others and are left alone.
+
+    `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
+    """
+    commit, worktree = _optional_text(options, "commit"), _flag(options, "worktree", default=False)
+    if commit and worktree:
+        raise InvalidInput(
+            "`commit` and `worktree` exclude each other.",
+            hint="Leave out `commit` to read the files as they lie, or `worktree` to read a commit.",
+        )
+    return Selection(
+        commit=commit,
+        worktree=worktree,
+        redact=_flag(options, "redact_secrets", default=True),
+        folder=_folder(prefix, _optional_text(options, "subfolder") or ""),
+        include=_globs(options, "include"),
+        exclude=_globs(options, "exclude"),
+    )
+
+
+def parse_attributes(text: str) -> Attributes:
+    """Read the marks `linguist-vendored` and `linguist-generated` of a `.gitattributes` file."""
+    lines: dict[str, list[str]] = {"linguist-vendored": [], "linguist-generated": []}
+    for line in text.splitlines():
+        pattern, *attributes = line.split() or [""]
+        if pattern.startswith(("#", "!", "[attr]")) or len(_STARS.findall(pattern)) > _MOST_STARS:
+            continue
+        for mark, found in lines.items():
+            found.extend(_signed(pattern, attributes, mark))
+    return Attributes({mark: _spec(found) for mark, found in lines.items() if found})
+
+
+def _signed(pattern: str, attributes: Sequence[str], mark: str) -> list[str]:
+    yes = any(attribute == mark + value for attribute in attributes for value in _TRUE)
+    no = any(attribute in (f"-{mark}", f"!{mark}", f"{mark}=false") for attribute in attributes)
+    return [pattern] * yes + [f"!{pattern}"] * no
+
+
+def _optional_text(options: Mapping[str, Any], name: str) -> str | None:
+    value = options.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    raise InvalidInput(f"`{name}` must be text, not {type(value).__name__}.", hint=f"Give {name} as a string.")
+
+
+def _flag(options: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = options.get(name, default)
+    if isinstance(value, bool):
+        return value
+    raise InvalidInput(f"`{name}` must be true or false, not {value!r}.", hint=f"Give {name} as a boolean.")
+
+
+def _folder(prefix: str, subfolder: str) -> str:
+    path = PurePosixPath(subfolder.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise InvalidInput(
+            f"The subfolder {subfolder!r} leaves the repository.",
+            hint="Give it relative to the folder read, such as 'src/app'.",
+        )
+    return str(PurePosixPath(prefix) / path).removeprefix(".")
+
+
+def _globs(options: Mapping[str, Any], name: str) -> GitIgnoreSpec | None:
+    value = options.get(name)
+    if not value:
+        return None
+    globs = [value] if isinstance(value, str) else value
+    if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
+        raise InvalidInput(f"`{name}` must be a glob or a list of globs.", hint="Such as ['src/**', '*.md'].")
+    return _spec(globs)
+
+
+def _spec(globs: Sequence[str]) -> GitIgnoreSpec:
+    try:
+        return GitIgnoreSpec.from_lines(globs)
+    except ValueError as error:
+        raise InvalidInput(
+            f"Not a glob: {error}", hint="Write globs as in .gitignore, such as 'docs/**/*.md'."
+        ) from error

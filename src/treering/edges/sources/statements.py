@@ -1,0 +1,229 @@
+"""Knowledge a file itself states: recorded decisions, rules of the house, facts of manifests. No guessing."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from treering.core.locator import Lines
+from treering.edges.sources import markdown, restructured
+from treering.edges.sources.manifests import is_manifest, manifest_facts
+from treering.edges.sources.markdown import Paragraph
+from treering.edges.sources.sections import Heading, Outline
+from treering.ports.adapter import KnowledgeDraft, SegmentDraft
+
+
+def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
+    """Give what the text at `path` states, each pointing at the one of its `segments` that says so.
+
+    Decisions come from decision records that are in force, rules (at most 30) from files that are there to
+    set them, such as CONTRIBUTING, facts from package manifests.
+    """
+    if not segments:
+        return ()
+    if is_manifest(path):
+        return tuple(_facts(path, text, segments))
+    if is_markdown(path) and (found := _decision(path, text, segments)):
+        return (found,)
+    return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
+
+
+def is_markdown(path: str) -> bool:
+    """Tell by a file's name whether it is Markdown."""
+    return PurePosixPath(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
+
+
+# Decisions
+
+_RECORD_PATH = re.compile(
+    r"(?:^|/)(?:adrs?|decisions?|decision-records?|architecture[-_]decisions?|architecture-decision-records?)/[^/]+$"
+    r"|(?:^|/)adr[-_]?\d[^/]*$",
+    re.IGNORECASE,
+)
+_NO_RECORD = re.compile(r"(?:readme|index|template|adr-template|0+-template)[^/]*$", re.IGNORECASE)
+_NUMBER = re.compile(r"^(?:adr[-_ ]*\d{1,5}|\d{3,5}|\d{1,5}(?=[.:)]))\s*[.:)\-–—]*\s+", re.IGNORECASE)
+_STATUS_LINE = re.compile(r"^[\s*_>+-]{0,8}status[*_]{0,3}\s{0,3}:[*_\s]{0,4}(.{1,200})$", re.IGNORECASE | re.MULTILINE)
+_NOT_IN_FORCE = re.compile(
+    r"\b(?:superseded|rejected|deprecated|withdrawn|obsolete|declined|abandoned|draft|proposed|pending)\b",
+    re.IGNORECASE,
+)
+_CHOSEN = re.compile(r"chosen option:?\s*(?P<outcome>.{1,300}?),?\s+because\s+(?P<why>.*)", re.IGNORECASE | re.DOTALL)
+_LIST_ITEM = re.compile(r"^ {0,3}(?:[*+-]|\d{1,3}[.)])[ \t]+(.{1,400})$", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{0,500}\)")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_HEAD_LINES = 30
+_LONGEST = 1_000
+_MOST_ALTERNATIVES = 20
+
+_DECISION = ("decision", "decision outcome", "the decision", "decisions", "outcome", "resolution")
+_CONTEXT = ("context", "context and problem statement", "problem statement", "problem", "background", "motivation")
+_REASONS = ("rationale", "justification", "reasons", "reasoning", "why")
+_OPTIONS = (
+    *("considered options", "options considered", "alternatives", "alternatives considered", "options"),
+    *("considered alternatives", "rejected alternatives", "other options"),
+)
+_OTHER_PARTS = ("status", "consequences", "positive consequences", "negative consequences")
+
+
+def _decision(path: str, text: str, segments: Sequence[SegmentDraft]) -> KnowledgeDraft | None:
+    outline = markdown.outline(text)
+    parts = {_key(heading): (heading, body) for heading, body in _bodies(outline)}
+    found = _first(parts, _DECISION)
+    if not found or not _is_record(path, parts) or _NOT_IN_FORCE.search(_status(outline, parts)):
+        return None
+    decision, context = _paragraph(found[1]), _first_text(parts, _CONTEXT)
+    if not decision:
+        return None
+    chosen = _CHOSEN.match(decision)
+    title = _title(path, outline)
+    outcome = chosen["outcome"].strip('" ') if chosen else decision
+    payload = {
+        "question": _question(context) or title,
+        "outcome": outcome,
+        "rationale": chosen["why"] if chosen else _first_text(parts, _REASONS) or context,
+        "alternatives": _alternatives(outline, parts),
+    }
+    return KnowledgeDraft("decision", title, payload, _segment_at(segments, found[0].start), outcome[:300])
+
+
+def _is_record(path: str, parts: Mapping[str, object]) -> bool:
+    if _NO_RECORD.search(PurePosixPath(path).name):
+        return False
+    return bool(_RECORD_PATH.search(path)) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
+
+
+def _bodies(outline: Outline) -> Iterator[tuple[Heading, str]]:
+    """Give each heading with its own text, in reverse: of two of one name the first counts."""
+    ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
+    for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
+        yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
+
+
+def _key(heading: Heading) -> str:
+    return _NUMBER.sub("", heading.name).strip(" :").casefold()
+
+
+def _first(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) -> tuple[Heading, str] | None:
+    return next((parts[name] for name in names if name in parts), None)
+
+
+def _first_text(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) -> str:
+    found = _first(parts, names)
+    return _paragraph(found[1]) if found else ""
+
+
+def _paragraph(body: str) -> str:
+    """Give the first paragraph in one line, with the list it announces where it ends in a colon."""
+    blocks = [block for block in re.split(r"\n[ \t]*\n", body) if block.strip()]
+    taken = blocks[:2] if blocks and blocks[0].rstrip().endswith(":") else blocks[:1]
+    return _LINK.sub(r"\1", " ".join(" ".join(taken).split()))[:_LONGEST]
+
+
+def _status(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) -> str:
+    """Give what the record says of its status: in its section, else on a `Status:` line or in front matter."""
+    if "status" in parts:
+        return parts["status"][1][:_LONGEST]
+    line = _STATUS_LINE.search("\n".join(outline.lines[:_HEAD_LINES]))
+    return line[1] if line else ""
+
+
+def _title(path: str, outline: Outline) -> str:
+    name = next((heading.name for heading in outline.headings if heading.level == 1), "")
+    if not name or name.casefold() in _DECISION:
+        name = PurePosixPath(path).stem.replace("-", " ").replace("_", " ")
+    return _NUMBER.sub("", name).strip() or name
+
+
+def _question(context: str) -> str:
+    asked = re.findall(r"(?:^|(?<=[.!?:] ))[^.!?:]{8,300}\?", context)
+    return asked[-1].strip() if asked else ""
+
+
+def _alternatives(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) -> list[str]:
+    """List the options weighed: the items of their section, else the headings below it."""
+    found = _first(parts, _OPTIONS)
+    if not found:
+        return []
+    items = [match[1] for match in _LIST_ITEM.finditer(found[1])] or list(_headings_below(outline, found[0]))
+    return [_LINK.sub(r"\1", item).strip()[:200] for item in items[:_MOST_ALTERNATIVES]]
+
+
+def _headings_below(outline: Outline, above: Heading) -> Iterator[str]:
+    for heading in outline.headings[outline.headings.index(above) + 1 :]:
+        if heading.level <= above.level:
+            return
+        yield heading.name
+
+
+# Rules
+
+_RULE_FILE = re.compile(
+    r"(?:contributing|code_?-?of_?-?style|style|style_?-?guide|coding_?-?(?:style|standards|guidelines)|conventions"
+    r"|agents|claude|security|hacking)(?:\.(?:md|markdown|rst|txt))?",
+    re.IGNORECASE,
+)
+# What commands: `must` and its like anywhere, `do not` and `never` only where they open a clause
+# ("issues that do not build" commands nothing).
+_RULE = re.compile(
+    r"\b(?:must|shall|mandatory|(?:is|are) required|(?:is|are) not (?:allowed|permitted|accepted)|may not)\b"
+    r"|(?:^[\W_]{0,4}|[.;:,–—-]\s[*_]{0,2}|\bplease\s)(?:never|always|do not|don['’]t)\b",
+    re.IGNORECASE,
+)
+_NO_RULE = re.compile(
+    r"\b(?:not|no|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,3}(?:required|mandatory)\b|\?\s*$|\b(?:we|i) must\b"
+    r"|\bmust have been\b|\b(?:don['’]t|do not) (?:worry|hesitate|be afraid|need|have to|know|despair|wait|feel)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[*_`\")]{0,3}\s+(?=[A-Z`*_\"'(\[])")
+_IMPACT = re.compile(r"(?:otherwise|violat|failing to|failure to)", re.IGNORECASE)
+_MOST_RULES = 30
+_SHORTEST_RULE, _LONGEST_RULE = 15, 400
+_WHOLE = ("", ".", ".github", "docs", "doc")
+
+
+def _sets_rules(path: str) -> bool:
+    return bool(_RULE_FILE.fullmatch(PurePosixPath(path).name))
+
+
+def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+    folder = str(PurePosixPath(path).parent)
+    scope = "repository" if folder in _WHOLE else folder
+    rules = list(dict.fromkeys(_rules(path, text)))[:_MOST_RULES]
+    for rule, impact, line in rules:
+        at = _segment_at(segments, line)
+        payload = {"rule": rule, "scope": scope, "violation_impact": impact}
+        yield KnowledgeDraft("constraint", rule[:120], payload, at, segments[at].heading)
+
+
+def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
+    """Give each sentence that commands or forbids, what the next one says of breaking it, and the line."""
+    for paragraph in markdown.paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
+        sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
+        for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
+            fits = _SHORTEST_RULE <= len(sentence) <= _LONGEST_RULE
+            if fits and _RULE.search(sentence) and not _NO_RULE.search(sentence):
+                yield sentence.strip("*_- "), following if _IMPACT.match(following) else "", paragraph.line
+
+
+def _plain_paragraphs(text: str) -> Iterator[Paragraph]:
+    outline = restructured.outline(text, indented_blocks=True)
+    for start, end in zip(outline.cuts, [*outline.cuts[1:], len(outline.lines)], strict=True):
+        yield Paragraph(" ".join(outline.lines[start:end]).strip(" *-"), start)
+
+
+# Facts
+
+
+def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+    lines = text.split("\n")
+    for fact in manifest_facts(path, text):
+        line = next((at for at, line in enumerate(lines) if all(word in line for word in fact.spelled)), 0)
+        payload = {"subject": fact.subject, "predicate": fact.predicate, "value": fact.value}
+        title = f"{fact.subject}: {fact.predicate} {fact.value}"
+        yield KnowledgeDraft("fact", title, payload, _segment_at(segments, line), confidence=0.9)
+
+
+def _segment_at(segments: Sequence[SegmentDraft], line: int) -> int:
+    """Find the segment that holds a line (from 0), else the one before it."""
+    starts = [segment.locator.start for segment in segments if isinstance(segment.locator, Lines)]
+    return max(bisect_right(starts, line + 1) - 1, 0)

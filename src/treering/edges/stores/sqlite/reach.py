@@ -1,0 +1,89 @@
+"""What a read may see, as scope tokens for full text and as SQL over passages."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import apsw
+
+from treering.core.filters import EVERYTHING
+from treering.core.scope import ROOT, lineage, sees
+from treering.derived.analysis import fts_query
+from treering.edges.stores.sqlite.filters import ALWAYS, Condition, condition, joined
+from treering.ports.index import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A reach worked out against the scopes a space has. `scopes` is `None` where all of them are seen."""
+
+    reach: Reach
+    scopes: frozenset[int] | None
+
+    @property
+    def of_history(self) -> bool:
+        """Tell whether more than what is current now is seen."""
+        return self.reach.withdrawn or self.reach.at is not None
+
+    @property
+    def filtered(self) -> bool:
+        """Tell whether more than the scope narrows what is seen."""
+        return self.reach.where != EVERYTHING
+
+    def condition(self) -> Condition:
+        """Write all of it as SQL over passages."""
+        return joined([self.state(), self.place(), self.filter()], "AND")
+
+    def state(self) -> Condition:
+        """Write as SQL which rows are seen by their state."""
+        if (at := self.reach.at) is not None:
+            return Condition("(p.from_seq <= ? AND (p.until_seq IS NULL OR p.until_seq > ?))", (at, at))
+        return Condition("(p.until_seq IS NULL)" if self.reach.withdrawn else "(p.live = 1 AND p.until_seq IS NULL)")
+
+    def place(self) -> Condition:
+        """Write as SQL which rows are seen by their scope."""
+        if self.scopes is None:
+            return ALWAYS
+        return Condition(f"(p.scope_id IN ({','.join(map(str, sorted(self.scopes)))}))")
+
+    def filter(self) -> Condition:
+        """Write as SQL which rows pass the filter."""
+        return condition(self.reach.where)
+
+    def match(self, terms: str) -> str:
+        """Narrow an FTS5 expression over the word tables to the scopes that are seen."""
+        if self.scopes is None:
+            return terms
+        return f"scope : {fts_query(_seen_tokens(self.reach))} AND {terms}"
+
+
+def sight(connection: apsw.Connection, reach: Reach) -> Sight:
+    """Work out which of the space's scopes a reach sees."""
+    if reach.descend and reach.scope == ROOT:
+        return Sight(reach, None)
+    known = list(connection.execute("SELECT id, scope FROM passage_scopes"))
+    seen = frozenset(scope_id for scope_id, scope in known if sees(reach.scope, scope, descend=reach.descend))
+    # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
+    return Sight(reach, None if len(seen) == len(known) else seen)
+
+
+def scope_tokens(scope: str) -> str:
+    """Give the index terms of a scope: one for itself, one for each scope it lies within."""
+    return " ".join((_exact(scope), *map(_within, lineage(scope))))
+
+
+def _seen_tokens(reach: Reach) -> list[str]:
+    tokens = [_exact(scope) for scope in lineage(reach.scope)]
+    return [*tokens, _within(reach.scope)] if reach.descend else tokens
+
+
+# The underscore in front keeps them apart from every word: no term of a text begins with one.
+def _exact(scope: str) -> str:
+    return "_" + _opaque("=" + scope)
+
+
+def _within(scope: str) -> str:
+    return "_" + _opaque("<" + scope)
+
+
+def _opaque(text: str) -> str:
+    return blake2b(text.encode(), digest_size=6).hexdigest()

@@ -1,0 +1,127 @@
+"""Making passages anew from the ledger, and comparing what there is with what that would give."""
+
+from collections.abc import Iterator
+
+import apsw
+
+from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.projection import apply_changes
+from treering.edges.stores.sqlite.shelf import Shelf
+from treering.edges.stores.sqlite.tables import (
+    FULL_TEXT,
+    PROJECTION_VERSION,
+    create_tables,
+    drop_passages,
+    read_state,
+    write_state,
+)
+from treering.edges.stores.sqlite.vector_queue import queue_differences
+from treering.edges.stores.sqlite.vectors import EPOCH
+from treering.edges.stores.sqlite.words import damaged_words, word_counts
+
+_VERSION = "projection_version"
+_MOST_NAMED = 20
+
+_ROWS = (
+    "SELECT object_id, part, from_seq, until_seq, position, type, kind, status, scope, role, title, heading, origin, "
+    "channel, created_at, updated_at, live, hex(hash), p.key FROM passages p "
+    "JOIN passage_scopes s ON s.id = p.scope_id JOIN passage_texts t ON t.id = p.text_id"
+)
+
+_Row = tuple[object, ...]
+
+
+def prepare_passages(connection: apsw.Connection) -> None:
+    """Make missing tables; rebuild passages another version made. In a write transaction."""
+    create_tables(connection)
+    if read_state(connection, _VERSION) != PROJECTION_VERSION:
+        rebuild_passages(connection)
+        write_state(connection, _VERSION, PROJECTION_VERSION)
+
+
+def rebuild_passages(connection: apsw.Connection) -> int:
+    """Throw away the passages and make them anew; vectors of texts that are still there stay. Give their number."""
+    drop_passages(connection)
+    create_tables(connection)
+    connection.execute("DELETE FROM vector_queue")
+    _replay(connection, connection)
+    unused = "NOT IN (SELECT text_id FROM passages)"
+    connection.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
+    connection.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
+    write_state(connection, EPOCH, read_state(connection, EPOCH) + 1)
+    return int(next(connection.execute("SELECT count(*) FROM passages"))[0])
+
+
+def passage_differences(connection: apsw.Connection) -> list[str]:
+    """Say how the passages differ from those a rebuild would make. Changes nothing."""
+    anew = apsw.Connection("")  # a private file that SQLite removes
+    try:
+        create_tables(anew)
+        _copy_models(connection, anew)
+        _replay(connection, anew)
+        return [*_compared(_contents(anew), _contents(connection)), *_damage(connection)][:_MOST_NAMED]
+    finally:
+        anew.close()
+
+
+def _replay(ledger: apsw.Connection, target: apsw.Connection) -> None:
+    for (identity,) in list(ledger.execute("SELECT DISTINCT id FROM revisions ORDER BY id")):
+        apply_changes(target, _changes(ledger, identity))
+
+
+def _changes(ledger: apsw.Connection, identity: str) -> list[Change]:
+    rows = ledger.execute("SELECT seq FROM revisions WHERE id = ? ORDER BY revision", (identity,))
+    revisions = Shelf(ledger).revisions(identity)
+    earlier = [None, *revisions]
+    return [
+        Change(seq, identity, before, after) for (seq,), before, after in zip(rows, earlier, revisions, strict=False)
+    ]
+
+
+def _copy_models(source: apsw.Connection, target: apsw.Connection) -> None:
+    models = source.execute("SELECT id, name, dimension FROM passage_models")
+    target.executemany("INSERT INTO passage_models(id, name, dimension) VALUES(?, ?, ?)", models)
+
+
+_Place = tuple[str, str, int]
+"""Object, part and first sequence number: what a row is, whatever its key."""
+
+
+def _contents(connection: apsw.Connection) -> dict[_Place, int]:
+    """Give a hash of everything the projection says of each row."""
+    counts = word_counts(connection)
+    metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
+    endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
+    contents: dict[_Place, int] = {}
+    for *row, key in connection.execute(_ROWS):
+        sizes = tuple(counts.pop((table, key), None) for table in FULL_TEXT)
+        contents[row[0], row[1], row[2]] = hash((*row, metadata.pop(key, None), endings.pop(key, None), sizes))
+    if counts or metadata or endings:
+        contents["", "", 0] = -1
+    return contents
+
+
+def _grouped(connection: apsw.Connection, sql: str) -> dict[int, tuple[_Row, ...]]:
+    groups: dict[int, list[_Row]] = {}
+    for key, *values in connection.execute(sql):
+        groups.setdefault(key, []).append(tuple(values))
+    return {key: tuple(values) for key, values in groups.items()}
+
+
+def _compared(wanted: dict[_Place, int], actual: dict[_Place, int]) -> Iterator[str]:
+    for place in sorted(wanted.keys() | actual.keys()):
+        identity, part, seq = place
+        name = " ".join(filter(None, (identity, part))) or "entries of no passage"
+        if place not in actual:
+            yield f"{name} (from {seq}) is missing"
+        elif place not in wanted:
+            yield f"{name} (from {seq}) should not be there"
+        elif wanted[place] != actual[place]:
+            yield f"{name} (from {seq}) is not what the ledger says"
+
+
+def _damage(connection: apsw.Connection) -> Iterator[str]:
+    yield from (f"the full text {table} is damaged" for table in damaged_words(connection))
+    for model_id, name in list(connection.execute("SELECT id, name FROM passage_models")):
+        if wrong := queue_differences(connection, model_id):
+            yield f"{wrong} texts are wrongly queued, or not queued, for {name}"

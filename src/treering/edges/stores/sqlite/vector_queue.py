@@ -1,0 +1,96 @@
+"""Which texts wait for a vector, whose vectors changed, and which process may embed."""
+
+from collections.abc import Iterable
+
+import apsw
+
+_PRIORITY = "min(CASE role WHEN 'data' THEN 2 WHEN 'code' THEN 1 ELSE 0 END)"
+# Prose and symbols are embedded first: words and names find code and data well enough meanwhile.
+_WAITING = (
+    f"SELECT :model, text_id, {_PRIORITY} FROM passages p "  # noqa: S608 - a constant
+    "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "
+    "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
+)
+_LOG_KEPT = 50_000
+_LEASE = "vectors"
+
+
+def settle_texts(connection: apsw.Connection, text_ids: Iterable[int]) -> None:
+    """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
+    models = [model for (model,) in connection.execute("SELECT id FROM passage_models")]
+    for text_id in text_ids:
+        sql = f"SELECT {_PRIORITY} FROM passages WHERE text_id = ? AND live = 1 AND until_seq IS NULL"  # noqa: S608 - a constant
+        priority = next(connection.execute(sql, (text_id,)))[0]
+        for model in models:
+            _settle(connection, model, text_id, priority)
+        if priority is None:
+            _forget_unused(connection, text_id)
+
+
+def fill_queue(connection: apsw.Connection, model_id: int) -> None:
+    """Queue everything current that has no vector of a model the space did not know so far."""
+    connection.execute(f"INSERT INTO vector_queue(model_id, text_id, priority) {_WAITING}", {"model": model_id})
+
+
+def queue_differences(connection: apsw.Connection, model_id: int) -> int:
+    """Count the entries that are in the queue and should not be, or the other way round."""
+    queued = "SELECT model_id, text_id, priority FROM vector_queue WHERE model_id = :model"
+    sql = (
+        f"SELECT (SELECT count(*) FROM ({_WAITING} EXCEPT {queued})) + "  # noqa: S608 - constants
+        f"(SELECT count(*) FROM ({queued} EXCEPT {_WAITING}))"
+    )
+    return int(next(connection.execute(sql, {"model": model_id}))[0])
+
+
+def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
+    """Note that the vectors of these passages begin or cease to be searched."""
+    connection.executemany("INSERT INTO vector_log(key) VALUES(?)", ((key,) for key in keys))
+    # Who has fallen further behind loads everything anew.
+    connection.execute(
+        "DELETE FROM vector_log WHERE position <= (SELECT max(position) FROM vector_log) - ?", (_LOG_KEPT,)
+    )
+
+
+def log_position(connection: apsw.Connection) -> int:
+    """Give the position of the newest entry of the log."""
+    row = next(connection.execute("SELECT max(position) FROM vector_log"), None)
+    return int(row[0] or 0) if row else 0
+
+
+def logged_keys(connection: apsw.Connection, after: int) -> list[int] | None:
+    """Give the passages logged after a position, or `None` where the log does not reach back so far."""
+    oldest = next(connection.execute("SELECT min(position) FROM vector_log"))[0]
+    if oldest is None or oldest > after + 1:
+        return None
+    return [key for (key,) in connection.execute("SELECT DISTINCT key FROM vector_log WHERE position > ?", (after,))]
+
+
+def take_lease(connection: apsw.Connection, owner: str, *, now: float, seconds: float) -> bool:
+    """Take, keep or (with no seconds) give back the right to embed; tell whether `owner` holds it now."""
+    row = next(connection.execute("SELECT owner, until FROM leases WHERE name = ?", (_LEASE,)), None)
+    if row and row[0] != owner and row[1] > now:
+        return False
+    sql = "INSERT OR REPLACE INTO leases(name, owner, until) VALUES(?, ?, ?)"
+    connection.execute(sql, (_LEASE, owner, now + seconds))
+    return True
+
+
+def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:
+    if priority is None or _has_vector(connection, model_id, text_id):
+        sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
+        connection.execute(sql, (model_id, text_id))
+        return
+    sql = "INSERT OR REPLACE INTO vector_queue(model_id, text_id, priority) VALUES(?, ?, ?)"
+    connection.execute(sql, (model_id, text_id, priority))
+
+
+def _has_vector(connection: apsw.Connection, model_id: int, text_id: int) -> bool:
+    sql = "SELECT 1 FROM passage_vectors WHERE text_id = ? AND model_id = ?"
+    return next(connection.execute(sql, (text_id, model_id)), None) is not None
+
+
+def _forget_unused(connection: apsw.Connection, text_id: int) -> None:
+    if next(connection.execute("SELECT 1 FROM passages WHERE text_id = ? LIMIT 1", (text_id,)), None):
+        return
+    connection.execute("DELETE FROM passage_vectors WHERE text_id = ?", (text_id,))
+    connection.execute("DELETE FROM passage_texts WHERE id = ?", (text_id,))

@@ -1,0 +1,213 @@
+"""Vectors of passages: durable by content hash, searched from a table in memory that follows the file."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from heapq import nsmallest
+from itertools import islice
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import InvalidInput
+from treering.derived.vectors import VectorTable
+from treering.edges.stores.sqlite.reach import Sight
+from treering.edges.stores.sqlite.tables import read_state
+from treering.edges.stores.sqlite.vector_queue import fill_queue, log_position, log_vectors, logged_keys
+from treering.ports.index import Lag, Scored, Vector
+
+_Keys = npt.NDArray[np.int64]
+_STORED = np.dtype("<f2")
+_BATCH = 4_096
+_FEW = 500  # keys in one statement
+
+EPOCH = "vectors_epoch"
+"""State that is counted up when passages get new keys, so that tables in memory start over."""
+
+_SEARCHED = (
+    "SELECT p.key, p.scope_id, v.vector FROM passages p JOIN passage_vectors v "
+    "ON v.text_id = p.text_id AND v.model_id = ? WHERE p.live = 1 AND p.until_seq IS NULL"
+)
+
+
+class VectorShelf:
+    """The vectors one model made. Safe to use from many threads."""
+
+    def __init__(self, model: str, dimension: int) -> None:
+        self._model = model
+        self._dimension = dimension
+        self._model_id = 0
+        self._lock = threading.Lock()
+        self._table = VectorTable(dimension)
+        self._scopes = np.zeros(0, np.int32)
+        """By key: the scope of a passage in the table, 0 where there is none."""
+        self._seen: tuple[int, int] | None = None
+
+    def register(self, connection: apsw.Connection) -> None:
+        """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
+        self._model_id = self._find_model(connection)
+        if not self._model_id:
+            sql = "INSERT INTO passage_models(name, dimension) VALUES(?, ?)"
+            connection.execute(sql, (self._model, self._dimension))
+            self._model_id = connection.last_insert_rowid()
+            fill_queue(connection, self._model_id)
+
+    def add(self, connection: apsw.Connection, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
+        for text_hash, vector in vectors.items():
+            if vector.shape != (self._dimension,):
+                raise InvalidInput(
+                    f"A vector of shape {vector.shape} cannot be kept for {self._model}.",
+                    hint=f"This index keeps {self._dimension} components.",
+                )
+            self._add(connection, bytes.fromhex(text_hash), vector)
+
+    def waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str, str]]:
+        """Give content hash, object and part of texts that wait, those to embed first at the front."""
+        sql = (
+            "SELECT hex(t.hash), p.object_id, p.part FROM vector_queue q "
+            "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
+            "(SELECT key FROM passages WHERE text_id = q.text_id AND live = 1 AND until_seq IS NULL LIMIT 1) "
+            "WHERE q.model_id = ? ORDER BY q.priority, q.text_id LIMIT ?"
+        )
+        rows = connection.execute(sql, (self._model_id, limit))
+        return [(text_hash.lower(), object_id, part) for text_hash, object_id, part in rows]
+
+    def lag(self, connection: apsw.Connection) -> Lag:
+        """Count the current passages, and those whose text waits."""
+        shown = "live = 1 AND until_seq IS NULL"
+        total = next(connection.execute(f"SELECT count(*) FROM passages WHERE {shown}"))[0]  # noqa: S608 - a constant
+        queued = "SELECT text_id FROM vector_queue WHERE model_id = ?"
+        sql = f"SELECT count(*) FROM passages WHERE {shown} AND text_id IN ({queued})"  # noqa: S608 - constants
+        if next(connection.execute(f"{queued} LIMIT 1", (self._model_id,)), None) is None:
+            return Lag(0, total)
+        return Lag(next(connection.execute(sql, (self._model_id,)))[0], total)
+
+    def rank(self, connection: apsw.Connection, vector: Vector, sight: Sight, limit: int) -> list[Scored]:
+        """Rank what is in sight by cosine. What is not current is read from the file and compared exactly."""
+        if sight.reach.at is not None:
+            return _best(self._scan(connection, vector, sight, "1"), limit)
+        found = self._search(connection, vector, sight, limit)
+        if sight.reach.withdrawn:
+            found += self._scan(connection, vector, sight, "p.live = 0")
+        return _best(found, limit)
+
+    def similarities(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> dict[int, float]:
+        """Give the cosines of those of the keys that have a vector."""
+        wanted = np.array(keys, np.int64)
+        with self._lock:
+            self._refresh(connection)
+            scores = self._table.scores(vector, wanted)
+        known = {int(key): float(score) for key, score in zip(wanted, scores, strict=True) if not np.isnan(score)}
+        others = self.read(connection, [key for key in keys if key not in known])
+        return known | {key: float(other @ vector) for key, other in others.items()}
+
+    def read(self, connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Vector]:
+        """Read the vectors of those of the keys that have one."""
+        found: dict[int, Vector] = {}
+        for start in range(0, len(keys), _FEW):
+            batch = keys[start : start + _FEW]
+            marks = ",".join("?" * len(batch))
+            sql = (
+                "SELECT p.key, v.vector FROM passages p JOIN passage_vectors v "  # noqa: S608 - marks
+                f"ON v.text_id = p.text_id AND v.model_id = ? WHERE p.key IN ({marks})"
+            )
+            found |= {key: _unpacked(blob) for key, blob in connection.execute(sql, (self._model_id, *batch))}
+        return found
+
+    def _find_model(self, connection: apsw.Connection) -> int:
+        sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"
+        row = next(connection.execute(sql, (self._model, self._dimension)), None)
+        return int(row[0]) if row else 0
+
+    def _add(self, connection: apsw.Connection, digest: bytes, vector: Vector) -> None:
+        row = next(connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (digest,)), None)
+        if row is None:  # erased or rewritten while it was being embedded
+            return
+        sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector) VALUES(?, ?, ?)"
+        connection.execute(sql, (self._model_id, row[0], vector.astype(_STORED).tobytes()))
+        sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
+        connection.execute(sql, (self._model_id, row[0]))
+        keys = [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
+        log_vectors(connection, keys)
+
+    def _search(self, connection: apsw.Connection, vector: Vector, sight: Sight, limit: int) -> list[Scored]:
+        filtered = _filtered(connection, sight) if sight.filtered else None
+        with self._lock:
+            self._refresh(connection)
+            allowed = filtered if filtered is not None else self._in_scope(sight)
+            keys, scores = self._table.search(vector, limit=limit, allowed=allowed)
+        return [Scored(int(key), float(score)) for key, score in zip(keys, scores, strict=True)]
+
+    def _in_scope(self, sight: Sight) -> _Keys | None:
+        if sight.scopes is None:
+            return None
+        seen = np.zeros(max(int(self._scopes.max(initial=0)), *sight.scopes, 0) + 1, np.bool_)
+        seen[list(sight.scopes)] = True
+        seen[0] = False
+        return np.flatnonzero(seen[self._scopes])
+
+    def _scan(self, connection: apsw.Connection, vector: Vector, sight: Sight, where: str) -> list[Scored]:
+        seen = sight.condition()
+        sql = (
+            "SELECT p.key, v.vector FROM passages p JOIN passage_vectors v "  # noqa: S608 - only our own SQL
+            f"ON v.text_id = p.text_id AND v.model_id = ? WHERE {where} AND {seen.sql}"
+        )
+        rows = connection.execute(sql, (self._model_id, *seen.bindings))
+        return [Scored(key, float(_unpacked(blob) @ vector)) for key, blob in rows]
+
+    def _refresh(self, connection: apsw.Connection) -> None:
+        """Bring the table in memory to the moment of the connection's snapshot."""
+        now = (read_state(connection, EPOCH), log_position(connection))
+        if now == self._seen:
+            return
+        if self._seen is not None and (now < self._seen):
+            return  # an older snapshot than the table: what has gone since is re-checked in the ledger
+        changed = logged_keys(connection, self._seen[1]) if self._seen and self._seen[0] == now[0] else None
+        if changed is None:
+            self._load(connection)
+        else:
+            self._reread(connection, changed)
+        self._seen = now
+
+    def _load(self, connection: apsw.Connection) -> None:
+        self._table = VectorTable(self._dimension)
+        self._scopes = np.zeros(0, np.int32)
+        rows = connection.execute(_SEARCHED, (self._model_id,))
+        while batch := list(islice(rows, _BATCH)):
+            self._put(batch)
+
+    def _reread(self, connection: apsw.Connection, keys: Sequence[int]) -> None:
+        for start in range(0, len(keys), _FEW):
+            batch = keys[start : start + _FEW]
+            sql = f"{_SEARCHED} AND p.key IN ({','.join('?' * len(batch))})"
+            rows = list(connection.execute(sql, (self._model_id, *batch)))
+            gone = np.array(sorted(set(batch) - {key for key, _, _ in rows}), np.int64)
+            self._table.discard(gone)
+            self._scopes[gone[gone < len(self._scopes)]] = 0
+            self._put(rows)
+
+    def _put(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
+        if not rows:
+            return
+        keys = np.array([key for key, _, _ in rows], np.int64)
+        vectors = np.frombuffer(b"".join(blob for _, _, blob in rows), _STORED).reshape(len(rows), self._dimension)
+        self._table.add(keys, vectors)
+        if (most := int(keys.max())) >= len(self._scopes):
+            self._scopes = np.concatenate([self._scopes, np.zeros(most + 1 + most // 4 - len(self._scopes), np.int32)])
+        self._scopes[keys] = [scope for _, scope, _ in rows]
+
+
+def _filtered(connection: apsw.Connection, sight: Sight) -> _Keys:
+    seen = Sight(replace(sight.reach, withdrawn=False), sight.scopes).condition()
+    sql = f"SELECT p.key FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+    return np.array([key for (key,) in connection.execute(sql, seen.bindings)], np.int64)
+
+
+def _unpacked(blob: bytes) -> Vector:
+    return np.frombuffer(blob, _STORED).astype(np.float32)
+
+
+def _best(found: Sequence[Scored], limit: int) -> list[Scored]:
+    return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))

@@ -1,0 +1,127 @@
+"""Full text of passages: words ranked by BM25, names by any stretch of them.
+
+Contentless FTS5: only the inverted index is kept. What is current stands in one table, everything older in
+another of the same shape, so that withdrawn text neither costs nor distorts everyday ranking.
+"""
+
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
+
+import apsw
+
+from treering.derived.analysis import fts_query, identifier_text, index_text
+from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
+from treering.edges.stores.sqlite.reach import Sight, scope_tokens
+from treering.edges.stores.sqlite.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
+from treering.ports.index import Passage, Scored, TextQuery
+
+WEIGHTS = (2.0, 1.5, 1.0, 0.0)
+"""What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
+
+_SHORTEST_NAME = 3  # a trigram index finds no less
+
+
+def add_words(connection: apsw.Connection, key: int, passage: Passage, *, current: bool) -> None:
+    """Index a passage's text."""
+    words, names = _tables(current)
+    title = place_of(passage)
+    connection.execute(
+        f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
+        (key, index_text(title), index_text(passage.heading), index_text(passage.text), scope_tokens(passage.scope)),
+    )
+    named = f"{title}\n{passage.heading}\n{passage.text}"
+    name = identifier_text(named, code=passage.role in {"code", "symbol"})
+    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, name))
+
+
+def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:
+    """Take a passage out of the index. Its words stay in the file until `purge_words`."""
+    for table in _tables(current):
+        connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (key,))  # noqa: S608 - our tables
+
+
+def purge_words(connection: apsw.Connection) -> None:
+    """Rewrite the index without what was taken out of it. Costs what the whole index weighs."""
+    for table in FULL_TEXT:
+        connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
+
+
+def place_of(passage: Passage) -> str:
+    """Give what a passage's source is called, with its path where the title does not say it."""
+    path = str(passage.metadata.get("path", ""))
+    return passage.title if path in passage.title else f"{passage.title} {path}"
+
+
+def rank_words(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
+    """Rank by BM25 over words and phrases."""
+    terms = (*query.words, *query.phrases)
+    if not terms:
+        return []
+    match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
+    tables = (WORDS, WORDS_HISTORY) if sight.of_history else (WORDS,)
+    return _best([_ranked(connection, table, match, WEIGHTS, narrowed, limit) for table in tables], limit)
+
+
+def rank_names(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
+    """Rank by BM25 over stretches of names."""
+    names = [name for name in query.identifiers if len(name) >= _SHORTEST_NAME]
+    if not names:
+        return []
+    match, narrowed = fts_query(names), _all_of([_beyond_scope(sight), sight.place()])
+    tables = (NAMES, NAMES_HISTORY) if sight.of_history else (NAMES,)
+    return _best([_ranked(connection, table, match, (1.0,), narrowed, limit) for table in tables], limit)
+
+
+def known_words(connection: apsw.Connection, words: Sequence[str]) -> frozenset[str]:
+    """Give those of the terms that occur in current text."""
+    sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
+    return frozenset(word for word in words if next(connection.execute(sql, (fts_query([word]),)), None))
+
+
+def word_counts(connection: apsw.Connection) -> dict[tuple[str, int], bytes]:
+    """Give, by table and passage key, how many terms each column has in the index."""
+    return {
+        (table, key): counts
+        for table in FULL_TEXT
+        for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize")  # noqa: S608 - our tables
+    }
+
+
+def damaged_words(connection: apsw.Connection) -> list[str]:
+    """Check the inner structure of the index; name the tables that are damaged."""
+    return [
+        table
+        for table in FULL_TEXT
+        if [found for (found,) in connection.execute(f"PRAGMA integrity_check({table})")] != ["ok"]
+    ]
+
+
+def _tables(current: bool) -> tuple[str, str]:
+    return (WORDS, NAMES) if current else (WORDS_HISTORY, NAMES_HISTORY)
+
+
+def _beyond_scope(sight: Sight) -> Condition:
+    """Give what has to be asked of the rows, the scope apart; nothing for the everyday read."""
+    return _all_of([sight.state() if sight.of_history else ALWAYS, sight.filter()])
+
+
+def _all_of(parts: Sequence[Condition]) -> Condition:
+    return joined([part for part in parts if part != ALWAYS], "AND")
+
+
+def _ranked(
+    connection: apsw.Connection, table: str, match: str, weights: Sequence[float], narrowed: Condition, limit: int
+) -> Iterable[tuple[int, float]]:
+    rank = f"bm25({table}, {', '.join(map(str, weights))})"
+    if narrowed == ALWAYS:
+        source, where = table, f"{table} MATCH ?"
+    else:
+        # CROSS JOIN keeps the order: full text first, then the row of each match.
+        source, where = f"{table} CROSS JOIN passages p ON p.key = {table}.rowid", f"{table} MATCH ? AND {narrowed.sql}"
+    sql = f"SELECT {table}.rowid, -{rank} FROM {source} WHERE {where} ORDER BY {rank} LIMIT ?"  # noqa: S608 - only our own SQL
+    return connection.execute(sql, (match, *narrowed.bindings, limit))
+
+
+def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[Scored]:
+    found = (Scored(key, score) for ranking in rankings for key, score in ranking)
+    return nsmallest(limit, found, key=lambda hit: (-hit.score, hit.key))

@@ -1,0 +1,1 @@
+"""Where people and programs meet the tools: Python, command line, MCP."""

@@ -1,0 +1,31 @@
+"""A clock for tests: the same times and the same chance in every run."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+STEP = timedelta(milliseconds=1)
+
+
+class SteppingClock:
+    """`ports.clock.Clock` that goes on by `step` each time it is asked. `now` in UTC; bytes hashed from a count."""
+
+    def __init__(self, start: datetime = START, step: timedelta = STEP) -> None:
+        self._time = start
+        self._step = step
+        self._drawn = 0
+
+    def now(self) -> datetime:
+        """Give the time, then go on by a step."""
+        time = self._time
+        self._time += self._step
+        return time
+
+    def random_bytes(self, count: int) -> bytes:
+        """Give bytes that no other call gave, the same in every run."""
+        self._drawn += 1
+        return hashlib.shake_128(self._drawn.to_bytes(8, "big")).digest(count)
+
+    def set(self, time: datetime) -> None:
+        """Put the clock forward or back."""
+        self._time = time

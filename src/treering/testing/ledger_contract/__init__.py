@@ -1,0 +1,26 @@
+"""What every ledger must do, as tests.
+
+A backend's own test class inherits `LedgerContract`:
+
+class TestMyLedger(LedgerContract):
+    @pytest.fixture
+    def open_ledger(self, clock, tmp_path):
+        def open_ledger(policy=None):
+            return MyLedger(fresh_place(tmp_path), clock=clock, policy=policy)
+        return open_ledger
+"""
+
+from treering.testing.ledger_contract.claims import Claims
+from treering.testing.ledger_contract.erasure import Erasure
+from treering.testing.ledger_contract.evidence import Evidence
+from treering.testing.ledger_contract.history import History
+from treering.testing.ledger_contract.reading import Reading
+from treering.testing.ledger_contract.reverting import Reverting
+from treering.testing.ledger_contract.review import Review
+from treering.testing.ledger_contract.transfer import Transfer
+from treering.testing.ledger_contract.work import Work
+from treering.testing.ledger_contract.writing import Writing
+
+
+class LedgerContract(Writing, Evidence, Claims, Work, Reading, History, Reverting, Review, Erasure, Transfer):
+    """Inherit this in a test class and give the fixture `open_ledger`."""

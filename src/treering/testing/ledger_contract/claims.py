@@ -1,0 +1,142 @@
+"""Claims that cannot both hold."""
+
+import pytest
+
+from treering.core.errors import IllegalTransition, InvalidPatch
+from treering.core.objects import Knowledge, Source
+from treering.core.patch import Supersede, Transition, Update
+from treering.core.policy import Policy
+from treering.ports.ledger import Ledger
+from treering.testing.builders import ADA, Builder, day
+from treering.testing.ledger_contract.stage import OpenLedger, Stage, knowledge_of, status_of
+
+
+class Claims(Stage):
+    """Contradiction, supersession and their resolution."""
+
+    def test_two_values_for_one_thing_contest_each_other(self, ledger: Ledger, make: Builder) -> None:
+        receipt, one, two = _contest(ledger, make)
+        assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
+        assert set(receipt) == {one.id, two.id}
+
+    def test_likeness_of_text_invalidates_nothing(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada visited Rome and Roma.")
+        facts = [
+            make.relation("Ada", "visited", "Rome", make.evidence(source)),
+            make.relation("Ada", "visited", "Roma", make.evidence(source)),
+            make.fact("Ada", "hives", 3, make.evidence(source)),
+            make.fact("Ada B.", "hives", 4, make.evidence(source)),
+            make.fact("Ada", "hives", 4, make.evidence(source), scope="/other"),
+        ]
+        ledger.commit(make.patch(source, *facts))
+        assert status_of(ledger, *(fact.id for fact in facts)) == ["active"] * 5
+
+    def test_a_functional_relation_has_one_object_at_a_time(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.relation("Ada", "lives in", "Rome"), make.relation("Ada", "Lives_in", "Paris")
+        receipt = ledger.commit(make.patch(one, make.relation("Ada", "lives in", "rome "), two))
+        assert set(receipt.contested) == {one.id, two.id}
+
+    def test_values_of_different_times_do_not_contradict(self, ledger: Ledger, make: Builder) -> None:
+        one = make.fact("Ada", "hives", 3, valid_until=day("2026-01-01"))
+        two = make.fact("Ada", "hives", 4, valid_from=day("2026-01-01"))
+        receipt = ledger.commit(make.patch(one, two))
+        assert receipt.contested == ()
+
+    def test_a_newer_claim_of_the_same_source_supersedes(self, ledger: Ledger, make: Builder) -> None:
+        source, old, new = _two_years(make)
+        ledger.commit(make.patch(source, old))
+        ledger.commit(make.patch(new))
+        assert status_of(ledger, old.id, new.id) == ["superseded", "active"]
+        (link,) = ledger.links(old.id)
+        assert (link.type, link.source, link.target) == ("supersedes", new.id, old.id)
+
+    def test_an_older_claim_that_arrives_late_does_not_win(self, ledger: Ledger, make: Builder) -> None:
+        source, old, new = _two_years(make)
+        ledger.commit(make.patch(source, new))
+        ledger.commit(make.patch(old))
+        assert status_of(ledger, old.id, new.id) == ["superseded", "active"]
+
+    def test_a_newer_claim_of_another_source_contests(self, ledger: Ledger, make: Builder) -> None:
+        source, old, _ = _two_years(make)
+        other = make.source("4 hives.", origin="other.md")
+        new = make.fact("Ada", "hives", 4, make.evidence(other), valid_from=day("2026-01-01"))
+        ledger.commit(make.patch(source, other, old, new))
+        assert status_of(ledger, old.id, new.id) == ["contested", "contested"]
+
+    def test_a_space_may_want_every_contradiction_contested(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger(Policy(newer_supersedes=False))
+        source, old, new = _two_years(make)
+        ledger.commit(make.patch(source, old, new))
+        assert status_of(ledger, old.id, new.id) == ["contested", "contested"]
+
+    def test_naming_the_winner_resolves_and_can_be_reverted(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        settled = ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
+        assert status_of(ledger, one.id, two.id) == ["superseded", "active"]
+        ledger.revert(settled.patch_id, by=ADA, reason="Too early.")
+        assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
+        assert list(ledger.links(one.id)) == []
+
+    def test_a_contested_claim_cannot_be_activated_over_its_rival(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        with pytest.raises(InvalidPatch) as refused:
+            ledger.commit(make.patch(_move(one.id, 2, "active")))
+        assert refused.value.details["rivals"] == [two.id]
+
+    def test_a_claim_is_free_when_its_rival_is_gone(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        assert status_of(ledger, one.id, two.id) == ["active", "archived"]
+
+    def test_a_claim_is_free_when_its_rival_loses_its_evidence(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        (ref,) = knowledge_of(ledger, two.id).evidence_refs
+        ledger.commit(make.patch(_move(ref.source_id, 1, "archived")))
+        assert status_of(ledger, one.id, two.id) == ["active", "stale"]
+
+    def test_a_claim_corrected_to_agree_is_free(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        agreed = {"subject": "Ada", "predicate": "hives", "value": 3}
+        ledger.commit(make.patch(Update(id=two.id, expected_revision=2, changes={"payload": agreed})))
+        assert ledger.get(one.id).status == "active"
+
+    def test_knowledge_is_superseded_only_by_naming_its_successor(self, ledger: Ledger, make: Builder) -> None:
+        source, old, new = _two_years(make)
+        later = new.model_copy(update={"valid_from": None, "payload": old.payload, "title": "x", "scope": "/b"})
+        candidate = make.fact("Ada", "bees", 9)
+        ledger.commit(make.patch(source, old, later, candidate))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(_move(old.id, 1, "superseded")))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(Supersede(id=old.id, expected_revision=1, by=candidate.id)))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(Supersede(id=old.id, expected_revision=1, by=old.id)))
+        ledger.commit(make.patch(Supersede(id=old.id, expected_revision=1, by=later.id)))
+        with pytest.raises(IllegalTransition):
+            ledger.commit(make.patch(_move(old.id, 2, "active")))
+
+    def test_what_derives_from_superseded_knowledge_becomes_stale(self, ledger: Ledger, make: Builder) -> None:
+        source, old, new = _two_years(make)
+        derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(old.id,))
+        ledger.commit(make.patch(source, old, derived))
+        receipt = ledger.commit(make.patch(new))
+        assert receipt.staled == (derived.id,)
+
+
+def _two_years(make: Builder) -> tuple[Source, Knowledge, Knowledge]:
+    source = make.source("3 hives in 2025.", "4 hives in 2026.")
+    old = make.fact("Ada", "hives", 3, make.evidence(source, 0), valid_from=day("2025-01-01"))
+    new = make.fact("Ada", "hives", 4, make.evidence(source, 1), valid_from=day("2026-01-01"))
+    return source, old, new
+
+
+def _contest(ledger: Ledger, make: Builder) -> tuple[tuple[str, ...], Knowledge, Knowledge]:
+    left, right = make.source("3 hives."), make.source("4 hives.", origin="other.md")
+    one = make.fact("Ada", "hives", 3, make.evidence(left))
+    two = make.fact("Ada", "hives", 4, make.evidence(right))
+    ledger.commit(make.patch(left, right, one))
+    return ledger.commit(make.patch(two)).contested, one, two
+
+
+def _move(identity: str, revision: int, to: str) -> Transition:
+    return Transition(id=identity, expected_revision=revision, to=to)

@@ -1,0 +1,135 @@
+"""Erasure: the content goes everywhere, the fact stays."""
+
+import pytest
+
+from treering.core.errors import Conflict, InvalidPatch, NotFound
+from treering.core.patch import AddLink, Erase, Link, Update
+from treering.ports.ledger import Ledger, Selection
+from treering.testing.builders import ADA, Builder
+from treering.testing.ledger_contract.stage import Stage, contents, source_of
+
+MARK = "xyzzy-plugh"
+
+
+class Erasure(Stage):
+    """Nothing of an erased object can be read again."""
+
+    def test_erased_content_is_nowhere(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source(f"It says {MARK}.", title=MARK, metadata={MARK: MARK})
+        ledger.commit(make.patch(source), idempotency_key="k")
+        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
+        receipt = ledger.commit(make.patch(Erase(id=source.id, expected_revision=2)))
+        assert (receipt.results[0].outcome, receipt.results[0].id) == ("erased", source.id)
+        for read in (ledger.get, ledger.history):
+            with pytest.raises(NotFound):
+                read(source.id)
+        with pytest.raises(NotFound):
+            ledger.get(source.id, as_of=1)
+        with pytest.raises(NotFound):
+            ledger.segment(source.id, source.segments[0].segment_id)
+        assert ledger.heads([source.id]) == {}
+        assert ledger.sources(scope="/", root=source.origin) == {}
+        assert ledger.segments([(source.id, source.segments[0].segment_id)]) == {}
+        assert list(ledger.select(Selection())) == list(ledger.select(Selection(as_of=1))) == []
+        assert not any(MARK in text or source.salt in text for text in contents(ledger))
+
+    def test_the_log_keeps_the_fact_and_verifies(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        made = ledger.commit(make.patch(node))
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), reason="Asked to."))
+        created, erased = ledger.events_of(node.id)
+        assert (erased.event_type, erased.reason, erased.after) == ("erased", "Asked to.", None)
+        assert erased.before == created.after
+        assert ledger.verify().seq == made.sequence + 1
+
+    def test_what_rested_on_it_becomes_stale_in_the_same_patch(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, fact))
+        receipt = ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        assert receipt.staled == (fact.id,)
+        assert ledger.get(fact.id).status == "stale"
+
+    def test_a_claim_is_free_when_its_rival_is_erased(self, ledger: Ledger, make: Builder) -> None:
+        left, right = make.source("3."), make.source("4.", origin="other.md")
+        one = make.fact("Ada", "hives", 3, make.evidence(left))
+        two = make.fact("Ada", "hives", 4, make.evidence(right))
+        ledger.commit(make.patch(left, right, one, two))
+        ledger.commit(make.patch(Erase(id=two.id, expected_revision=2)))
+        assert ledger.get(one.id).status == "active"
+
+    def test_its_links_go(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        link = Link(type="about", source=one.id, target=two.id)
+        ledger.commit(make.patch(one, two, AddLink(link=link)))
+        ledger.commit(make.patch(Erase(id=two.id, expected_revision=1)))
+        assert list(ledger.links(one.id)) == list(ledger.links(one.id, as_of=3)) == []
+        ledger.verify()
+
+    def test_a_text_that_another_source_holds_too_stays_there(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("Shared words."), make.source("Shared words.", origin="other.md")
+        ledger.commit(make.patch(one, two))
+        ledger.commit(make.patch(Erase(id=one.id, expected_revision=1)))
+        assert source_of(ledger, two.id).segments[0].excerpt == "Shared words."
+        ledger.verify()
+
+    def test_a_proposal_that_mentions_it_is_rejected_and_loses_its_content(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive"), make.node("Box")
+        ledger.commit(make.patch(node, other))
+        about = make.patch(Update(id=node.id, expected_revision=1, changes={"summary": MARK}))
+        apart = make.patch(Update(id=other.id, expected_revision=1, changes={"summary": "Apart."}))
+        ledger.propose(about)
+        ledger.propose(apart)
+        erasing = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        record = ledger.patch(about.id)
+        assert (record.status, record.operations) == ("rejected", ())
+        assert ledger.patch(apart.id).status == "proposed"
+        assert not any(MARK in text for text in contents(ledger))
+        event = ledger.events_of(about.id)[-1]
+        assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
+
+    def test_nothing_can_be_written_to_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        ledger.commit(make.patch(source))
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        erase = Erase(id=source.id, expected_revision=1)
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(erase, fact))
+        ledger.commit(make.patch(erase))
+        with pytest.raises(NotFound):
+            ledger.commit(make.patch(erase))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(fact))
+
+    def test_its_origin_can_be_ingested_anew(self, ledger: Ledger, make: Builder) -> None:
+        source, again = make.source("3 hives."), make.source("3 hives.")
+        ledger.commit(make.patch(source))
+        ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        ledger.commit(make.patch(again))
+        assert ledger.sources(scope="/", root="notes.md")["notes.md"].id == again.id
+
+    def test_its_id_is_not_given_to_something_else(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), node))
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(node))
+
+    def test_erasure_needs_the_current_revision(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Box"})))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+
+    def test_what_is_left_goes_on_after_compaction(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive"), make.node("Box")
+        made = ledger.commit(make.patch(node, other))
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        ledger.compact()
+        ledger.verify()
+        assert ledger.get(other.id).revision == 1
+        with pytest.raises(Conflict):
+            ledger.revert(made.patch_id, by=ADA, reason="")

@@ -1,0 +1,190 @@
+"""What knowledge rests on: checked when written, counted once, withdrawn at once."""
+
+from typing import Any
+
+import pytest
+
+from treering.core.errors import InvalidPatch
+from treering.core.objects import Source
+from treering.core.patch import MoveScope, Transition, Update
+from treering.ports.ledger import Ledger
+from treering.testing.builders import BOB, Builder, author, day
+from treering.testing.ledger_contract.stage import Stage, knowledge_of, status_of
+
+
+class Evidence(Stage):
+    """Rules of evidence, duplicates and the cascade."""
+
+    def test_active_knowledge_needs_evidence(self, ledger: Ledger, make: Builder) -> None:
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(make.fact("Ada", "hives", 3, status="active")))
+        ledger.commit(make.patch(make.fact("Ada", "hives", 3)))
+
+    def test_what_a_user_declares_is_its_own_evidence(self, ledger: Ledger, make: Builder) -> None:
+        fact = make.fact("Ada", "hives", 3, status="active", memory_source="user_declared")
+        ledger.commit(make.patch(fact))
+        assert ledger.get(fact.id).status == "active"
+
+    def test_evidence_takes_the_hash_of_its_segment(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        receipt = ledger.commit(make.patch(source, fact))
+        stored = knowledge_of(ledger, fact.id)
+        assert stored.evidence_refs[0].quote_hash == source.segments[0].hash
+        assert stored.evidence_refs[0].verified_at == stored.last_verified_at == receipt.committed_at
+
+    def test_evidence_that_does_not_hold_is_refused(self, ledger: Ledger, make: Builder) -> None:
+        source, gone, absent = make.source("Ada has 3 hives."), make.source("Old.", origin="old"), make.source("x")
+        ledger.commit(make.patch(source, gone))
+        ledger.commit(make.patch(_move(gone.id, 1, "archived")))
+        wrong = [
+            make.evidence(source, quote_hash="0" * 40),
+            make.evidence(source, segment_id="seg_0000000000000"),
+            make.evidence(gone),
+            make.evidence(absent),
+        ]
+        for ref in wrong:
+            with pytest.raises(InvalidPatch):
+                ledger.commit(make.patch(make.fact("Ada", "hives", 3, ref)))
+
+    def test_an_exact_duplicate_is_merged_and_its_evidence_added(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("Ada has 3 hives."), make.source("Three hives: Ada's.", origin="other.md")
+        fact = make.fact("Ada", "keeps", "bees", make.evidence(one))
+        twin = make.fact("ADA ", "keeps", " Bees", make.evidence(two))
+        ledger.commit(make.patch(one, two, fact))
+        receipt = ledger.commit(make.patch(twin))
+        assert (receipt.results[0].outcome, receipt.results[0].id) == ("duplicate", fact.id)
+        assert [ref.source_id for ref in knowledge_of(ledger, fact.id).evidence_refs] == [one.id, two.id]
+        same = ledger.commit(make.patch(make.fact("Ada", "keeps", "bees", make.evidence(two))))
+        assert (same.results[0].revision, same.sequence) == (2, receipt.sequence)
+
+    def test_what_holds_elsewhere_or_at_another_time_is_no_duplicate(self, ledger: Ledger, make: Builder) -> None:
+        facts = [
+            make.relation("Ada", "visited", "Rome"),
+            make.relation("Ada", "visited", "Rome", scope="/trip"),
+            make.relation("Ada", "visited", "Rome", valid_from=day("2026-01-01")),
+        ]
+        receipt = ledger.commit(make.patch(*facts))
+        assert [result.outcome for result in receipt.results] == ["created"] * 3
+
+    def test_a_candidate_said_again_with_evidence_becomes_active(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3)
+        ledger.commit(make.patch(source, fact))
+        ledger.commit(make.patch(make.fact("Ada", "hives", 3, make.evidence(source))))
+        assert ledger.get(fact.id).status == "active"
+
+    def test_withdrawn_evidence_makes_dependents_stale_transitively_in_the_same_patch(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source, fact, derived, last = _chain(make)
+        ledger.commit(make.patch(source, fact, derived, last))
+        receipt = ledger.commit(make.patch(_move(source.id, 1, "archived")))
+        assert status_of(ledger, fact.id, derived.id, last.id) == ["stale"] * 3
+        assert list(receipt.staled) == [fact.id, derived.id, last.id]
+        assert {event.patch_id for event in ledger.events(after=4)} == {receipt.patch_id}
+
+    def test_knowledge_with_another_source_stays(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("Ada has 3 hives."), make.source("Three hives.", origin="other.md")
+        fact = make.fact("Ada", "hives", 3, make.evidence(one), make.evidence(two))
+        ledger.commit(make.patch(one, two, fact))
+        assert ledger.commit(make.patch(_move(one.id, 1, "invalid"))).staled == ()
+        assert ledger.commit(make.patch(_move(two.id, 1, "archived"))).staled == (fact.id,)
+
+    def test_evidence_against_is_no_support(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has no hives.")
+        against = make.evidence(source, role="contradicts")
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(source, make.fact("Ada", "hives", 3, against)))
+
+    def test_a_segment_that_vanishes_takes_its_support_along_and_one_that_moves_does_not(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source = make.source("Ada has 3 hives.", "Bob has none.")
+        kept = make.fact("Ada", "hives", 3, make.evidence(source, 0))
+        lost = make.fact("Bob", "hives", 0, make.evidence(source, 1))
+        ledger.commit(make.patch(source, kept, lost))
+        moved = make.segments(source, "A new beginning.", "Ada has 3 hives.")
+        receipt = ledger.commit(make.patch(_update(source.id, 1, segments=moved)))
+        assert receipt.staled == (lost.id,)
+        assert ledger.get(kept.id).status == "active"
+        assert ledger.segment(source.id, source.segments[1].segment_id).excerpt == "Bob has none."
+
+    def test_stale_knowledge_is_active_again_once_verified(self, ledger: Ledger, make: Builder) -> None:
+        old, new = make.source("Ada has 3 hives."), make.source("Still 3 hives.", origin="new.md")
+        fact = make.fact("Ada", "hives", 3, make.evidence(old))
+        ledger.commit(make.patch(old, new, fact))
+        ledger.commit(make.patch(_move(old.id, 1, "archived")))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(_move(fact.id, 2, "active")))
+        fresh = [ref.model_dump() for ref in (make.evidence(new),)]
+        receipt = ledger.commit(make.patch(_update(fact.id, 2, evidence_refs=fresh), _move(fact.id, 2, "active")))
+        stored = knowledge_of(ledger, fact.id)
+        assert (stored.status, stored.last_verified_at) == ("active", receipt.committed_at)
+
+    def test_a_source_that_comes_back_revives_nothing_by_itself(self, ledger: Ledger, make: Builder) -> None:
+        source, fact, _, _ = _chain(make)
+        ledger.commit(make.patch(source, fact))
+        ledger.commit(make.patch(_move(source.id, 1, "invalid")))
+        ledger.commit(make.patch(_move(source.id, 2, "active")))
+        assert ledger.get(fact.id).status == "stale"
+        ledger.commit(make.patch(_move(fact.id, 2, "active")))
+        assert ledger.get(fact.id).status == "active"
+
+    def test_archived_knowledge_takes_what_derives_from_it_along(self, ledger: Ledger, make: Builder) -> None:
+        source, fact, derived, last = _chain(make)
+        ledger.commit(make.patch(source, fact, derived, last))
+        receipt = ledger.commit(make.patch(_move(fact.id, 1, "archived")))
+        assert receipt.staled == (derived.id, last.id)
+
+    def test_circular_derivation_is_no_support(self, ledger: Ledger, make: Builder) -> None:
+        source, one, two, _ = _chain(make)
+        ledger.commit(make.patch(source, one, two))
+        ledger.commit(make.patch(_update(one.id, 1, derived_from=[two.id])))
+        receipt = ledger.commit(make.patch(_move(source.id, 1, "archived")))
+        assert set(receipt.staled) == {one.id, two.id}
+
+    def test_promoting_a_duplicate_to_the_parent_scope_adds_its_evidence_there(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        one, two = make.source("3 hives."), make.source("Three hives.", origin="run.md", scope="/run")
+        known = make.fact("Ada", "hives", 3, make.evidence(one))
+        found = make.fact("Ada", "hives", 3, make.evidence(two), scope="/run")
+        ledger.commit(make.patch(one, two, known, found))
+        ledger.commit(make.patch(MoveScope(id=found.id, expected_revision=1, to="/")))
+        assert len(knowledge_of(ledger, known.id).evidence_refs) == 2
+        assert ledger.get(found.id).status == "archived"
+
+    def test_dependents_are_listed(self, ledger: Ledger, make: Builder) -> None:
+        source, fact, derived, last = _chain(make)
+        ledger.commit(make.patch(source, fact, derived, last))
+        assert list(ledger.dependents(source.id)) == [fact.id]
+        assert list(ledger.dependents(fact.id)) == [derived.id]
+        assert list(ledger.dependents(last.id)) == []
+
+    def test_a_channel_that_only_proposes_cannot_add_belief_by_repeating_it(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3)
+        ledger.commit(make.patch(source, fact, by=BOB))
+        again = make.fact("Ada", "hives", 3, make.evidence(source), status="candidate")
+        ledger.commit(make.patch(again, by=author("adapter")))
+        stored = knowledge_of(ledger, fact.id)
+        assert (stored.status, len(stored.evidence_refs)) == ("candidate", 1)
+
+
+def _chain(make: Builder) -> tuple[Source, Any, Any, Any]:
+    source = make.source("Ada has 3 hives.")
+    fact = make.fact("Ada", "hives", 3, make.evidence(source))
+    derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(fact.id,))
+    last = make.relation("Ada", "knows", "bees", status="active", derived_from=(derived.id,))
+    return source, fact, derived, last
+
+
+def _move(identity: str, revision: int, to: str) -> Transition:
+    return Transition(id=identity, expected_revision=revision, to=to)
+
+
+def _update(identity: str, revision: int, **changes: object) -> Update:
+    return Update(id=identity, expected_revision=revision, changes=changes)

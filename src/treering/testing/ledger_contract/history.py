@@ -1,0 +1,117 @@
+"""Time travel and the audit log."""
+
+from datetime import timedelta
+
+import pytest
+
+from treering.core.audit import GENESIS, Anchor, verify_chain
+from treering.core.errors import Corrupt, NotFound
+from treering.core.patch import AddLink, Link, RemoveLink, Update
+from treering.ports.ledger import Ledger, Selection
+from treering.testing.builders import Builder, author
+from treering.testing.clocks import START, SteppingClock
+from treering.testing.ledger_contract.stage import Stage
+
+
+class History(Stage):
+    """The ledger as it stood, and the log that tells how it came so."""
+
+    def test_an_object_is_read_as_it_stood(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("One")
+        first = ledger.commit(make.patch(node))
+        second = ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Two"})))
+        for as_of in (first.sequence, first.committed_at):
+            assert getattr(ledger.get(node.id, as_of=as_of), "name", "") == "One"
+            assert ledger.heads([node.id], as_of=as_of)[node.id].title == "One"
+            assert [item.revision for item in ledger.select(Selection(as_of=as_of))] == [1]
+        assert ledger.get(node.id, as_of=second.committed_at).revision == 2
+        assert ledger.get(node.id, as_of=second.sequence + 100).revision == 2
+
+    def test_before_it_was_made_there_was_nothing(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("One")
+        receipt = ledger.commit(make.patch(node))
+        for as_of in (0, receipt.committed_at - timedelta(microseconds=1)):
+            with pytest.raises(NotFound):
+                ledger.get(node.id, as_of=as_of)
+            assert ledger.heads([node.id], as_of=as_of) == {}
+            assert list(ledger.select(Selection(as_of=as_of))) == []
+            assert ledger.sequence(as_of) == 0
+
+    def test_a_selection_in_the_past_judges_objects_as_they_were(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("One", scope="/then")
+        first = ledger.commit(make.patch(node))
+        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"scope": "/now"})))
+        assert [item.id for item in ledger.select(Selection("/then", as_of=first.sequence))] == [node.id]
+        assert list(ledger.select(Selection("/then"))) == []
+
+    def test_links_are_read_as_they_stood(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        link = Link(type="about", source=one.id, target=two.id)
+        made = ledger.commit(make.patch(one, two))
+        tied = ledger.commit(make.patch(AddLink(link=link)))
+        cut = ledger.commit(make.patch(RemoveLink(link=link)))
+        ledger.commit(make.patch(AddLink(link=link)))
+        counts = [len(ledger.links(two.id, as_of=at.sequence)) for at in (made, tied, cut)]
+        assert counts == [0, 1, 0]
+        assert len(ledger.links(one.id, as_of=tied.committed_at)) == len(ledger.links(one.id)) == 1
+
+    def test_every_change_is_an_event_and_events_have_no_gaps(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        link = Link(type="about", source=one.id, target=two.id)
+        receipt = ledger.commit(make.patch(one, two, AddLink(link=link), reason="Because.", by=author("agent", "eve")))
+        events = list(ledger.events())
+        assert [event.seq for event in events] == [1, 2, 3]
+        assert [event.event_type for event in events] == ["created", "created", "linked"]
+        assert events[2].after == {"link": ["about", one.id, two.id]}
+        assert (events[0].before, events[0].target) == (None, one.id)
+        assert events[0].after is not None
+        assert events[0].after.keys() == {"revision", "status", "hash"}
+        assert {(event.actor, event.channel, event.reason) for event in events} == {("eve", "agent", "Because.")}
+        assert {event.patch_id for event in events} == {receipt.patch_id}
+        assert (receipt.sequence, receipt.head) == (3, events[-1].hash)
+
+    def test_the_log_never_holds_content(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("A secret word.", title="Hidden title")
+        ledger.commit(make.patch(source, make.fact("Ada", "word", "xyzzy", make.evidence(source))))
+        text = " ".join(event.model_dump_json() for event in ledger.events())
+        assert not any(word in text for word in ("secret", "Hidden", "xyzzy"))
+
+    def test_the_feed_goes_on_after_any_event_and_stops_at_a_limit(self, ledger: Ledger, make: Builder) -> None:
+        for name in ("One", "Two", "Three", "Four"):
+            ledger.commit(make.patch(make.node(name)))
+        assert [event.seq for event in ledger.events(after=1, limit=2)] == [2, 3]
+        assert [event.seq for event in ledger.events(after=3)] == [4]
+        assert list(ledger.events(after=4)) == list(ledger.events(limit=0)) == []
+
+    def test_the_events_of_one_object_are_listed(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        ledger.commit(make.patch(one, two))
+        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"name": "Uno"})))
+        first, second = ledger.events_of(one.id)
+        assert (first.event_type, second.event_type) == ("created", "updated")
+        assert first.after == second.before
+
+    def test_the_log_verifies_and_gives_its_head(self, ledger: Ledger, make: Builder) -> None:
+        assert ledger.verify() == Anchor(seq=0, hash=GENESIS)
+        early = ledger.commit(make.patch(make.node("One")))
+        anchor = Anchor(seq=early.sequence, hash=early.head)
+        late = ledger.commit(make.patch(make.node("Two")))
+        assert ledger.verify(anchor=anchor) == Anchor(seq=late.sequence, hash=late.head)
+        assert verify_chain(ledger.events()) == ledger.verify()
+
+    def test_an_anchor_of_another_history_does_not_verify(self, ledger: Ledger, make: Builder) -> None:
+        receipt = ledger.commit(make.patch(make.node("One")))
+        for anchor in (Anchor(seq=1, hash="0" * 40), Anchor(seq=9, hash=receipt.head)):
+            with pytest.raises(Corrupt):
+                ledger.verify(anchor=anchor)
+
+    def test_history_runs_forward_also_where_the_clock_is_put_back(
+        self, ledger: Ledger, make: Builder, clock: SteppingClock
+    ) -> None:
+        node = make.node("One")
+        first = ledger.commit(make.patch(node))
+        patch = make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Two"}))
+        clock.set(START - timedelta(days=1))
+        second = ledger.commit(patch)
+        assert second.committed_at >= first.committed_at
+        assert ledger.get(node.id, as_of=second.committed_at).revision == 2

@@ -1,0 +1,136 @@
+"""Reads: what a scope sees, filters, segments, and how much of an origin is known."""
+
+import pytest
+
+from treering.core.errors import NotFound
+from treering.core.filters import parse_filter
+from treering.core.patch import Transition, Update
+from treering.ports.ledger import Ledger, Selection, SourceState
+from treering.testing.builders import Builder, author
+from treering.testing.ledger_contract.stage import Stage
+
+
+class Reading(Stage):
+    """Selections and look-ups."""
+
+    @pytest.mark.parametrize(
+        ("scope", "descend", "seen"),
+        [
+            ("/", False, "root"),
+            ("/", True, "root repo team loop"),
+            ("/run/7", False, "root"),
+            ("/repo/a", False, "root repo"),
+            ("/repo/a/loop", False, "root repo loop"),
+            ("/repo", True, "root repo loop"),
+            ("/repo/ab", True, "root"),
+        ],
+    )
+    def test_a_read_sees_its_scope_and_the_ancestors_of_it(
+        self, ledger: Ledger, make: Builder, scope: str, descend: bool, seen: str
+    ) -> None:
+        scopes = {"root": "/", "repo": "/repo/a", "team": "/team", "loop": "/repo/a/loop"}
+        ledger.commit(make.patch(*(make.node(name, scope=place) for name, place in scopes.items())))
+        found = ledger.select(Selection(scope=scope, descend=descend))
+        assert {getattr(item, "name", "") for item in found} == set(seen.split())
+
+    def test_a_selection_is_narrowed_by_type_and_filter_and_ordered_by_id(self, ledger: Ledger, make: Builder) -> None:
+        nodes = [make.node("Ada", kind="person"), make.node("Bees"), make.node("Bob", kind="person")]
+        ledger.commit(make.patch(*nodes, make.work("Buy smoke")))
+        ledger.commit(make.patch(Transition(id=nodes[2].id, expected_revision=1, to="archived")))
+        assert _ids(ledger, Selection(types=("node",))) == [node.id for node in nodes]
+        assert _ids(ledger, Selection(where=parse_filter({"kind": "person"}))) == [nodes[0].id, nodes[2].id]
+        alive = parse_filter({"kind": ["person", "task"], "status": {"ne": "archived"}, "title": {"prefix": "A"}})
+        assert _ids(ledger, Selection(where=alive)) == [nodes[0].id]
+
+    def test_a_filter_sees_channel_origin_and_times(self, ledger: Ledger, make: Builder) -> None:
+        source, node = make.source("Text.", origin="a/b.md"), make.node("Hive")
+        ledger.commit(make.patch(source))
+        second = ledger.commit(make.patch(node, by=author("agent")))
+        when = second.committed_at.isoformat()
+        assert _ids(ledger, Selection(where=parse_filter({"channel": "agent"}))) == [node.id]
+        assert _ids(ledger, Selection(where=parse_filter({"origin": {"prefix": "a/"}}))) == [source.id]
+        assert _ids(ledger, Selection(where=parse_filter({"origin": {"exists": False}}))) == [node.id]
+        assert _ids(ledger, Selection(where=parse_filter({"created_at": {"gte": when}}))) == [node.id]
+        assert _ids(ledger, Selection(where=parse_filter({"updated_at": {"lt": when}}))) == [source.id]
+
+    def test_heads_are_given_for_the_ids_that_exist(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive", scope="/garden")
+        ledger.commit(make.patch(node))
+        heads = ledger.heads([node.id, make.node("Nowhere").id])
+        assert list(heads) == [node.id]
+        head = heads[node.id]
+        assert (head.type, head.kind, head.title, head.scope) == ("node", "concept", "Hive", "/garden")
+        assert (head.status, head.revision, head.origin_channel) == ("active", 1, "user")
+        assert head.updated_at == ledger.get(node.id).updated_at
+
+    def test_heads_of_very_many_ids_are_given(self, ledger: Ledger, make: Builder) -> None:
+        nodes = [make.node(f"Node {number}") for number in range(1200)]
+        ledger.commit(make.patch(*nodes))
+        assert len(ledger.heads(node.id for node in nodes)) == 1200
+
+    def test_a_segment_is_found_also_after_it_vanished(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("One.", "Two.")
+        ledger.commit(make.patch(source))
+        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
+        assert ledger.segment(source.id, source.segments[1].segment_id) == source.segments[1]
+        with pytest.raises(NotFound):
+            ledger.segment(source.id, "seg_0000000000000")
+
+    def test_segments_of_many_sources_are_given_where_they_stand_now(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("One.", "Two."), make.source("Three.", origin="other.md")
+        ledger.commit(make.patch(one, two))
+        kept = make.segments(one, "Zero.", "Two.")
+        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"segments": kept})))
+        places = [(source.id, part.segment_id) for source in (one, two) for part in source.segments]
+        found = ledger.segments([*places, (two.id, "seg_0000000000000")])
+        assert {place: segment.excerpt for place, segment in found.items()} == {
+            places[1]: "Two.",
+            places[2]: "Three.",
+        }
+
+    def test_a_segment_is_given_as_it_last_stood(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("One.", "Two.")
+        ledger.commit(make.patch(source))
+        moved = make.segments(source, "Zero.", "Two.", "One.")
+        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": moved})))
+        assert ledger.segment(source.id, source.segments[0].segment_id).position == 2
+
+    def test_texts_of_all_sizes_and_scripts_come_back_word_for_word(self, ledger: Ledger, make: Builder) -> None:
+        texts = ["", "\x00\r\n\t", "蜂蜜 🐝 naïve", "long line " * 5000, "x" * 300, "\ufeffbom \u202e"]
+        source = make.source(*texts)
+        ledger.commit(make.patch(source))
+        stored = ledger.get(source.id)
+        assert [segment.excerpt for segment in getattr(stored, "segments", ())] == texts
+        ledger.verify()
+
+    def test_the_sources_of_an_origin_are_listed_with_its_parts(self, ledger: Ledger, make: Builder) -> None:
+        whole = make.source("All.", origin="repo", fingerprint="f1")
+        part = make.source("Part.", origin="repo#a.py", fingerprint="f2")
+        other = make.source("Other.", origin="repository")
+        away = make.source("Away.", origin="repo#b.py", scope="/away")
+        ledger.commit(make.patch(whole, part, other, away))
+        states = ledger.sources(scope="/", root="repo")
+        assert states == {
+            "repo": SourceState(whole.id, "f1", "active", 1),
+            "repo#a.py": SourceState(part.id, "f2", "active", 1),
+        }
+
+    def test_an_archived_source_gives_way_to_a_later_one(self, ledger: Ledger, make: Builder) -> None:
+        old, new = make.source("Old."), make.source("New.")
+        ledger.commit(make.patch(old))
+        ledger.commit(make.patch(Transition(id=old.id, expected_revision=1, to="archived")))
+        assert ledger.sources(scope="/", root="notes.md")["notes.md"].status == "archived"
+        ledger.commit(make.patch(new))
+        assert ledger.sources(scope="/", root="notes.md")["notes.md"].id == new.id
+
+    def test_what_is_not_there_is_not_found(self, ledger: Ledger, make: Builder) -> None:
+        nowhere = make.node("Nowhere").id
+        for read in (ledger.get, ledger.history, ledger.patch):
+            with pytest.raises(NotFound):
+                read(nowhere)
+        assert list(ledger.links(nowhere)) == []
+        assert list(ledger.dependents(nowhere)) == []
+
+
+def _ids(ledger: Ledger, selection: Selection) -> list[str]:
+    return [item.id for item in ledger.select(selection)]

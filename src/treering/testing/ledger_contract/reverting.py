@@ -1,0 +1,139 @@
+"""Taking a patch back: everything it did, or a reason why not."""
+
+import pytest
+
+from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
+from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Transition, Update
+from treering.ports.ledger import Ledger
+from treering.testing.builders import ADA, Builder, author, content_of
+from treering.testing.ledger_contract.stage import Stage, contents, knowledge_of, status_of, work_of
+
+
+class Reverting(Stage):
+    """The reversal of applied patches."""
+
+    def test_fields_go_back_to_what_they_were(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("One.", "Two.")
+        ledger.commit(make.patch(source))
+        before = ledger.get(source.id)
+        patch = make.patch(Update(id=source.id, expected_revision=1, changes={"title": "New", "segments": []}))
+        changed = ledger.commit(patch)
+        receipt = ledger.revert(changed.patch_id, by=ADA, reason="Wrong.")
+        assert content_of(ledger.get(source.id)) == content_of(before)
+        assert (ledger.get(source.id).revision, receipt.results[0].revision) == (3, 3)
+
+    def test_what_was_created_ends(self, ledger: Ledger, make: Builder) -> None:
+        source, node, item = make.source("One."), make.node("Hive"), make.work("Buy smoke")
+        activity, fact = make.activity("Visit"), make.fact("Ada", "hives", 3, make.evidence(source))
+        receipt = ledger.commit(make.patch(source, node, item, activity, fact))
+        ledger.revert(receipt.patch_id, by=ADA, reason="Wrong.")
+        statuses = status_of(ledger, source.id, node.id, item.id, activity.id, fact.id)
+        assert statuses == ["archived", "archived", "cancelled", "archived", "archived"]
+        assert work_of(ledger, item.id).lifecycle_state == "archived"
+
+    def test_links_come_and_go_back(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        link = Link(type="about", source=one.id, target=two.id)
+        ledger.commit(make.patch(one, two))
+        tied = ledger.commit(make.patch(AddLink(link=link)))
+        ledger.revert(tied.patch_id, by=ADA, reason="Wrong.")
+        assert list(ledger.links(one.id)) == []
+        ledger.commit(make.patch(AddLink(link=link)))
+        cut = ledger.commit(make.patch(RemoveLink(link=link)))
+        ledger.revert(cut.patch_id, by=ADA, reason="Wrong.")
+        assert len(ledger.links(one.id)) == 1
+
+    def test_merges_moves_and_transitions_are_undone(self, ledger: Ledger, make: Builder) -> None:
+        one, two, item = make.node("One"), make.node("Two"), make.work("Buy smoke")
+        ledger.commit(make.patch(one, two, item))
+        before = [content_of(ledger.get(thing.id)) for thing in (one, two, item)]
+        patch = make.patch(
+            Merge(id=two.id, expected_revision=1, into=one.id),
+            MoveScope(id=one.id, expected_revision=2, to="/garden"),
+            Transition(id=item.id, expected_revision=1, to="in_progress"),
+        )
+        receipt = ledger.commit(patch)
+        ledger.revert(receipt.patch_id, by=ADA, reason="Wrong.")
+        assert [content_of(ledger.get(thing.id)) for thing in (one, two, item)] == before
+
+    def test_a_cascade_is_undone_with_what_caused_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, fact))
+        gone = ledger.commit(make.patch(Transition(id=source.id, expected_revision=1, to="archived")))
+        assert status_of(ledger, source.id, fact.id) == ["archived", "stale"]
+        ledger.revert(gone.patch_id, by=ADA, reason="Wrong.")
+        assert status_of(ledger, source.id, fact.id) == ["active", "active"]
+
+    def test_a_merged_duplicate_gives_its_evidence_back(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("3 hives."), make.source("Three.", origin="other.md")
+        fact = make.fact("Ada", "hives", 3, make.evidence(one))
+        ledger.commit(make.patch(one, two, fact))
+        merged = ledger.commit(make.patch(make.fact("Ada", "hives", 3, make.evidence(two))))
+        ledger.revert(merged.patch_id, by=ADA, reason="Wrong.")
+        assert [ref.source_id for ref in knowledge_of(ledger, fact.id).evidence_refs] == [one.id]
+
+    def test_a_child_leaves_its_parent_again(self, ledger: Ledger, make: Builder) -> None:
+        parent, child = make.work("Parent"), make.work("Child")
+        ledger.commit(make.patch(parent, child))
+        patch = make.patch(Update(id=child.id, expected_revision=1, changes={"parent_ref": parent.id}))
+        ledger.revert(ledger.commit(patch).patch_id, by=ADA, reason="Wrong.")
+        assert work_of(ledger, parent.id).child_refs == ()
+        assert work_of(ledger, child.id).parent_ref is None
+
+    def test_what_changed_since_is_a_conflict_and_nothing_is_taken_back(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        receipt = ledger.commit(make.patch(one, two))
+        ledger.commit(make.patch(Update(id=two.id, expected_revision=1, changes={"summary": "Since."})))
+        before = contents(ledger)
+        with pytest.raises(Conflict) as refused:
+            ledger.revert(receipt.patch_id, by=ADA, reason="Wrong.")
+        assert refused.value.details["changed"] == [{"id": two.id, "left_at": 1, "current": 2}]
+        assert contents(ledger) == before
+
+    def test_a_patch_is_reverted_once_and_the_reversal_can_be_reverted(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("One")
+        ledger.commit(make.patch(node))
+        patch = make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Two"}))
+        done = ledger.commit(patch)
+        undone = ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
+        with pytest.raises(Conflict):
+            ledger.revert(done.patch_id, by=ADA, reason="Again.")
+        ledger.revert(undone.patch_id, by=ADA, reason="Right after all.")
+        assert getattr(ledger.get(node.id), "name", "") == "Two"
+
+    def test_both_patches_and_the_log_tell_of_it(self, ledger: Ledger, make: Builder) -> None:
+        done = ledger.commit(make.patch(make.node("One")))
+        undone = ledger.revert(done.patch_id, by=author("user", "eve"), reason="Wrong.")
+        old, new = ledger.patch(done.patch_id), ledger.patch(undone.patch_id)
+        assert (old.status, old.reverted_by) == ("reverted", new.id)
+        assert (new.status, new.reverts, new.reason, new.source.actor) == ("applied", old.id, "Wrong.", "eve")
+        (event,) = ledger.events_of(old.id)
+        assert (event.event_type, event.actor, event.patch_id) == ("reverted", "eve", new.id)
+
+    def test_erased_content_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("One"), make.node("Two")
+        made = ledger.commit(make.patch(node, other))
+        erased = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        with pytest.raises(InvalidPatch):
+            ledger.revert(erased.patch_id, by=ADA, reason="Wrong.")
+        with pytest.raises(Conflict):
+            ledger.revert(made.patch_id, by=ADA, reason="Wrong.")
+
+    def test_a_link_to_an_erased_object_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("One"), make.node("Two")
+        link = Link(type="about", source=one.id, target=two.id)
+        ledger.commit(make.patch(one, two, AddLink(link=link)))
+        cut = ledger.commit(make.patch(RemoveLink(link=link)))
+        ledger.commit(make.patch(Erase(id=two.id, expected_revision=1)))
+        with pytest.raises((Conflict, InvalidPatch)):
+            ledger.revert(cut.patch_id, by=ADA, reason="Wrong.")
+
+    def test_a_channel_without_trust_takes_nothing_back(self, ledger: Ledger, make: Builder) -> None:
+        done = ledger.commit(make.patch(make.node("One")))
+        with pytest.raises(Denied):
+            ledger.revert(done.patch_id, by=author("adapter"), reason="Wrong.")
+
+    def test_a_patch_that_never_was_cannot_be_reverted(self, ledger: Ledger, make: Builder) -> None:
+        with pytest.raises(NotFound):
+            ledger.revert(make.patch(make.node("One")).id, by=ADA, reason="Wrong.")

@@ -1,0 +1,161 @@
+"""The gate: who may write what directly, and how the rest is reviewed."""
+
+import pytest
+
+from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
+from treering.core.objects import Channel
+from treering.core.patch import Erase, MoveScope, Supersede, Transition, Update
+from treering.core.policy import Policy
+from treering.ports.ledger import Ledger
+from treering.testing.builders import ADA, BOB, Builder, author
+from treering.testing.ledger_contract.stage import OpenLedger, Stage, contents
+
+EVE = author("agent", "eve")
+REVIEWED = Policy(direct_channels=frozenset({"user", "system"}))
+
+
+class Review(Stage):
+    """Proposals, approvals and trust."""
+
+    def test_a_proposal_changes_no_object_and_is_in_the_log(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        patch = make.patch(node, reason="Found it.")
+        record = ledger.propose(patch)
+        assert (record.status, record.operations) == ("proposed", patch.operations)
+        assert ledger.patch(patch.id) == record
+        with pytest.raises(NotFound):
+            ledger.get(node.id)
+        (event,) = ledger.events()
+        assert (event.event_type, event.target, event.reason) == ("proposed", patch.id, "Found it.")
+
+    def test_a_proposal_that_could_not_be_applied_is_refused(self, ledger: Ledger, make: Builder) -> None:
+        with pytest.raises(InvalidPatch):
+            ledger.propose(make.patch(make.fact("Ada", "hives", 3, status="active")))
+        assert contents(ledger) == []
+
+    def test_an_approved_proposal_is_applied_in_its_authors_name(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        patch = make.patch(node, by=EVE)
+        ledger.propose(patch)
+        receipt = ledger.approve(patch.id, by=ADA)
+        assert (receipt.patch_id, receipt.results[0].outcome) == (patch.id, "created")
+        assert ledger.get(node.id).origin_channel == "agent"
+        record = ledger.patch(patch.id)
+        assert (record.status, record.decided_by, record.operations) == ("applied", "ada", ())
+        told = [(event.event_type, event.actor) for event in ledger.events()]
+        assert told == [("proposed", "eve"), ("created", "eve"), ("approved", "ada")]
+        ledger.revert(patch.id, by=ADA, reason="Wrong.")
+
+    def test_nobody_approves_their_own_proposal(self, ledger: Ledger, make: Builder) -> None:
+        patch = make.patch(make.node("Hive"), by=ADA)
+        ledger.propose(patch)
+        with pytest.raises(Denied):
+            ledger.approve(patch.id, by=ADA)
+        ledger.approve(patch.id, by=BOB)
+
+    def test_a_space_may_allow_approving_ones_own(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger(Policy(self_approval=True))
+        patch = make.patch(make.node("Hive"), by=ADA)
+        ledger.propose(patch)
+        ledger.approve(patch.id, by=ADA)
+
+    def test_a_reviewed_channel_cannot_approve_under_another_name(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger(REVIEWED)
+        patch = make.patch(make.node("Hive"), by=EVE)
+        ledger.propose(patch)
+        with pytest.raises(Denied):
+            ledger.approve(patch.id, by=author("agent", "not eve"))
+        ledger.approve(patch.id, by=ADA)
+
+    def test_a_proposal_that_went_stale_is_a_conflict_and_stays_proposed(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        patch = make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Late"}), by=EVE)
+        ledger.propose(patch)
+        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Early"})))
+        with pytest.raises(Conflict) as refused:
+            ledger.approve(patch.id, by=ADA)
+        assert refused.value.details["current"] == 2
+        assert ledger.patch(patch.id).status == "proposed"
+
+    def test_a_rejected_proposal_keeps_no_content_and_is_decided(self, ledger: Ledger, make: Builder) -> None:
+        patch = make.patch(make.node("Hive"), by=EVE)
+        ledger.propose(patch)
+        record = ledger.reject(patch.id, by=ADA, reason="Not so.")
+        assert (record.status, record.operations, record.decided_by) == ("rejected", (), "ada")
+        event = list(ledger.events())[-1]
+        assert (event.event_type, event.reason, event.actor) == ("rejected", "Not so.", "ada")
+        for decide in (ledger.approve, lambda patch_id, by: ledger.reject(patch_id, by=by, reason="")):
+            with pytest.raises(Conflict):
+                decide(patch.id, by=ADA)
+        with pytest.raises(Conflict):
+            ledger.revert(patch.id, by=ADA, reason="")
+
+    def test_patches_are_listed_newest_first_and_by_status(self, ledger: Ledger, make: Builder) -> None:
+        patches = [make.patch(make.node(name)) for name in ("One", "Two", "Three")]
+        ledger.commit(patches[0])
+        ledger.propose(patches[1])
+        ledger.commit(patches[2])
+        assert [record.id for record in ledger.patches()] == [patch.id for patch in reversed(patches)]
+        assert [record.id for record in ledger.patches(status="proposed")] == [patches[1].id]
+        assert [record.id for record in ledger.patches(limit=1)] == [patches[2].id]
+
+    def test_a_reviewed_channel_cannot_write_directly(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger(REVIEWED)
+        with pytest.raises(Denied):
+            ledger.commit(make.patch(make.node("Hive"), by=EVE))
+        assert contents(ledger) == []
+
+    def test_a_reviewed_channel_cannot_revert(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger(REVIEWED)
+        done = ledger.commit(make.patch(make.node("Hive")))
+        with pytest.raises(Denied):
+            ledger.revert(done.patch_id, by=EVE, reason="")
+
+    def test_a_reviewed_operation_waits_whoever_asks(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger(Policy(reviewed_operations=frozenset({"erase"})))
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        patch = make.patch(Erase(id=node.id, expected_revision=1), by=ADA)
+        with pytest.raises(Denied):
+            ledger.commit(patch)
+        ledger.propose(patch)
+        ledger.approve(patch.id, by=BOB)
+        with pytest.raises(NotFound):
+            ledger.get(node.id)
+
+    @pytest.mark.parametrize("channel", ["agent", "adapter"])
+    def test_a_channel_cannot_say_that_a_user_declared_it(
+        self, ledger: Ledger, make: Builder, channel: Channel
+    ) -> None:
+        for memory_source in ("user_declared", "human_curated"):
+            fact = make.fact("Ada", "hives", 3, memory_source=memory_source)
+            with pytest.raises(Denied):
+                ledger.commit(make.patch(fact, by=author(channel)))
+
+    def test_an_untrusted_channel_cannot_raise_what_it_wrote(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source), status="candidate")
+        believed = make.fact("Ada", "bees", 9, make.evidence(source))
+        adapter = author("adapter")
+        ledger.commit(make.patch(source, fact, by=adapter))
+        ledger.commit(make.patch(believed))
+        refused = [
+            make.fact("Ada", "bees", 10, make.evidence(source)),
+            Transition(id=fact.id, expected_revision=1, to="active"),
+            Supersede(id=fact.id, expected_revision=1, by=believed.id),
+            MoveScope(id=fact.id, expected_revision=1, to="/elsewhere"),
+            Erase(id=fact.id, expected_revision=1),
+            Update(id=fact.id, expected_revision=1, changes={"memory_source": "user_declared"}),
+        ]
+        before = contents(ledger)
+        for part in refused:
+            with pytest.raises(Denied):
+                ledger.commit(make.patch(part, by=adapter))  # type: ignore[arg-type]  # a list of both kinds
+        assert contents(ledger) == before
+
+    def test_an_agent_does_not_erase(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        with pytest.raises(Denied):
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1), by=EVE))

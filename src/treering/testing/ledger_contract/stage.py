@@ -1,0 +1,72 @@
+"""The fixtures that the parts of the contract share."""
+
+from typing import Protocol
+
+import pytest
+
+from treering.core.canonical import canonical_json
+from treering.core.objects import Knowledge, Node, Source, WorkItem
+from treering.core.policy import Policy
+from treering.ports.ledger import Ledger
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+
+
+class OpenLedger(Protocol):
+    """Opens a new, empty ledger on the test's clock. The fixture that makes it closes what it opened."""
+
+    def __call__(self, policy: Policy | None = None) -> Ledger: ...
+
+
+class Stage:
+    """A ledger, its clock and a builder. A subclass gives `open_ledger`."""
+
+    @pytest.fixture
+    def clock(self) -> SteppingClock:
+        return SteppingClock()
+
+    @pytest.fixture
+    def make(self, clock: SteppingClock) -> Builder:
+        return Builder(clock)
+
+    @pytest.fixture
+    def ledger(self, open_ledger: OpenLedger) -> Ledger:
+        return open_ledger()
+
+
+def contents(ledger: Ledger) -> list[str]:
+    """Give everything the ledger holds, as texts that can be compared and searched."""
+    return [canonical_json([record.table, dict(record.row)]) for record in ledger.records()]
+
+
+def source_of(ledger: Ledger, identity: str) -> Source:
+    """Read a source."""
+    item = ledger.get(identity)
+    assert isinstance(item, Source)
+    return item
+
+
+def knowledge_of(ledger: Ledger, identity: str) -> Knowledge:
+    """Read a piece of knowledge."""
+    item = ledger.get(identity)
+    assert isinstance(item, Knowledge)
+    return item
+
+
+def node_of(ledger: Ledger, identity: str) -> Node:
+    """Read a node."""
+    item = ledger.get(identity)
+    assert isinstance(item, Node)
+    return item
+
+
+def work_of(ledger: Ledger, identity: str) -> WorkItem:
+    """Read a work item."""
+    item = ledger.get(identity)
+    assert isinstance(item, WorkItem)
+    return item
+
+
+def status_of(ledger: Ledger, *identities: str) -> list[str]:
+    """Give the statuses of objects, in the order asked."""
+    return [ledger.get(identity).status for identity in identities]

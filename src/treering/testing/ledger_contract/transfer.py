@@ -1,0 +1,137 @@
+"""Export and import: an identical ledger, or none."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from treering.core.audit import Anchor
+from treering.core.errors import Conflict, Corrupt, InvalidInput
+from treering.core.patch import AddLink, Erase, Link, RemoveLink, Transition, Update
+from treering.ports.ledger import Ledger, Record, Selection
+from treering.testing.builders import ADA, Builder, author
+from treering.testing.ledger_contract.stage import OpenLedger, Stage, contents, status_of
+
+Rows = list[Record]
+
+
+class Transfer(Stage):
+    """`records` and `load`."""
+
+    def test_a_loaded_ledger_is_identical(self, open_ledger: OpenLedger, make: Builder) -> None:
+        old, new = open_ledger(), open_ledger()
+        _live(old, make)
+        new.load(old.records())
+        assert contents(new) == contents(old)
+        assert new.verify() == old.verify()
+        for item in old.select(Selection()):
+            assert new.history(item.id) == old.history(item.id)
+            assert list(new.links(item.id, as_of=6)) == list(old.links(item.id, as_of=6))
+
+    def test_a_loaded_ledger_goes_on(self, open_ledger: OpenLedger, make: Builder) -> None:
+        old, new = open_ledger(), open_ledger()
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        first = old.commit(make.patch(source, fact), idempotency_key="k")
+        new.load(old.records())
+        assert new.commit(make.patch(make.node("Other")), idempotency_key="k").patch_id == first.patch_id
+        rival = make.fact("Ada", "hives", 4, make.evidence(source))
+        assert set(new.commit(make.patch(rival)).contested) == {fact.id, rival.id}
+        new.commit(make.patch(Transition(id=source.id, expected_revision=1, to="archived")))
+        assert status_of(new, fact.id) == ["stale"]
+        assert new.verify(anchor=Anchor(seq=first.sequence, hash=first.head)).seq > first.sequence
+
+    def test_a_ledger_that_is_not_empty_takes_no_import(self, open_ledger: OpenLedger, make: Builder) -> None:
+        old, new = open_ledger(), open_ledger()
+        old.commit(make.patch(make.node("One")))
+        new.commit(make.patch(make.node("Two")))
+        before = contents(new)
+        with pytest.raises(Conflict):
+            new.load(old.records())
+        assert contents(new) == before
+
+    @pytest.mark.parametrize("forge", ["word", "body", "status", "revision", "event", "order", "link", "patch"])
+    def test_an_export_that_was_tampered_with_is_refused(
+        self, open_ledger: OpenLedger, make: Builder, forge: str
+    ) -> None:
+        old, new = open_ledger(), open_ledger()
+        _live(old, make)
+        with pytest.raises((Corrupt, InvalidInput)):
+            new.load(_FORGERIES[forge](list(old.records())))
+        assert contents(new) == []
+
+    def test_an_export_whose_end_was_cut_shows_against_the_anchor(self, open_ledger: OpenLedger, make: Builder) -> None:
+        old, new = open_ledger(), open_ledger()
+        old.commit(make.patch(make.node("One")))
+        early = list(old.records())
+        old.commit(make.patch(make.node("Two")))
+        new.load(early)
+        with pytest.raises(Corrupt):
+            new.verify(anchor=old.verify())
+
+    def test_what_is_no_export_is_refused(self, open_ledger: OpenLedger) -> None:
+        new = open_ledger()
+        for record in (Record("weather", {}), Record("event", {"seq": 1}), Record("revision", {})):
+            with pytest.raises(InvalidInput):
+                new.load([record])
+            assert contents(new) == []
+
+
+def _live(ledger: Ledger, make: Builder) -> None:
+    source, node = make.source("3 hives.", "Bees."), make.node("Hive")
+    fact = make.fact("Ada", "hives", 3, make.evidence(source))
+    link = Link(type="about", source=fact.id, target=node.id)
+    other = Link(type="references", source=fact.id, target=source.id)
+    gone = make.node("Gone")
+    ledger.commit(make.patch(source, node, fact, gone, AddLink(link=link), AddLink(link=other)), idempotency_key="k")
+    ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": []})))
+    ledger.commit(make.patch(RemoveLink(link=link)))
+    ledger.commit(make.patch(Erase(id=gone.id, expected_revision=1)))
+    ledger.propose(make.patch(make.node("Maybe"), by=author("agent")))
+    done = ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"name": "Box"})))
+    ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
+
+
+def _changed(table: str, **changes: object) -> Callable[[Rows], Rows]:
+    """Change the last row of a table."""
+
+    def forge(rows: Rows) -> Rows:
+        place = max(index for index, record in enumerate(rows) if record.table == table)
+        rows[place] = replace(rows[place], row={**rows[place].row, **changes})
+        return rows
+
+    return forge
+
+
+def _with_another_status(rows: Rows) -> Rows:
+    place = max(index for index, record in enumerate(rows) if record.table == "revision")
+    row = rows[place].row
+    rows[place] = replace(rows[place], row={**row, "body": {**row["body"], "status": "archived"}})
+    return rows
+
+
+def _without_last(table: str) -> Callable[[Rows], Rows]:
+    def forge(rows: Rows) -> Rows:
+        place = max(index for index, record in enumerate(rows) if record.table == table)
+        return rows[:place] + rows[place + 1 :]
+
+    return forge
+
+
+def _renumbered(rows: Rows) -> Rows:
+    first, second = rows[0], rows[1]
+    rows[0] = replace(first, row={**second.row, "seq": 1})
+    rows[1] = replace(second, row={**first.row, "seq": 2})
+    return rows
+
+
+_FORGERIES: dict[str, Callable[[Rows], Rows]] = {
+    "word": _changed("segment", text="4 hives."),
+    "body": _changed("revision", seq=1),
+    "status": _with_another_status,
+    "revision": _without_last("revision"),
+    "event": _without_last("event"),
+    "order": _renumbered,
+    "link": _changed("link", removed=None, target="node:00000000000000000000000000"),
+    "patch": _changed("patch", status="proposed"),
+}

@@ -1,0 +1,292 @@
+"""The ledger in memory: the reference that every other ledger must equal, and a fast one for tests."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from threading import RLock
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.errors import Conflict, NotFound
+from treering.core.evidence import Segment
+from treering.core.journal import (
+    Journal,
+    Notice,
+    approval,
+    journal,
+    patch_of,
+    proposal,
+    rejection,
+    require_new,
+    reversal,
+)
+from treering.core.objects import Object, Source
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.plan import Plan, plan, plan_revert
+from treering.core.policy import Policy, check_approval, check_gate, check_reverter
+from treering.ports.clock import Clock, fresh_id
+from treering.ports.ledger import AsOf, Head, Record, Selection, SourceState, head_of, selects
+from treering.testing.memory_tables import Tables
+
+
+class MemoryLedger:
+    """`ports.ledger.Ledger` that ends with the process. One lock makes every call atomic."""
+
+    def __init__(self, *, clock: Clock, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self._clock = clock
+        self._tables = Tables()
+        self._lock = RLock()
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
+        """Apply a patch."""
+        with self._lock:
+            if idempotency_key and (first := self._tables.receipts.get(idempotency_key)):
+                return first.model_copy(update={"replayed": True})
+            check_gate(patch, self.policy)
+            require_new(patch, self._tables.patches.get(patch.id))
+            now = self._now()
+            planned = plan(patch, self._tables, policy=self.policy, now=now)
+            result = journal(
+                planned,
+                patch=patch,
+                head=self._tables.head(),
+                now=now,
+                new_id=self._new_event_id,
+                proposals=self._tables.proposals(),
+            )
+            self._keep(planned, result)
+            if idempotency_key:
+                self._tables.receipts[idempotency_key] = result.receipt
+            return result.receipt
+
+    def preview(self, patch: Patch) -> Plan:
+        """Plan a patch against the current state without changing anything."""
+        with self._lock:
+            return plan(patch, self._tables, policy=self.policy, now=self._now())
+
+    def propose(self, patch: Patch) -> PatchRecord:
+        """Keep a patch for review, checked against the current state."""
+        with self._lock:
+            require_new(patch, self._tables.patches.get(patch.id))
+            now = self._now()
+            plan(patch, self._tables, policy=self.policy, now=now)
+            return self._keep_notice(proposal(patch, head=self._tables.head(), now=now, new_id=self._new_event_id))
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:
+        """Apply a proposed patch."""
+        with self._lock:
+            record = self.patch(patch_id)
+            patch = patch_of(record)
+            check_approval(record.source, by, self.policy)
+            now = self._now()
+            planned = plan(patch, self._tables, policy=self.policy, now=now)
+            result = approval(
+                planned,
+                record=record,
+                by=by,
+                head=self._tables.head(),
+                now=now,
+                new_id=self._new_event_id,
+                proposals=self._tables.proposals(),
+            )
+            return self._keep(planned, result)
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
+        """Turn a proposed patch down."""
+        with self._lock:
+            notice = rejection(
+                self.patch(patch_id),
+                by=by,
+                reason=reason,
+                head=self._tables.head(),
+                now=self._now(),
+                new_id=self._new_event_id,
+            )
+            return self._keep_notice(notice)
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
+        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        with self._lock:
+            check_reverter(by, self.policy)
+            record = self.patch(patch_id)
+            now = self._now()
+            undoing = fresh_id("patch", self._clock)
+            planned = plan_revert(record, self._tables, patch_id=undoing, policy=self.policy, now=now)
+            result = reversal(
+                planned,
+                record=record,
+                patch_id=undoing,
+                by=by,
+                reason=reason,
+                head=self._tables.head(),
+                now=now,
+                new_id=self._new_event_id,
+            )
+            return self._keep(planned, result)
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Give an object as it stands, or as it stood."""
+        with self._lock:
+            item = self._tables.get_as_of(identity, self.sequence(as_of))
+        if item is None:
+            raise _missing(identity)
+        return item
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Give every revision, oldest first."""
+        with self._lock:
+            rows = self._tables.revisions.get(identity)
+            if not rows:
+                raise _missing(identity)
+            return [row.item for row in rows]
+
+    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+        """Give the heads of those of the ids that exist."""
+        with self._lock:
+            seq = self.sequence(as_of)
+            found = (self._tables.get_as_of(identity, seq) for identity in identities)
+            return {item.id: head_of(item) for item in found if item}
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Give a segment as it last stood, also one that has vanished from its source since."""
+        with self._lock:
+            for row in reversed(self._tables.revisions.get(source_id, [])):
+                for segment in row.item.segments if isinstance(row.item, Source) else ():
+                    if segment.segment_id == segment_id:
+                        return segment
+        raise NotFound(
+            f"{source_id} has no segment {segment_id}.",
+            hint="Take source_id and segment_id from a hit.",
+            details={"source_id": source_id, "segment_id": segment_id},
+        )
+
+    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+        """Give those of the segments (source id, segment id) that are in their sources now."""
+        with self._lock:
+            sources = {source_id: self._tables.get(source_id) for source_id, _ in places}
+        found = {
+            (source.id, segment.segment_id): segment
+            for source in sources.values()
+            if isinstance(source, Source)
+            for segment in source.segments
+        }
+        return {place: found[place] for place in places if place in found}
+
+    def select(self, selection: Selection) -> Iterator[Object]:
+        """Give the objects a read at the selection's scope sees, oldest first."""
+        with self._lock:
+            seq = self.sequence(selection.as_of)
+            found = [self._tables.get_as_of(identity, seq) for identity in sorted(self._tables.revisions)]
+        yield from (item for item in found if item and selects(selection, item))
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        states: dict[str, SourceState] = {}
+        with self._lock:
+            for item in self._tables.current():
+                if not isinstance(item, Source) or item.scope != scope:
+                    continue
+                below = item.origin == root or item.origin.startswith(root + "#")
+                # An archived source gives way to a later one with the same origin.
+                if below and (item.origin not in states or states[item.origin].status == "archived"):
+                    states[item.origin] = SourceState(item.id, item.fingerprint, item.status, item.revision)
+        return states
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Give ids of knowledge whose evidence or derivation names this id."""
+        with self._lock:
+            return self._tables.dependents(identity)
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Give the links that start or end at an object."""
+        with self._lock:
+            return self._tables.links_as_of(identity, self.sequence(as_of))
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Give the record of a patch."""
+        with self._lock:
+            record = self._tables.patches.get(patch_id)
+        if record is None:
+            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+        return record
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Give the newest patches."""
+        with self._lock:
+            newest = sorted(self._tables.patches.values(), key=lambda record: record.id, reverse=True)
+        return [record for record in newest if status in (None, record.status)][:limit]
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Give the audit sequence number at a point in history."""
+        with self._lock:
+            match as_of:
+                case None:
+                    return len(self._tables.events)
+                case int():
+                    return max(0, min(as_of, len(self._tables.events)))
+                case datetime():
+                    return sum(event.timestamp <= as_of for event in self._tables.events)
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Give audit events in order."""
+        with self._lock:
+            found = self._tables.events[max(after, 0) :]
+        yield from found[:limit]
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Give the audit events about one object or patch."""
+        with self._lock:
+            return [event for event in self._tables.events if event.target == identity]
+
+    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
+        """Check everything against the audit log, and give its head."""
+        with self._lock:
+            return self._tables.verify(anchor)
+
+    def records(self) -> Iterator[Record]:
+        """Give everything the ledger holds, of one moment."""
+        with self._lock:
+            found = list(self._tables.records())
+        yield from found
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty ledger from an export."""
+        with self._lock:
+            if self._tables.events:
+                raise Conflict("This space is not empty.", hint="Import into a new space.")
+            tables = Tables.of(records)
+            tables.verify(None)
+            self._tables = tables
+
+    def compact(self) -> None:
+        """Do nothing: memory keeps no traces of what was erased."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _keep(self, planned: Plan, result: Journal) -> Receipt:
+        for write, event in zip(planned.writes, result.events, strict=False):
+            self._tables.store(write, event.seq)
+        self._tables.tell(result.events)
+        self._tables.patches |= {record.id: record for record in result.records}
+        return result.receipt
+
+    def _keep_notice(self, notice: Notice) -> PatchRecord:
+        self._tables.tell([notice.event])
+        self._tables.patches[notice.record.id] = notice.record
+        return notice.record
+
+    def _now(self) -> datetime:
+        # Clocks may be set back; history runs forward all the same.
+        last = self._tables.events[-1:]
+        return max([self._clock.now(), *(event.timestamp for event in last)])
+
+    def _new_event_id(self) -> str:
+        return fresh_id("audit_event", self._clock)
+
+
+def _missing(identity: str) -> NotFound:
+    return NotFound(
+        f"There is no object {identity}.",
+        hint="Ids come from reports and hits; it may have been erased, or not have existed at that time.",
+        details={"id": identity},
+    )

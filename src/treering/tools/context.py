@@ -1,0 +1,320 @@
+"""`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from pydantic import Field, field_validator
+
+from treering.core.errors import NotFound
+from treering.core.evidence import EvidenceRef
+from treering.core.filters import And, Compare, Filter
+from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
+from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
+from treering.derived.packing import Draft, Packed, cite, pack, render, section_of
+from treering.derived.passages import passages_of
+from treering.derived.retrieval import Hit, Question, Retrieval, retrieve
+from treering.ports.clock import fresh_id
+from treering.ports.index import Reach
+from treering.ports.ledger import Selection
+from treering.tools.envelope import Call, Mode, Value
+from treering.tools.reading import (
+    ReadReport,
+    SearchOptions,
+    explanation,
+    lag_warning,
+    question_of,
+    reach_of,
+    stood_at,
+    why_empty,
+)
+
+_LIFETIME = timedelta(hours=1)
+_SOURCES = 24
+_BELIEFS = 16
+_PER_SOURCE = 4
+_READS = 8
+_DEFAULT_TOKENS = 4_000
+
+
+class ContextInput(Value):
+    """What the context is for."""
+
+    task: str = Field(min_length=1, description="The task in hand, as you would tell a colleague.")
+
+    @field_validator("task")
+    @classmethod
+    def _says_something(cls, task: str) -> str:
+        if not task.strip():
+            raise ValueError("the task is empty")
+        return task
+
+
+class ContextReport(ReadReport):
+    """A context pack, as values and as Markdown with recalled text fenced as data."""
+
+    pack: ContextPack
+    text: str
+
+
+def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
+    """Gather, relate, and pack what is known for a task."""
+    reach = reach_of(call, options)
+    question = question_of(call, given.task, semantic=options.semantic)
+    sources = _retrieve(call, question, reach, ("source",), _SOURCES, max_per_source=_PER_SOURCE)
+    beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS)
+    related = _resting_on(call, sources.hits, beliefs.hits, reach)
+    drafts = [_belief(call, item, score, reach) for item, score in _objects(call, beliefs.hits, related, reach)]
+    drafts += [_source(hit) for hit in sources.hits]
+    packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
+    built = _build(call, given.task, packed, reach, question, options)
+    if options.explain:
+        hits = {
+            f"{hit.head.object_id} {hit.head.part}".strip(): explanation(hit) for hit in sources.hits + beliefs.hits
+        }
+        built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})
+    empty = not packed.items
+    return ContextReport(
+        verb="query",
+        mode="context",
+        scope=call.scope,
+        status="empty" if empty else "ok",
+        warnings=lag_warning(call),
+        ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
+        pack=built,
+        text=render(built),
+        empty=why_empty(call, question, reach) if empty else None,
+        left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
+        as_of=stood_at(call, reach),
+        trace={"sources": dict(sources.trace), "beliefs": dict(beliefs.trace)},
+    )
+
+
+def _retrieve(
+    call: Call,
+    question: Question,
+    reach: Reach,
+    types: tuple[str, ...],
+    limit: int,
+    *,
+    max_per_source: int | None = None,
+) -> Retrieval:
+    only: Filter = And((reach.where, Compare("type", "in", types)))
+    return retrieve(
+        question,
+        index=call.engine.index,
+        ledger=call.engine.ledger,
+        reach=replace(reach, where=only),
+        limit=limit,
+        max_per_source=max_per_source,
+    )
+
+
+def _resting_on(call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach) -> list[tuple[str, float]]:
+    """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence."""
+    if reach.at is not None:
+        return []
+    known = {hit.head.object_id for hit in beliefs}
+    best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
+    found: dict[str, float] = {}
+    for source_id in dict.fromkeys(hit.head.object_id for hit in sources):
+        for identity in call.engine.ledger.dependents(source_id):
+            item = call.engine.ledger.get(identity)
+            refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+            score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
+            if score and identity not in known:
+                found[identity] = score
+    return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:_BELIEFS]
+
+
+def _objects(
+    call: Call, hits: Sequence[Hit], related: Sequence[tuple[str, float]], reach: Reach
+) -> list[tuple[Object, float]]:
+    """Read what was found; what is only related comes after what answers, withdrawn things never."""
+    ranked = [(hit.head.object_id, hit.score) for hit in hits] + list(related)
+    states = call.engine.ledger.heads([identity for identity, _ in ranked], as_of=reach.at)
+    shown = []
+    for identity, score in ranked:
+        state = states.get(identity)
+        if state and (reach.withdrawn or state.status not in {"stale", "superseded", "archived", "cancelled"}):
+            shown.append((call.engine.ledger.get(identity, as_of=reach.at), score))
+    return shown
+
+
+def _belief(call: Call, item: Object, score: float, reach: Reach) -> Draft:
+    passage = passages_of(item)[0]
+    places = tuple(_places(call, item, reach))
+    return Draft(
+        PackItem(
+            section=section_of(item.type, item.kind),
+            object_id=item.id,
+            kind=item.kind,
+            status=item.status,
+            title=title_of(item),
+            text=passage.text,
+            score=round(score, 6),
+        ),
+        places,
+    )
+
+
+def _source(hit: Hit) -> Draft:
+    place = hit.locator.cite() if hit.locator else hit.head.origin
+    item = PackItem(
+        section="sources",
+        object_id=hit.head.object_id,
+        segment_id=hit.head.part,
+        kind=hit.state.kind,
+        status=hit.state.status,
+        title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
+        text=hit.text,
+        score=round(hit.score, 6),
+        flags=hit.flags,
+    )
+    origin = Citation(
+        mark="", object_id=hit.head.object_id, segment_id=hit.head.part, origin=hit.head.origin, place=place
+    )
+    return Draft(item, (origin,))
+
+
+def _places(call: Call, item: Object, reach: Reach) -> Iterable[Citation]:
+    match item:
+        case Knowledge():
+            yield from (found for ref in item.evidence_refs if (found := _place(call, ref, reach)))
+        case Activity() | WorkItem():
+            for source_id in item.source_refs:
+                yield Citation(mark="", object_id=source_id, origin=_origin(call, source_id), place="")
+        case _:
+            return
+
+
+def _place(call: Call, ref: EvidenceRef, reach: Reach) -> Citation | None:
+    try:
+        segment = call.engine.ledger.segment(ref.source_id, ref.segment_id)
+        source = call.engine.ledger.heads([ref.source_id], as_of=reach.at).get(ref.source_id)
+    except NotFound:
+        return None
+    return cite(ref, origin=source.title if source else ref.source_id, place=segment.locator.cite())
+
+
+def _origin(call: Call, source_id: str) -> str:
+    head = call.engine.ledger.heads([source_id]).get(source_id)
+    return head.title if head else source_id
+
+
+def _build(
+    call: Call, task: str, packed: Packed, reach: Reach, question: Question, options: SearchOptions
+) -> ContextPack:
+    now = call.engine.clock.now()
+    conflicts = _conflicts(call, packed, reach)
+    return ContextPack(
+        id=fresh_id("context_pack", call.engine.clock),
+        task=task,
+        summary=_summary(packed, conflicts),
+        scope=call.scope,
+        items=packed.items,
+        conflicts=conflicts,
+        missing_context=_missing(call, question, packed, reach),
+        recommended_next_reads=_next_reads(packed),
+        citations=packed.citations,
+        generated_at=now,
+        expires_at=now + _LIFETIME,
+        budget={
+            "max_tokens": options.max_tokens or _DEFAULT_TOKENS,
+            "used_tokens": packed.used_tokens,
+            "left_out": len(packed.left_out),
+        },
+        trace={"as_of": stood_at(call, reach)},
+    )
+
+
+def _summary(packed: Packed, conflicts: Sequence[ConflictNote]) -> str:
+    if not packed.items:
+        return "Nothing is known here for this task."
+    counts: dict[str, int] = {}
+    for item in packed.items:
+        counts[item.section] = counts.get(item.section, 0) + 1
+    parts = [f"{count} {section if count > 1 else _singular(section)}" for section, count in counts.items()]
+    more = f"; {len(packed.left_out)} more did not fit" if packed.left_out else ""
+    warning = f"; {len(conflicts)} unresolved" if conflicts else ""
+    return f"Known for this task: {', '.join(parts)}{warning}{more}."
+
+
+def _singular(section: str) -> str:
+    return {"work": "work item", "activities": "activity"}.get(section, section.removesuffix("s"))
+
+
+def _conflicts(call: Call, packed: Packed, reach: Reach) -> tuple[ConflictNote, ...]:
+    """Name every contested claim in the pack together with the claims it contradicts."""
+    contested = [item.object_id for item in packed.items if item.status == "contested"]
+    if not contested:
+        return ()
+    everything = Selection(
+        scope="/",
+        descend=True,
+        types=("knowledge",),
+        where=Compare("status", "eq", "contested"),
+        as_of=reach.at,
+    )
+    groups: dict[str, list[Knowledge]] = {}
+    for item in call.engine.ledger.select(everything):
+        if isinstance(item, Knowledge) and (key := item.claim_key()):
+            groups.setdefault(key, []).append(item)
+    return tuple(_note(group) for group in groups.values() if any(item.id in contested for item in group))
+
+
+def _note(group: Sequence[Knowledge]) -> ConflictNote:
+    return ConflictNote(
+        ids=tuple(item.id for item in group),
+        summary="Contested: " + " ↔ ".join(f"{item.title} (`{item.id}`)" for item in group),
+    )
+
+
+def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tuple[str, ...]:
+    """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
+    gaps = [f"Nothing here mentions `{name}`." for name in _unknown_names(call, question)]
+    withdrawn = _withdrawn(call, question, reach)
+    gaps += [f"`{identity}` ({title}) is {status}: do not rely on it." for identity, title, status in withdrawn]
+    sections = {item.section for item in packed.items}
+    if packed.items and not sections & {"decisions", "constraints"}:
+        gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
+    return (*gaps, *lag_warning(call))
+
+
+def _unknown_names(call: Call, question: Question) -> list[str]:
+    words = question.terms.words
+    known = call.engine.index.knows(words)
+    return [word for word in words if word not in known][:_READS]
+
+
+def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, str, str]]:
+    if reach.withdrawn or reach.at is not None:
+        return []
+    gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", ("stale", "superseded"))))
+    hits = call.engine.index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=3)
+    heads = call.engine.index.heads([hit.key for hit in hits])
+    states = call.engine.ledger.heads(head.object_id for head in heads.values())
+    return [
+        (state.id, state.title, state.status) for state in states.values() if state.status in {"stale", "superseded"}
+    ]
+
+
+def _next_reads(packed: Packed) -> tuple[str, ...]:
+    """Name what did not fit, best first, and the wholes of which only parts are in the pack."""
+    left = [f"{item.title} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id]
+    cut = [
+        f"{item.title}, the rest of it (`{item.object_id}` {item.segment_id})"
+        for item in packed.items
+        if "cut" in item.flags
+    ]
+    return tuple(dict.fromkeys([*cut, *left]))[:_READS]
+
+
+CONTEXT = Mode(
+    name="context",
+    summary="A context pack for a task: believed, decided, constrained, done, open; cited; inside a token budget.",
+    input=ContextInput,
+    options=SearchOptions,
+    report=ContextReport,
+    run=context,
+)

@@ -1,0 +1,200 @@
+"""`crystallize` in modes `knowledge`, `promote` and `supersede`."""
+
+from typing import Any
+
+from pydantic import ConfigDict, Field, model_validator
+
+from treering.core.canonical import normalise_text
+from treering.core.errors import InvalidInput
+from treering.core.filters import Compare
+from treering.core.objects import Knowledge, Object
+from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition, Update
+from treering.core.scope import ROOT, Scope, is_within, lineage
+from treering.derived.analysis import query_terms
+from treering.derived.passages import passages_of
+from treering.ports.index import Reach
+from treering.ports.ledger import Selection
+from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
+from treering.tools.envelope import Call, Mode, Value, parse
+from treering.tools.submission import WriteOptions, WriteReport, submit
+
+_NEAR = 0.6
+"""Part of their words two statements share to be shown as possible duplicates."""
+
+
+class KnowledgeInput(Value):
+    """New knowledge, or with `id` a correction of fields of what is known."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: str | None = Field(default=None, description="To correct: the knowledge to change.")
+    revision: int | None = Field(default=None, ge=1, description="To correct: the revision you saw.")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Give what was said besides id and revision."""
+        return dict(self.model_extra or {})
+
+
+def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptions) -> WriteReport:
+    """Add knowledge with its evidence, or correct it."""
+    if given.id:
+        return _correct(call, given.id, given.revision, given.fields, options)
+    item, operations = draft_knowledge(call, parse(KnowledgeFields, given.fields, where="input"))
+    return submit(
+        call,
+        operations,
+        options,
+        verb="crystallize",
+        mode="knowledge",
+        possible_duplicates=possible_duplicates(call, item),
+    )
+
+
+def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
+    """Find knowledge that says nearly the same in other words. Reported only: likeness proves nothing."""
+    words = passages_of(item)[0].text
+    reach = Reach(scope=call.scope, where=Compare("type", "eq", "knowledge"))
+    found = call.engine.index.by_words(query_terms(words), reach=reach, limit=5)
+    heads = call.engine.index.heads([hit.key for hit in found])
+    known = {head.object_id: call.engine.ledger.get(head.object_id) for head in heads.values()}
+    key = item.duplicate_key()
+    return tuple(
+        identity
+        for identity, other in known.items()
+        if isinstance(other, Knowledge)
+        and other.kind == item.kind
+        and other.duplicate_key() != key
+        and _likeness(words, passages_of(other)[0].text) >= _NEAR
+    )
+
+
+class PromoteInput(Value):
+    """Candidates to believe, or a scope whose content moves up."""
+
+    ids: tuple[str, ...] = Field(default=(), max_length=500, description="Knowledge to make active.")
+    from_scope: Scope | None = Field(default=None, description="A child scope whose objects move.")
+    to_scope: Scope | None = Field(default=None, description="Where they move; default: the parent scope.")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> "PromoteInput":
+        if bool(self.ids) == bool(self.from_scope):
+            raise ValueError("give either 'ids' or 'from_scope'")
+        return self
+
+
+def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
+    """Believe candidates whose evidence holds, or move a child scope into its parent."""
+    if given.from_scope:
+        operations = _scope_up(call, given.from_scope, given.to_scope)
+    else:
+        items = [call.engine.ledger.get(identity) for identity in given.ids]
+        operations = [Transition(id=item.id, expected_revision=item.revision, to="active") for item in items]
+    return submit(call, operations, options, verb="crystallize", mode="promote")
+
+
+class SupersedeInput(Value):
+    """What is replaced, and by what."""
+
+    id: str = Field(min_length=1, description="The knowledge to replace.")
+    revision: int | None = Field(default=None, ge=1)
+    by: str | None = Field(default=None, description="Active knowledge that replaces it.")
+    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge itself, with evidence.")
+
+    @model_validator(mode="after")
+    def _names_one(self) -> "SupersedeInput":
+        if bool(self.by) == bool(self.knowledge):
+            raise ValueError("give either 'by' or 'knowledge'")
+        return self
+
+
+def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
+    """Replace knowledge by newer knowledge, keeping both and the reason."""
+    revision = given.revision or call.engine.ledger.get(given.id).revision
+    operations: list[Operation] = []
+    by = given.by or ""
+    if given.knowledge:
+        fields = given.knowledge.model_copy(update={"status": given.knowledge.status or "active"})
+        item, created = draft_knowledge(call, fields)
+        operations += created
+        by = item.id
+    operations.append(Supersede(id=given.id, expected_revision=revision, by=by))
+    return submit(call, operations, options, verb="crystallize", mode="supersede")
+
+
+def _correct(
+    call: Call, identity: str, revision: int | None, fields: dict[str, Any], options: WriteOptions
+) -> WriteReport:
+    item = call.engine.ledger.get(identity)
+    if not isinstance(item, Knowledge):
+        raise InvalidInput(f"{identity} is no knowledge.", hint="Knowledge ids start with know:.")
+    changes = dict(fields)
+    status = changes.pop("status", None)
+    expected = revision or item.revision
+    operations: list[Operation] = []
+    if changes:
+        if "payload" in changes:
+            changes["payload"] = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+        operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
+    if status and status != item.status:
+        operations.append(Transition(id=item.id, expected_revision=expected, to=status))
+    if not operations:
+        raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
+    return submit(call, operations, options, verb="crystallize", mode="knowledge")
+
+
+def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
+    """Move what a child scope holds; a node named after the child keeps what belonged together, together."""
+    if child == ROOT:
+        raise InvalidInput("The root scope has no parent.", hint="Name a scope below it.")
+    parent = to or lineage(child)[-2]
+    if is_within(parent, child):
+        raise InvalidInput(f"{child} cannot move into itself.", hint="Name a scope outside it.")
+    held = [item for item in _held(call, child) if item.scope != parent]
+    if not held:
+        raise InvalidInput(f"Nothing is held in {child}.", hint="Look with query in mode recent.")
+    group = draft_node(
+        Call(call.engine, parent),
+        NodeFields(kind="component", name=child, summary=f"What {child} held when it was merged."),
+    )
+    operations: list[Operation] = [Create(object=group)]
+    for item in held:
+        operations.append(MoveScope(id=item.id, expected_revision=item.revision, to=parent))
+        operations.append(AddLink(link=Link(type="part_of", source=item.id, target=group.id)))
+    return operations
+
+
+def _held(call: Call, child: str) -> list[Object]:
+    everything = Selection(scope=child, descend=True)
+    return [item for item in call.engine.ledger.select(everything) if is_within(item.scope, child)]
+
+
+def _likeness(one: str, other: str) -> float:
+    words, others = set(normalise_text(one).split()), set(normalise_text(other).split())
+    return len(words & others) / len(words | others) if words or others else 0.0
+
+
+KNOWLEDGE = Mode(
+    "knowledge",
+    "Add knowledge with evidence, or correct it.",
+    KnowledgeInput,
+    WriteOptions,
+    WriteReport,
+    crystallize_knowledge,
+)
+PROMOTE = Mode(
+    "promote",
+    "Make candidates active where their evidence holds, or move a child scope up.",
+    PromoteInput,
+    WriteOptions,
+    WriteReport,
+    promote,
+)
+SUPERSEDE = Mode(
+    "supersede",
+    "Replace knowledge by newer knowledge, keeping both.",
+    SupersedeInput,
+    WriteOptions,
+    WriteReport,
+    supersede,
+)

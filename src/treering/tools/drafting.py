@@ -1,0 +1,173 @@
+"""Making the objects a caller describes, with the ids, times and defaults that are not the caller's to give."""
+
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.evidence import EvidenceRef, Segment, segment_hash
+from treering.core.locator import Section
+from treering.core.objects import Activity, Knowledge, MemorySource, Node, Source, WorkItem, invalid_fields
+from treering.core.patch import Create, Operation
+from treering.derived.passages import passages_of
+from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
+from treering.tools.envelope import Call, Value
+
+_Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
+
+
+class KnowledgeFields(Value):
+    """Knowledge as a caller describes it.
+
+    The payload's fields depend on the kind: fact `subject predicate object|value`; procedure `steps preconditions
+    expected_outcome`; decision `question outcome rationale alternatives`; constraint `rule scope
+    violation_impact`; preference `statement scope`.
+    """
+
+    kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
+    title: str = Field(min_length=1)
+    payload: dict[str, Any]
+    summary: str = ""
+    status: Literal["candidate", "active"] | None = Field(
+        default=None, description="Default: active for what a user declares, else candidate."
+    )
+    evidence_refs: tuple[EvidenceRef, ...] = Field(
+        default=(), description="source_id and segment_id of hits. Needed for active, but for user declarations."
+    )
+    derived_from: tuple[str, ...] = ()
+    subject_refs: tuple[str, ...] = ()
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    valid_from: str | None = None
+    valid_until: str | None = None
+    memory_source: MemorySource | None = Field(
+        default=None, description="Default: user_declared through a person's channel without evidence, else inferred."
+    )
+
+
+class NodeFields(Value):
+    """A stable thing, as a caller describes it."""
+
+    kind: str
+    name: str = Field(min_length=1)
+    slug: str | None = Field(default=None, description="Default: made from the name.")
+    aliases: tuple[str, ...] = ()
+    summary: str = ""
+
+
+class WorkItemFields(Value):
+    """Work to track, as a caller describes it."""
+
+    kind: str = "task"
+    title: str = Field(min_length=1)
+    summary: str = ""
+    status: Literal["open", "in_progress", "blocked"] = "open"
+    priority: Literal["low", "normal", "high", "urgent"] = "normal"
+    owner_refs: tuple[str, ...] = ()
+    related_node_refs: tuple[str, ...] = ()
+    related_knowledge_refs: tuple[str, ...] = ()
+    source_refs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    blocked_by: tuple[str, ...] = ()
+    parent_ref: str | None = None
+    due_at: str | None = None
+
+
+def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
+    """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it."""
+    given = fields.model_dump(mode="json", exclude_none=True)
+    declared = fields.memory_source or _default_source(call, fields)
+    note: tuple[Operation, ...] = ()
+    if declared == "user_declared" and not fields.evidence_refs and not fields.derived_from:
+        source = declaration_note(call, fields)
+        given["evidence_refs"] = [{"source_id": source.id, "segment_id": source.segments[0].segment_id}]
+        note = (Create(object=source),)
+    given["status"] = fields.status or ("active" if declared == "user_declared" else "candidate")
+    given["confidence"] = fields.confidence if fields.confidence is not None else _CONFIDENCE[declared]
+    item = make(call, Knowledge, {**given, "memory_source": declared})
+    return item, (*note, Create(object=item))
+
+
+def draft_node(call: Call, fields: NodeFields) -> Node:
+    """Make a node."""
+    slug = fields.slug or "-".join("".join(c if c.isalnum() else " " for c in fields.name.casefold()).split())
+    return make(call, Node, {**fields.model_dump(mode="json"), "slug": slug or digest(fields.name)[:12]})
+
+
+def draft_work_item(call: Call, fields: WorkItemFields) -> WorkItem:
+    """Make a work item."""
+    return make(call, WorkItem, fields.model_dump(mode="json", exclude_none=True))
+
+
+def draft_activity(call: Call, fields: dict[str, Any]) -> Activity:
+    """Make an activity from JSON data."""
+    return make(call, Activity, fields)
+
+
+def make(call: Call, cls: type[_Made], fields: dict[str, Any]) -> _Made:
+    """Make an object of a type in the call's scope. Raises `InvalidInput` naming each wrong field."""
+    now = call.engine.clock.now()
+    type_ = cls.model_fields["type"].default
+    stamp = {
+        "id": fresh_id(type_, call.engine.clock),
+        "scope": call.scope,
+        "created_at": now,
+        "updated_at": now,
+        "origin_channel": call.engine.author.channel,
+        "salt": fresh_salt(call.engine.clock),
+    }
+    try:
+        return cls.model_validate({**fields, **stamp})
+    except ValidationError as error:
+        raise invalid_fields(error, known=sorted(cls.model_fields)) from error
+
+
+def declaration_note(call: Call, fields: KnowledgeFields) -> Source:
+    """Make the note that holds a person's declaration word for word, so that it can be cited."""
+    words = _declaration(call, fields)
+    now = call.engine.clock.now()
+    salt = fresh_salt(call.engine.clock)
+    segment = Segment(
+        segment_id=fresh_segment_id(call.engine.clock),
+        locator=Section(heading=fields.title),
+        excerpt=words,
+        hash=segment_hash(words, salt=salt),
+        position=0,
+        heading=fields.title,
+    )
+    identity = fresh_id("source", call.engine.clock)
+    return Source(
+        id=identity,
+        kind="note",
+        scope=call.scope,
+        created_at=now,
+        updated_at=now,
+        origin_channel=call.engine.author.channel,
+        salt=salt,
+        origin=f"declaration:{identity.partition(':')[2]}",
+        title=f"Declared by {call.engine.author.actor}: {fields.title}",
+        fingerprint=digest(words),
+        captured_at=now,
+        segments=(segment,),
+    )
+
+
+def _declaration(call: Call, fields: KnowledgeFields) -> str:
+    probe = make(call, Knowledge, fields.model_dump(mode="json", exclude_none=True, exclude={"status"}))
+    return passages_of(probe)[0].text or canonical_json(fields.payload)
+
+
+def _default_source(call: Call, fields: KnowledgeFields) -> MemorySource:
+    by_person = call.engine.author.channel == "user"
+    return (
+        "user_declared" if by_person and not fields.evidence_refs and not fields.derived_from else _INFERRED[by_person]
+    )
+
+
+_INFERRED: dict[bool, MemorySource] = {True: "human_curated", False: "agent_inferred"}
+_CONFIDENCE: dict[MemorySource, float] = {
+    "user_declared": 0.95,
+    "human_curated": 0.9,
+    "agent_inferred": 0.6,
+    "system_generated": 0.6,
+    "imported": 0.6,
+}

@@ -1,0 +1,210 @@
+"""The verb `ingest`: bring outside input in."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import Field, NonNegativeInt, model_validator
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.patch import Author
+from treering.ports.adapter import Adapter, Reading
+from treering.tools.engine import silent
+from treering.tools.envelope import Call, Mode, Tool, Value
+from treering.tools.ingest_batch import Writer
+from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_report import IngestReport, JobReport, JobRow, bounded, foremost
+from treering.tools.ingest_run import Run, Task
+from treering.tools.inline_items import InlineItem, InlineReader
+
+_SILENCE_SECONDS = 60.0
+_WARNINGS = 50
+
+
+class SourceInput(Value):
+    """Texts and conversations given inline. A single item may stand here by itself."""
+
+    items: tuple[InlineItem, ...] = Field(description="Each becomes one Source.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_a_single_item(cls, data: Any) -> Any:
+        alone = isinstance(data, Mapping) and "items" not in data and ("text" in data or "messages" in data)
+        return {"items": [data]} if alone else data
+
+
+class PathInput(Value):
+    """What to read."""
+
+    path: str = Field(min_length=1, description="A file or a folder.")
+
+
+class RepoInput(Value):
+    """What to read."""
+
+    path: str = Field(min_length=1, description="A git work tree or a bare repository.")
+
+
+class StatusInput(Value):
+    """Which job to tell of."""
+
+    job: str = Field(default="", description="A job's id, from a report; by default the newest job.")
+
+
+class IngestOptions(Value):
+    """How to bring things in. Bringing the same in again changes nothing, so a retry is always safe."""
+
+    wait: bool = Field(default=False, description="Wait until everything is found by meaning, too.")
+    dry_run: bool = Field(default=False, description="Read and compare, and write nothing.")
+    max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
+    redact_secrets: bool = Field(default=True, description="Replace secrets by what kind they were.")
+
+
+class PathOptions(IngestOptions):
+    """How to read files."""
+
+    include: tuple[str, ...] = Field(default=(), description="Only paths that match one of these globs.")
+    exclude: tuple[str, ...] = Field(default=(), description="No paths that match one of these globs.")
+
+
+class RepoOptions(PathOptions):
+    """How to read a repository."""
+
+    commit: str | None = Field(default=None, description="Which commit to read; by default HEAD.")
+    worktree: bool = Field(default=False, description="Read the files as they lie, with uncommitted changes.")
+    subfolder: str | None = Field(default=None, description="Read only what lies below this folder.")
+
+
+class StatusOptions(Value):
+    """How much to tell."""
+
+    max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
+    offset: NonNegativeInt = Field(default=0, description="How many item results to leave out first.")
+
+
+def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> IngestReport:
+    """Bring in what is given inline."""
+    reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
+    writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
+    task = Task("source", "what was given inline", len(given.items))
+    return _run(call, task, writer, map(reader.read, given.items), options)
+
+
+def ingest_path(call: Call, given: PathInput, options: PathOptions) -> IngestReport:
+    """Bring in a file or a folder. Raises `InvalidInput` where it cannot be read at all."""
+    return _ingest_with(call, "path", given.path, options)
+
+
+def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestReport:
+    """Bring in a git repository. Raises `InvalidInput` where it is none."""
+    return _ingest_with(call, "repo", given.path, options)
+
+
+def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
+    """Tell how a job stands. Raises `NotFound` for an unknown id."""
+    row = _job(call, given.job)
+    lag = call.engine.index.lag()
+    if row is None:
+        return JobReport(
+            mode="status",
+            scope=call.scope,
+            status="empty",
+            pending_vectors=lag.pending,
+            total_vectors=lag.total,
+        )
+    items = foremost(row.items, len(row.items))
+    shown = items[options.offset : options.offset + options.max_items]
+    return JobReport(
+        mode="status",
+        scope=row.scope,
+        warnings=bounded(row.warnings, _WARNINGS),
+        ids=(row.id,),
+        job=row.id,
+        state=row.state_at(call.engine.clock.now(), silence_seconds=_SILENCE_SECONDS),
+        target=row.target,
+        started_at=row.started_at,
+        updated_at=row.updated_at,
+        done=row.done,
+        total=row.total,
+        counts=row.counts,
+        items=shown,
+        items_left_out=len(items) - len(shown),
+        staled=row.staled,
+        pending_vectors=lag.pending,
+        total_vectors=lag.total,
+    )
+
+
+def _ingest_with(call: Call, kind: str, path: str, options: PathOptions) -> IngestReport:
+    adapter = _adapter(call, kind)
+    # What stands in files came through an adapter, whoever had them read; that decides how far it is trusted.
+    author = call.engine.author.model_copy(update={"channel": "adapter"})
+    wishes = _wishes(options)
+    writer = _writer(call, options, author, root=adapter.origin(path), target=path)
+    readings = adapter.read(path, known=writer.holdings.known(), limits=call.engine.limits, options=wishes)
+    # Counting may take a walk of its own; nobody waits for it where nobody watches.
+    total = None if call.engine.progress is silent else adapter.count(path, wishes)
+    return _run(call, Task(kind, path, total), writer, readings, options)
+
+
+def _adapter(call: Call, kind: str) -> Adapter:
+    adapter = call.engine.adapters.get(kind)
+    if adapter is None:
+        raise InvalidInput(
+            f"There is no adapter for {kind!r} here.",
+            hint=nearest(kind, call.engine.adapters),
+            details={"given": kind, "known": sorted(call.engine.adapters)},
+        )
+    return adapter
+
+
+def _wishes(options: PathOptions) -> dict[str, Any]:
+    """Give what concerns the adapter, as far as something was asked for."""
+    asked = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
+
+
+def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | None, target: str) -> Writer:
+    return Writer(
+        engine=call.engine,
+        scope=call.scope,
+        author=author.model_copy(update={"tool": "ingest"}),
+        holdings=Holdings(call.engine.ledger, scope=call.scope, root=root),
+        reason=f"Ingest {target}",
+        dry_run=options.dry_run,
+    )
+
+
+def _run(call: Call, task: Task, writer: Writer, readings: Iterable[Reading], options: IngestOptions) -> IngestReport:
+    run = Run(task, call.engine, writer)
+    run.read(readings)
+    if run.account.patches:
+        call.engine.vectoriser.start()
+    if options.wait and not options.dry_run:
+        call.engine.vectoriser.finish(call.engine.progress)
+    return run.report(max_items=options.max_items)
+
+
+def _job(call: Call, job_id: str) -> JobRow | None:
+    rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1))
+    found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
+    if job_id and found is None:
+        raise NotFound(
+            f"There is no job {job_id}.",
+            hint="Leave the id out for the newest job; ids come from the reports of ingest.",
+            details={"id": job_id},
+        )
+    return JobRow.model_validate(found) if found else None
+
+
+_MODES = (
+    Mode("path", "Read a file or a folder.", PathInput, PathOptions, IngestReport, ingest_path),
+    Mode("repo", "Read a git repository.", RepoInput, RepoOptions, IngestReport, ingest_repo),
+    Mode("source", "Keep inline texts or conversations.", SourceInput, IngestOptions, IngestReport, ingest_source),
+    Mode("status", "Tell how a job stands, item by item.", StatusInput, StatusOptions, JobReport, ingest_status),
+)
+
+TOOL = Tool(
+    name="ingest",
+    summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
+    modes={mode.name: mode for mode in _MODES},
+)

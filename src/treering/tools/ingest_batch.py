@@ -1,0 +1,154 @@
+"""Batches: many items in one durable patch, and one by one where the ledger refuses it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
+from treering.core.objects import Source
+from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
+from treering.core.policy import needs_review
+from treering.ports.clock import fresh_id
+from treering.tools.engine import Engine
+from treering.tools.ingest_changes import Arrival, Changes, Departure, Item, origins_of
+from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_report import ItemResult
+
+_TRIES = 5
+_MOST_PROPOSALS = 10_000
+_Mark = tuple[str, str]
+"""A proposed change: a source's id, or the origin of a new one, and the fingerprint it would get."""
+_REFUSALS = (InvalidInput, NotFound, Denied)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a batch. `patches` are those applied or proposed, by id."""
+
+    results: tuple[ItemResult, ...]
+    patches: tuple[str, ...] = ()
+    staled: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    sequence: int = 0
+
+    def joined(self, other: "Written") -> "Written":
+        """Give both as one."""
+        return Written(
+            self.results + other.results,
+            self.patches + other.patches,
+            self.staled + other.staled,
+            self.contested + other.contested,
+            max(self.sequence, other.sequence),
+        )
+
+
+@dataclass(slots=True)
+class Writer:
+    """Brings batches into the ledger in one author's name.
+
+    What another process changed meanwhile is read again and the batch is made anew; what the ledger refuses
+    is told from the rest by trying the items one by one. `Unavailable` and `Corrupt` are for the caller: they
+    concern no single item.
+    """
+
+    engine: Engine
+    scope: str
+    author: Author
+    holdings: Holdings
+    reason: str
+    dry_run: bool = False
+
+    def write(self, items: Sequence[Item]) -> Written:
+        """Write a batch; every item has a result."""
+        error: TreeringError | None = None
+        for _ in range(_TRIES):
+            try:
+                return self._attempt(items)
+            except Conflict as conflict:
+                error = conflict
+                self.holdings.doubt(origin for item in items for origin in origins_of(item))
+            except _REFUSALS as refusal:
+                error = refusal
+                break
+        return self._apart(items, error)
+
+    def _attempt(self, items: Sequence[Item]) -> Written:
+        changes = Changes(items, holdings=self.holdings, scope=self.scope, clock=self.engine.clock)
+        operations = changes.operations()
+        if not operations:
+            return Written(tuple(changes.results))
+        patch = Patch(
+            id=fresh_id("patch", self.engine.clock),
+            source=self.author,
+            operations=operations,
+            reason=self.reason,
+            created_at=self.engine.clock.now(),
+        )
+        if self.dry_run:
+            planned = self.engine.ledger.preview(patch)
+            return Written(tuple(changes.results), (), planned.staled, planned.contested)
+        if needs_review(patch, self.engine.ledger.policy):
+            return self._propose(patch, items, changes.results)
+        receipt = self.engine.ledger.commit(patch)
+        self.holdings.settle(
+            origins=[origin for item in items for origin in origins_of(item)],
+            nodes=changes.nodes_after(receipt),
+            staled=receipt.staled,
+        )
+        return Written(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
+
+    def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> Written:
+        """Lay a batch before the reviewers, without what they have already."""
+        waiting = self._waiting()
+        marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
+        if waiting.isdisjoint(marks):
+            self.engine.ledger.propose(patch)
+            return Written(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+        again = [result for result, mark in zip(results, marks, strict=True) if mark in waiting]
+        fresh = [item for item, mark in zip(items, marks, strict=True) if mark not in waiting]
+        known = Written(tuple(_awaiting(result, "it waits for review since an earlier run") for result in again))
+        return known.joined(self.write(fresh)) if fresh else known
+
+    def _waiting(self) -> frozenset[_Mark]:
+        proposals = self.engine.ledger.patches(status="proposed", limit=_MOST_PROPOSALS)
+        return frozenset(mark for record in proposals for mark in _marks(record, self.scope))
+
+    def _apart(self, items: Sequence[Item], error: TreeringError | None) -> Written:
+        if len(items) == 1 and error:
+            return Written((_failed(items[0], error),))
+        written = Written(())
+        for item in items:
+            written = written.joined(self.write([item]))
+        return written
+
+
+def _mark(item: Item, result: ItemResult) -> _Mark:
+    match item:
+        case Arrival(draft, _):
+            return (draft.origin if result.outcome == "created" else result.source_id, draft.fingerprint)
+        case Departure():
+            return (result.source_id, _GONE)
+
+
+def _marks(record: PatchRecord, scope: str) -> Iterator[_Mark]:
+    for operation in record.operations:
+        match operation:
+            case Create(object=Source() as source) if source.scope == scope:
+                yield source.origin, source.fingerprint
+            case Update(id=identity, changes={"fingerprint": str(fingerprint)}):
+                yield identity, fingerprint
+            case Transition(id=identity, to="archived"):
+                yield identity, _GONE
+            case _:
+                continue
+
+
+def _awaiting(result: ItemResult, why: str) -> ItemResult:
+    return result.model_copy(update={"outcome": "proposed", "why": why})
+
+
+def _failed(item: Item, error: TreeringError) -> ItemResult:
+    why = " ".join(part for part in (error.message, error.hint) if part)
+    return ItemResult(origin=origins_of(item)[0], outcome="failed", why=why)
+
+
+_GONE = "gone"

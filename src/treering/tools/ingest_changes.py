@@ -1,0 +1,270 @@
+"""From what was read to the operations of the patch that brings it into the ledger."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from treering.core.evidence import EvidenceRef, Segment
+from treering.core.objects import Knowledge, Node, Source, invalid_fields
+from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
+from treering.ports.adapter import KnowledgeDraft, NodeDraft, SourceDraft
+from treering.ports.clock import Clock, fresh_id, fresh_salt, fresh_segment_id
+from treering.ports.ledger import SourceState
+from treering.tools.ingest_holdings import Holdings, is_live, is_undated, node_key
+from treering.tools.ingest_report import ItemResult
+from treering.tools.segments import carry, first_segments
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A source as read that the ledger does not hold so yet. `moved_from` names its origin until now."""
+
+    draft: SourceDraft
+    moved_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """An origin that is gone."""
+
+    origin: str
+
+
+Item = Arrival | Departure
+
+
+def origins_of(item: Item) -> tuple[str, ...]:
+    """Give the origins an item is about."""
+    match item:
+        case Arrival(draft, moved_from):
+            return (draft.origin, moved_from) if moved_from else (draft.origin,)
+        case Departure(origin):
+            return (origin,)
+
+
+class Changes:
+    """The operations for some items, against what the ledger holds at the moment.
+
+    Raises `InvalidInput` for a draft that breaks a rule of the objects. Made anew where the ledger changed
+    meanwhile; keeps nothing between two tries.
+    """
+
+    def __init__(self, items: Iterable[Item], *, holdings: Holdings, scope: str, clock: Clock) -> None:
+        self._holdings = holdings
+        self._scope = scope
+        self._clock = clock
+        self._now = clock.now()
+        self._operations: list[Operation] = []
+        self._nodes: dict[str, str] = {}
+        self._evidence: dict[str, Knowledge] = {}
+        self._archived: set[str] = set()
+        try:
+            self.results = [self._take(item) for item in items]
+        except ValidationError as error:
+            raise invalid_fields(error, known=[]) from error
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Give all operations. Evidence comes last: it names segments that are only there by then."""
+        moved = [
+            Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": item.evidence_refs})
+            for item in self._evidence.values()
+        ]
+        return (*self._operations, *moved)
+
+    def nodes_after(self, receipt: Receipt) -> list[Node] | None:
+        """Give the nodes a commit of the operations created, or `None` where it changed nodes otherwise."""
+        created = []
+        for operation, result in zip(self._operations, receipt.results, strict=False):
+            match operation:
+                case Create(object=Node() as node) if result.outcome == "created":
+                    created.append(node)
+                case Create(object=Node()):
+                    return None
+                case Update(id=identity) if identity in self._nodes.values():
+                    return None
+                case _:
+                    continue
+        return created
+
+    def _take(self, item: Item) -> ItemResult:
+        match item:
+            case Arrival(draft, moved_from):
+                return self._arrive(draft, moved_from)
+            case Departure(origin):
+                return self._depart(origin)
+
+    def _arrive(self, draft: SourceDraft, moved_from: str) -> ItemResult:
+        here = self._holdings.source(draft.origin)
+        if here and here.fingerprint == draft.fingerprint and not moved_from:
+            return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
+        there = self._holdings.source(moved_from) if moved_from else None
+        if here and there:
+            self._depart(moved_from)
+        self._bring_nodes(draft.nodes)
+        state = here or there
+        if state is None:
+            return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
+        self._update(draft, state)
+        if here:
+            return ItemResult(origin=draft.origin, outcome="updated", source_id=state.id)
+        return ItemResult(origin=draft.origin, outcome="moved", source_id=state.id, moved_from=moved_from)
+
+    def _depart(self, origin: str) -> ItemResult:
+        state = self._holdings.source(origin)
+        if state is None:
+            return ItemResult(origin=origin, outcome="unchanged")
+        self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
+        return ItemResult(origin=origin, outcome="removed", source_id=state.id)
+
+    def _create(self, draft: SourceDraft) -> str:
+        salt = fresh_salt(self._clock)
+        segments = first_segments(draft.segments, salt=salt, new_id=self._segment_id)
+        source = Source(
+            id=fresh_id("source", self._clock),
+            scope=self._scope,
+            created_at=self._now,
+            updated_at=self._now,
+            salt=salt,
+            **self._fields(draft),
+            segments=segments,
+        )
+        self._operations.append(Create(object=source))
+        for known in draft.knowledge:
+            self._state(self._claim(known, source.id, segments))
+        return source.id
+
+    def _update(self, draft: SourceDraft, state: SourceState) -> None:
+        before = self._holdings.whole(state.id)
+        resting = self._holdings.resting_on(state.id)
+        named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
+        carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
+        fields = {**self._fields(draft), "segments": carried.segments}
+        changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
+        if changes:
+            self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
+        stated = _by_meaning(resting) if draft.knowledge else {}
+        for known in draft.knowledge:
+            claim = self._claim(known, state.id, carried.segments)
+            said_before = stated.get(claim.duplicate_key())
+            if said_before and is_live(said_before):
+                self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
+            elif said_before is None or not self._holdings.was_turned_down(said_before):
+                self._state(claim)
+
+    def _fields(self, draft: SourceDraft) -> dict[str, Any]:
+        return {
+            "kind": draft.kind,
+            "origin": draft.origin,
+            "title": draft.title,
+            "fingerprint": draft.fingerprint,
+            "content_type": draft.content_type,
+            "payload": dict(draft.payload),
+            "metadata": dict(draft.metadata),
+            "captured_at": draft.captured_at or self._now,
+        }
+
+    def _claim(self, known: KnowledgeDraft, source_id: str, segments: Sequence[Segment]) -> Knowledge:
+        about = self._node_id(known.about)
+        fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}
+        return Knowledge(
+            id=fresh_id("knowledge", self._clock),
+            scope=self._scope,
+            created_at=self._now,
+            updated_at=self._now,
+            salt=fresh_salt(self._clock),
+            title=known.title,
+            summary=known.summary,
+            confidence=known.confidence,
+            memory_source="system_generated",
+            subject_refs=(about,) if about else (),
+            evidence_refs=(EvidenceRef(source_id=source_id, segment_id=segments[known.segment].segment_id),),
+            **fields,
+        )
+
+    def _state(self, claim: Knowledge) -> None:
+        """Propose what a source states. The ledger merges it into the same knowledge from elsewhere.
+
+        What went stale and is stated again starts anew as a candidate: nobody has verified it since, and an
+        adapter must not. The stale one is archived, so that the ledger does not merge the new into the old.
+        """
+        followed = [item for item in self._holdings.stale(claim) if item.id not in self._archived]
+        self._operations += [
+            Transition(id=item.id, expected_revision=item.revision, to="archived") for item in followed
+        ]
+        self._archived.update(item.id for item in followed)
+        self._operations.append(Create(object=claim))
+        self._operations += [_link("follows", claim.id, item.id) for item in followed]
+
+    def _restate(self, item: Knowledge, ref: EvidenceRef, *, gone: frozenset[str]) -> None:
+        """Move the evidence of what the source states still from the segments that are gone to where it stands."""
+        refs = self._evidence.get(item.id, item).evidence_refs
+        kept = tuple(
+            one for one in refs if (one.source_id, one.role) != (ref.source_id, ref.role) or one.segment_id not in gone
+        )
+        places = {(one.source_id, one.segment_id, one.role) for one in kept}
+        now = kept if (ref.source_id, ref.segment_id, ref.role) in places else (*kept, ref)
+        if now != refs:
+            self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _bring_nodes(self, drafts: Sequence[NodeDraft]) -> None:
+        for draft in drafts:
+            if f"{draft.kind}:{draft.slug}" not in self._nodes:
+                self._bring_node(draft)
+        for draft in drafts:
+            node, whole = self._node_id(f"{draft.kind}:{draft.slug}"), self._node_id(draft.part_of)
+            if node and whole and node != whole:
+                self._operations.append(_link("part_of", node, whole))
+
+    def _bring_node(self, draft: NodeDraft) -> None:
+        known = self._holdings.node(f"{draft.kind}:{draft.slug}")
+        node = known or self._node(draft)
+        self._nodes[node_key(node)] = node.id
+        if known is None:
+            self._operations.append(Create(object=node))
+        elif changes := dict(self._node_changes(known, draft)):
+            self._operations.append(Update(id=known.id, expected_revision=known.revision, changes=changes))
+
+    def _node(self, draft: NodeDraft) -> Node:
+        fields: dict[str, Any] = {"kind": draft.kind}
+        return Node(
+            id=fresh_id("node", self._clock),
+            scope=self._scope,
+            created_at=self._now,
+            updated_at=self._now,
+            salt=fresh_salt(self._clock),
+            name=draft.name,
+            slug=draft.slug,
+            summary=draft.summary,
+            aliases=draft.aliases,
+            **fields,
+        )
+
+    def _node_changes(self, known: Node, draft: NodeDraft) -> Iterator[tuple[str, Any]]:
+        names = (draft.name, *draft.aliases)
+        aliases = dict.fromkeys([*known.aliases, *(name for name in names if name != known.name)])
+        if tuple(aliases) != known.aliases:
+            yield "aliases", tuple(aliases)
+        # A summary that a person or an agent wrote is theirs.
+        if draft.summary and draft.summary != known.summary and self._holdings.is_untouched(known):
+            yield "summary", draft.summary
+
+    def _node_id(self, key: str | None) -> str | None:
+        if key is None or key in self._nodes:
+            return self._nodes.get(key or "")
+        known = self._holdings.node(key)
+        return known.id if known else None
+
+    def _segment_id(self) -> str:
+        return fresh_segment_id(self._clock)
+
+
+def _by_meaning(items: Iterable[Knowledge]) -> Mapping[str, Knowledge]:
+    """Give undated knowledge by what it says: what is live before what is stale before the rest, newest first."""
+    found = sorted(filter(is_undated, items), key=lambda item: (is_live(item), item.status == "stale", item.id))
+    return {item.duplicate_key(): item for item in found}
+
+
+def _link(kind: Any, source: str, target: str) -> AddLink:
+    return AddLink(link=Link(type=kind, source=source, target=target))

@@ -1,0 +1,221 @@
+"""One run of ingest: readings in, batches out, and an account of every item."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from treering.core.errors import Corrupt, Unavailable
+from treering.ports.adapter import Failed, Reading, Skipped, SourceDraft, Unchanged, Vanished
+from treering.ports.clock import fresh_id
+from treering.tools.engine import Engine
+from treering.tools.ingest_batch import Writer, Written
+from treering.tools.ingest_changes import Arrival, Departure, Item, origins_of
+from treering.tools.ingest_report import (
+    IngestReport,
+    ItemResult,
+    JobRow,
+    JobState,
+    Outcome,
+    bounded,
+    foremost,
+    verdict,
+)
+from treering.tools.inline_items import recalled_warning
+from treering.tools.segments import without_recalled_segments
+
+_BATCH_ITEMS = 64
+_BATCH_CHARS = 2_000_000
+_BATCH_AGE = timedelta(seconds=1)
+_SAVE_EVERY = timedelta(seconds=2)
+_SHOW_EVERY = 50
+_SHOWN_WHILE_RUNNING = 200
+_WARNINGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a run reads: by which mode, called what, of how many items (`None` where unknown)."""
+
+    mode: str
+    target: str
+    total: int | None = None
+
+
+@dataclass(slots=True)
+class Account:
+    """What has happened so far. `items` leaves out what was unchanged."""
+
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    items: list[ItemResult] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    patches: list[str] = field(default_factory=list)
+    staled: list[str] = field(default_factory=list)
+    contested: list[str] = field(default_factory=list)
+    sequence: int = 0
+
+    def add(self, *results: ItemResult) -> None:
+        """Count results."""
+        self.counts.update(result.outcome for result in results)
+        self.items += [result for result in results if result.outcome != "unchanged"]
+
+    def add_written(self, written: Written) -> None:
+        """Count what became of a batch."""
+        self.add(*written.results)
+        self.patches += written.patches
+        self.staled += written.staled
+        self.contested += written.contested
+        self.sequence = max(self.sequence, written.sequence)
+
+
+class Run:
+    """Takes readings one by one, writes them in batches, and keeps the job log up to date.
+
+    Nothing is written where nothing changed: no patch and no job.
+    """
+
+    def __init__(self, task: Task, engine: Engine, writer: Writer) -> None:
+        self.account = Account()
+        self._task = task
+        self._engine = engine
+        self._writer = writer
+        self._holdings = writer.holdings
+        self._batch: list[Item] = []
+        self._origins: set[str] = set()
+        self._chars = 0
+        self._moves: dict[str, str] = {}
+        self._started_at = self._batch_at = self._saved_at = engine.clock.now()
+        self._job = ""
+
+    def read(self, readings: Iterable[Reading]) -> None:
+        """Take all readings. Raises what reading and the ledger raise; what was committed until then stays."""
+        state: JobState = "interrupted"
+        number = 0
+        try:
+            for number, reading in enumerate(readings, start=1):
+                self._take(reading)
+                if number % _SHOW_EVERY == 0:
+                    self._show(number)
+            for origin in self._moves.values():
+                self._depart(origin)
+            self._flush()
+            self._show(number)
+            state = "done"
+        finally:
+            self._close(state)
+
+    def report(self, *, max_items: int) -> IngestReport:
+        """Give the account."""
+        account = self.account
+        items = foremost(account.items, max_items)
+        touched = [self._job, *account.patches, *(item.source_id for item in items)]
+        return IngestReport(
+            mode=self._task.mode,
+            scope=self._writer.scope,
+            status=verdict(account.counts),
+            warnings=bounded(account.warnings, _WARNINGS),
+            ids=tuple(dict.fromkeys(filter(None, [*touched, *account.staled, *account.contested]))),
+            counts=dict(account.counts),
+            items=items,
+            items_left_out=len(account.items) - len(items),
+            staled=tuple(account.staled),
+            contested=tuple(account.contested),
+            job=self._job,
+            sequence=account.sequence or self._engine.ledger.sequence(),
+            pending_vectors=self._engine.index.lag().pending,
+            dry_run=self._writer.dry_run,
+        )
+
+    def _take(self, reading: Reading) -> None:
+        match reading:
+            case SourceDraft():
+                self._arrive(reading)
+            case Unchanged(origin):
+                self.account.add(ItemResult(origin=origin, outcome="unchanged"))
+            case Vanished(origin, None):
+                self._depart(origin)
+            case Vanished(origin, str(moved_to)):
+                self._moves[moved_to] = origin
+            case Skipped(origin, why):
+                self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
+            case Failed(origin, why):
+                self.account.add(ItemResult(origin=origin, outcome="failed", why=self._with_past(origin, why)))
+
+    def _arrive(self, draft: SourceDraft) -> None:
+        if draft.origin in self._origins:
+            self._flush()
+        state = self._holdings.source(draft.origin)
+        moved_from = self._moves.pop(draft.origin, "")
+        if state and state.fingerprint == draft.fingerprint and not moved_from:
+            self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
+            return
+        draft, recalled = without_recalled_segments(draft)
+        warnings = [*draft.warnings, *([recalled_warning(recalled)] if recalled else [])]
+        self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
+        self._put(Arrival(draft, moved_from))
+
+    def _depart(self, origin: str) -> None:
+        if self._holdings.source(origin):
+            self._put(Departure(origin))
+
+    def _put(self, item: Item) -> None:
+        now = self._engine.clock.now()
+        if not self._batch:
+            self._batch_at = now
+        self._batch.append(item)
+        self._origins.update(origins_of(item))
+        if isinstance(item, Arrival):
+            self._chars += sum(len(segment.text) for segment in item.draft.segments)
+        old = now - self._batch_at >= _BATCH_AGE
+        if old or len(self._batch) >= _BATCH_ITEMS or self._chars >= _BATCH_CHARS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._batch:
+            self.account.add_written(self._writer.write(self._batch))
+            self._batch, self._origins, self._chars = [], set(), 0
+            self._save_now_and_then()
+
+    def _with_past(self, origin: str, why: str) -> str:
+        return f"{why}; what was read of it before stays" if self._holdings.source(origin) else why
+
+    def _show(self, done: int) -> None:
+        self._engine.progress(f"Reading {self._task.target}", done, self._task.total)
+
+    def _close(self, state: JobState) -> None:
+        # A ledger that cannot be written has said so already; the account must not hide that.
+        with suppress(Unavailable, Corrupt):
+            if self._is_worth_a_job():
+                self._save(self._row(state, self._engine.clock.now(), self.account.items))
+
+    def _save_now_and_then(self) -> None:
+        now = self._engine.clock.now()
+        if self._is_worth_a_job() and (not self._job or now - self._saved_at >= _SAVE_EVERY):
+            self._save(self._row("running", now, foremost(self.account.items, _SHOWN_WHILE_RUNNING)))
+
+    def _is_worth_a_job(self) -> bool:
+        happened = bool(self.account.patches or self.account.counts["failed"])
+        return happened and not self._writer.dry_run
+
+    def _row(self, state: JobState, now: datetime, items: Iterable[ItemResult]) -> JobRow:
+        self._job = self._job or fresh_id("job", self._engine.clock)
+        return JobRow(
+            id=self._job,
+            mode=self._task.mode,
+            scope=self._writer.scope,
+            target=self._task.target,
+            state=state,
+            started_at=self._started_at,
+            updated_at=now,
+            done=self.account.counts.total(),
+            total=self._task.total,
+            counts=dict(self.account.counts),
+            items=tuple(items),
+            staled=tuple(self.account.staled),
+            warnings=tuple(self.account.warnings),
+        )
+
+    def _save(self, row: JobRow) -> None:
+        self._saved_at = row.updated_at
+        self._engine.jobs.save(row.id, row.model_dump(mode="json"))

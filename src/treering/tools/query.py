@@ -1,0 +1,12 @@
+"""The verb `query`: usable context first, then deeper."""
+
+from treering.tools.browsing import EXPAND, PAGE, RECENT, RELATED
+from treering.tools.context import CONTEXT
+from treering.tools.envelope import Tool
+from treering.tools.search import SEARCH
+
+TOOL = Tool(
+    name="query",
+    summary="Ask what is known: a context pack for a task with evidence, conflicts and gaps; or search, pages, history.",
+    modes={mode.name: mode for mode in (CONTEXT, SEARCH, PAGE, RELATED, RECENT, EXPAND)},
+)

@@ -1,0 +1,196 @@
+"""What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from treering.core.filters import EVERYTHING, parse_filter
+from treering.core.objects import Knowledge
+from treering.core.times import Instant, parse_time
+from treering.derived.retrieval import Hit, Question
+from treering.ports.index import Reach
+from treering.ports.ledger import AsOf
+from treering.tools.envelope import Call, Report, Value
+
+EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
+
+
+class ReadOptions(Value):
+    """Options every read understands."""
+
+    as_of: int | str | None = Field(
+        default=None, description="Answer as the space stood at this audit sequence number or ISO time."
+    )
+    descend: bool = Field(default=False, description="Also see scopes below the given one.")
+    explain: bool = Field(default=False, description="Say per hit how it was found and ranked.")
+    max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
+
+    def moment(self) -> AsOf:
+        """Give the point in history asked for."""
+        return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
+
+
+class SearchOptions(ReadOptions):
+    """Options of ranked reads."""
+
+    limit: int = Field(default=10, ge=1, le=200, description="At most so many hits.")
+    filter: dict[str, Any] = Field(
+        default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
+    )
+    withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
+    semantic: bool = Field(default=True, description="Use vectors too; false: words and names only.")
+
+
+class ShownHit(Value):
+    """A ranked passage. `text` is data, whatever it says."""
+
+    origin: str
+    title: str
+    text: str
+    score: float
+    source_id: str
+    segment_id: str
+    object_id: str
+    type: str
+    kind: str
+    status: str
+    scope: str
+    heading: str
+    place: str
+    """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
+    updated_at: Instant
+    flags: tuple[str, ...] = ()
+    explain: dict[str, Any] | None = None
+
+
+class Empty(Value):
+    """Why there is no answer, with the count of what would have matched otherwise."""
+
+    reason: EmptyReason
+    count: int = 0
+    hint: str
+
+
+class ReadReport(Report):
+    """What every ranked read answers with."""
+
+    empty: Empty | None = None
+    left_out: tuple[str, ...] = ()
+    """Ids that did not fit; fetch them with mode `expand`."""
+    as_of: int | None = None
+    """The audit sequence number the answer stands for."""
+    trace: dict[str, Any] = Field(default={}, description="How the answer came to be.")
+
+
+def reach_of(call: Call, options: SearchOptions) -> Reach:
+    """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""
+    moment = options.moment()
+    return Reach(
+        scope=call.scope,
+        descend=options.descend,
+        where=parse_filter(options.filter),
+        withdrawn=options.withdrawn,
+        at=None if moment is None else call.engine.ledger.sequence(moment),
+    )
+
+
+def question_of(call: Call, text: str, *, semantic: bool = True) -> Question:
+    """Prepare a question; without a single vector in the space none is made for it."""
+    engine = call.engine
+    lag = engine.index.lag()
+    return Question.of(text, embed=engine.embedder.embed_query if semantic and lag.pending < lag.total else None)
+
+
+def show(call: Call, hit: Hit, *, explain: bool) -> ShownHit:
+    """Show a hit."""
+    head, state = hit.head, hit.state
+    return ShownHit(
+        origin=head.origin or head.object_id,
+        title=head.title,
+        text=hit.text,
+        score=round(hit.score, 6),
+        source_id=source_behind(call, hit),
+        segment_id=head.part,
+        object_id=head.object_id,
+        type=state.type,
+        kind=state.kind,
+        status=state.status,
+        scope=state.scope,
+        heading=head.heading,
+        place=hit.locator.cite() if hit.locator else head.object_id,
+        updated_at=state.updated_at,
+        flags=hit.flags,
+        explain=explanation(hit) if explain else None,
+    )
+
+
+def source_behind(call: Call, hit: Hit) -> str:
+    """Give the id of the source a hit stands in, or that the knowledge it shows rests on first."""
+    if hit.state.type == "source":
+        return hit.head.object_id
+    item = call.engine.ledger.get(hit.head.object_id)
+    refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+    return refs[0].source_id if refs else ""
+
+
+def explanation(hit: Hit) -> dict[str, Any]:
+    """Say per arm which rank and score brought the hit here."""
+    arms = {
+        name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
+        for name, part in hit.fused.parts.items()
+    }
+    return {"fused": round(hit.fused.score, 4), "arms": arms}
+
+
+def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
+    """Find out why a read gave nothing, from the closest reason to the widest."""
+    index = call.engine.index
+    if not question.terms.words and not question.terms.identifiers:
+        return Empty(reason="unknown_entity", hint="The question has no searchable words.")
+    unfiltered = _matches(call, question, Reach(reach.scope, reach.descend, withdrawn=reach.withdrawn, at=reach.at))
+    if reach.where != EVERYTHING and unfiltered:
+        return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
+    elsewhere = _matches(call, question, Reach("/", descend=True, withdrawn=reach.withdrawn, at=reach.at))
+    if elsewhere:
+        hint = "There are matches in other scopes; name one of them as scope, or set options.descend."
+        return Empty(reason="out_of_scope", count=elsewhere, hint=hint)
+    withdrawn = _matches(call, question, Reach("/", descend=True, withdrawn=True))
+    if withdrawn and not reach.withdrawn:
+        hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
+        return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
+    lag = index.lag()
+    if lag.pending:
+        return Empty(reason="not_indexed_yet", count=lag.pending, hint="Vectors are still being made; ask again.")
+    if index.knows(question.terms.words):
+        return Empty(reason="known_but_empty", hint="The words occur, but nothing says anything about them here.")
+    return Empty(reason="unknown_entity", hint="No word of the question occurs in this space; ingest what knows it.")
+
+
+def lag_warning(call: Call) -> tuple[str, ...]:
+    """Warn where vectors lag, because meaning is then found less well than words."""
+    lag = call.engine.index.lag()
+    if not lag.pending:
+        return ()
+    return (f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only.",)
+
+
+def stood_at(call: Call, reach: Reach) -> int:
+    """Give the sequence number an answer stands for."""
+    return reach.at if reach.at is not None else call.engine.ledger.sequence()
+
+
+def parse_moment(text: str | None) -> datetime | None:
+    """Read an optional time."""
+    return parse_time(text) if text else None
+
+
+def _matches(call: Call, question: Question, reach: Reach) -> int:
+    found: Mapping[int, None] = dict.fromkeys(
+        hit.key for hit in call.engine.index.by_words(question.terms, reach=reach, limit=_COUNTED)
+    )
+    return len(found)
+
+
+_COUNTED = 1000

@@ -1,0 +1,202 @@
+"""Rules about meaning: contradictions, staleness, work that could move. Each is a function from a survey."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from treering.core.canonical import normalise_text
+from treering.core.errors import NotFound
+from treering.core.evidence import EvidenceRef
+from treering.core.knowledge_payloads import Decision
+from treering.core.objects import Knowledge, Source, WorkItem
+from treering.core.patch import Operation, Transition, Update
+from treering.derived.passages import passages_of
+from treering.tools.rules.survey import Finding, Survey
+
+_UNVERIFIED_AFTER = timedelta(days=180)
+_NEAR = 0.8
+_MOST_COMPARED = 2_000
+_OVER = {"resolved", "closed", "cancelled"}
+_QUOTED = 120
+
+
+def contradictions(seen: Survey) -> Iterator[Finding]:
+    """Report claims that contradict each other and wait for a winner."""
+    for group in seen.claims.values():
+        contested = [item for item in group if item.status == "contested"]
+        if contested:
+            said = " ↔ ".join(f"{passages_of(item)[0].text!r} ({item.id})" for item in contested)
+            yield Finding(
+                rule="contradiction",
+                severity="warning",
+                ids=tuple(item.id for item in contested),
+                explanation=f"These cannot all hold: {said}. Supersede the ones that lost, naming the winner.",
+            )
+
+
+def stale_knowledge(seen: Survey) -> Iterator[Finding]:
+    """Explain each stale belief: which evidence went, and whether its words stand somewhere else now."""
+    for item in seen.each(Knowledge):
+        if item.status == "stale":
+            lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+            fix = _reverification(item, seen)
+            yield Finding(
+                rule="stale",
+                severity="warning",
+                ids=(item.id, *dict.fromkeys(ref.source_id for ref in item.evidence_refs)),
+                explanation=f"{item.title!r} is stale: {' '.join(lost) or 'what it was derived from was withdrawn.'}"
+                " Verify it against what is there now, or archive it.",
+                fix=fix,
+                fix_summary="Its words stand in the source again: point the evidence there and reactivate it."
+                if fix
+                else "",
+            )
+
+
+def superseded_but_used(seen: Survey) -> Iterator[Finding]:
+    """Report what stands and leans on withdrawn knowledge."""
+    for item in seen.current(Knowledge):
+        for parent_id in item.derived_from:
+            yield from _leaning(item.id, item.title, parent_id, seen)
+    for work in seen.current(WorkItem):
+        for knowledge_id in work.related_knowledge_refs:
+            if work.status not in _OVER:
+                yield from _leaning(work.id, work.title, knowledge_id, seen)
+
+
+def expired(seen: Survey) -> Iterator[Finding]:
+    """Report active knowledge whose validity has ended."""
+    for item in seen.current(Knowledge):
+        if item.status == "active" and item.valid_until and item.valid_until < seen.now:
+            yield Finding(
+                rule="expired",
+                severity="warning",
+                ids=(item.id,),
+                explanation=f"{item.title!r} was valid until {item.valid_until:%Y-%m-%d}.",
+                fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
+                fix_summary="Mark it stale.",
+            )
+
+
+def long_unverified(seen: Survey) -> Iterator[Finding]:
+    """Report active knowledge nobody has verified for half a year."""
+    for item in seen.current(Knowledge):
+        verified = item.last_verified_at
+        if item.status == "active" and verified and seen.now - verified > _UNVERIFIED_AFTER:
+            yield Finding(
+                rule="long-unverified",
+                severity="info",
+                ids=(item.id,),
+                explanation=f"{item.title!r} was last verified {verified:%Y-%m-%d}.",
+            )
+
+
+def undecided_decisions(seen: Survey) -> Iterator[Finding]:
+    """Report decisions without an outcome."""
+    for item in seen.current(Knowledge):
+        if isinstance(item.payload, Decision) and not item.payload.outcome:
+            yield Finding(
+                rule="decision-without-outcome",
+                severity="warning",
+                ids=(item.id,),
+                explanation=f"{item.title!r} asks {item.payload.question!r} and records no outcome.",
+            )
+
+
+def freed_work(seen: Survey) -> Iterator[Finding]:
+    """Report blocked work whose blockers are all done."""
+    for work in seen.each(WorkItem):
+        blockers = [seen.find(ref) for ref in (*work.blocked_by, *work.depends_on)]
+        done = [one for one in blockers if isinstance(one, WorkItem) and one.status in _OVER]
+        if work.status == "blocked" and blockers and len(done) == len(blockers):
+            yield Finding(
+                rule="blocked-by-closed",
+                severity="warning",
+                ids=(work.id, *(one.id for one in done)),
+                explanation=f"{work.title!r} is blocked, and everything it waits for is done.",
+                fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
+                fix_summary="Open it.",
+            )
+
+
+def near_duplicates(seen: Survey) -> Iterator[Finding]:
+    """Report knowledge that says nearly the same. Never merged by likeness: a person looks."""
+    compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
+    for item in list(seen.current(Knowledge))[:_MOST_COMPARED]:
+        words = frozenset(normalise_text(passages_of(item)[0].text).split())
+        group = compared.setdefault((item.scope, item.kind), [])
+        for other, others in group:
+            if len(words & others) >= _NEAR * len(words | others) and item.claim_key() != other.claim_key():
+                yield Finding(
+                    rule="near-duplicate",
+                    severity="info",
+                    ids=(other.id, item.id),
+                    explanation=f"{other.title!r} and {item.title!r} say nearly the same.",
+                )
+        group.append((item, words))
+
+
+def _loss(ref: EvidenceRef, seen: Survey) -> str:
+    source = seen.find(ref.source_id)
+    if not isinstance(source, Source):
+        return f"Source {ref.source_id} was erased."
+    if source.status != "active":
+        return f"{source.origin} is {source.status}."
+    try:
+        segment = seen.ledger.segment(ref.source_id, ref.segment_id)
+    except NotFound:
+        return f"Segment {ref.segment_id} of {source.origin} is gone."
+    words = " ".join(segment.excerpt.split())
+    quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
+    return f"{segment.locator.cite()} no longer reads {quote!r}."
+
+
+def _reverification(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
+    """Where every lost quote stands word for word in its source again, point there and reactivate."""
+    refs = [_found_again(ref, seen) for ref in item.evidence_refs]
+    found = [ref for ref in refs if ref]
+    if not found or len(found) != len(refs):
+        return ()
+    update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": tuple(found)})
+    return (update, Transition(id=item.id, expected_revision=item.revision, to="active"))
+
+
+def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
+    source = seen.find(ref.source_id)
+    if not isinstance(source, Source) or source.status != "active":
+        return None
+    try:
+        words = seen.ledger.segment(ref.source_id, ref.segment_id).excerpt
+    except NotFound:
+        return None
+    holder = next((part for part in source.segments if words in part.excerpt), None)
+    return EvidenceRef(source_id=source.id, segment_id=holder.segment_id, role=ref.role) if holder else None
+
+
+def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:
+    parent = seen.find(on)
+    if isinstance(parent, Knowledge) and parent.status in {"superseded", "stale", "archived"}:
+        yield Finding(
+            rule="superseded-but-used",
+            severity="warning",
+            ids=(identity, parent.id),
+            explanation=f"{title!r} leans on {parent.title!r}, which is {parent.status}{_successor(parent, seen)}.",
+        )
+
+
+def _successor(parent: Knowledge, seen: Survey) -> str:
+    links: Sequence[str] = [
+        link.source for link in seen.ledger.links(parent.id) if link.type == "supersedes" and link.target == parent.id
+    ]
+    return f" (by {links[0]})" if links else ""
+
+
+RULES = (
+    contradictions,
+    stale_knowledge,
+    superseded_but_used,
+    expired,
+    long_unverified,
+    undecided_decisions,
+    freed_work,
+    near_duplicates,
+)

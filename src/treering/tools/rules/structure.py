@@ -1,0 +1,189 @@
+"""Rules about form: references, evidence, states, secrets. Each is a function from a survey to findings."""
+
+from collections.abc import Iterable, Iterator
+
+from treering.core.evidence import segment_hash
+from treering.core.injection import instruction_flags
+from treering.core.objects import Knowledge, Node, Source, WorkItem, title_of
+from treering.core.patch import Merge, RemoveLink, Transition, Update
+from treering.core.redaction import redact
+from treering.core.references import REFERENCE_FIELDS, references_of
+from treering.derived.passages import passages_of
+from treering.tools.rules.survey import Finding, Survey
+
+
+def dangling_references(seen: Survey) -> Iterator[Finding]:
+    """Report references and links that lead nowhere."""
+    for item in seen.objects.values():
+        missing = [ref for ref in references_of(item) if not seen.exists(ref)]
+        if missing:
+            changes = {
+                name: tuple(ref for ref in getattr(item, name) if ref not in missing)
+                for name in REFERENCE_FIELDS[item.type]
+                if set(getattr(item, name)) & set(missing)
+            }
+            fix = (Update(id=item.id, expected_revision=item.revision, changes=changes),) if changes else ()
+            yield Finding(
+                rule="dangling-reference",
+                severity="error",
+                ids=(item.id, *missing),
+                explanation=f"{title_of(item)!r} refers to {', '.join(missing)}, which is not in the space.",
+                fix=fix,
+                fix_summary="Drop the reference." if fix else "",
+            )
+    for link in seen.links:
+        lost = [end for end in (link.source, link.target) if not seen.exists(end)]
+        if lost:
+            yield Finding(
+                rule="dangling-reference",
+                severity="error",
+                ids=(link.source, link.target),
+                explanation=f"The link {link.type} leads to {', '.join(lost)}, which is not in the space.",
+                fix=(RemoveLink(link=link),),
+                fix_summary="Remove the link.",
+            )
+
+
+def missing_evidence(seen: Survey) -> Iterator[Finding]:
+    """Report active knowledge that nothing supports any more."""
+    for item in seen.current(Knowledge):
+        held = any(seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs if ref.role == "supports")
+        if item.status == "active" and not held and not item.derived_from and item.evidence_refs:
+            yield Finding(
+                rule="missing-evidence",
+                severity="error",
+                ids=(item.id,),
+                explanation=f"{item.title!r} is active, but no segment it rests on is there now.",
+                fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
+                fix_summary="Mark it stale.",
+            )
+
+
+def hash_mismatches(seen: Survey) -> Iterator[Finding]:
+    """Report segments whose text is not the one that was hashed."""
+    for source in seen.each(Source):
+        for part in source.segments:
+            if part.hash != segment_hash(part.excerpt, salt=source.salt):
+                yield Finding(
+                    rule="hash-mismatch",
+                    severity="error",
+                    ids=(source.id,),
+                    explanation=f"Segment {part.segment_id} of {source.origin!r} was changed behind the ledger's back.",
+                )
+
+
+def impossible_states(seen: Survey) -> Iterator[Finding]:
+    """Report objects whose fields contradict their status."""
+    for node in seen.each(Node):
+        if (node.status == "merged") != bool(node.merged_into):
+            yield _state(node.id, f"{node.name!r} is {node.status}, and merged_into is {node.merged_into!r}.")
+    for work in seen.each(WorkItem):
+        if work.status == "resolved" and not work.resolution:
+            yield _state(work.id, f"{work.title!r} is resolved without a resolution.")
+
+
+def cycles(seen: Survey) -> Iterator[Finding]:
+    """Report work that waits on itself."""
+    for work in seen.each(WorkItem):
+        chain, step = [work.id], work
+        while step.depends_on and isinstance(after := seen.find(step.depends_on[0]), WorkItem):
+            chain.append(after.id)
+            if after.id == work.id:
+                explanation = f"Work depends on itself: {' -> '.join(chain)}."
+                yield Finding(rule="cycle", severity="error", ids=tuple(chain), explanation=explanation)
+            if after.id in chain[:-1]:
+                break
+            step = after
+
+
+def orphan_nodes(seen: Survey) -> Iterator[Finding]:
+    """Report nodes nothing refers to."""
+    for node in seen.current(Node):
+        if node.id not in seen.referred:
+            yield Finding(
+                rule="orphan-node",
+                severity="info",
+                ids=(node.id,),
+                explanation=f"Nothing refers to the {node.kind} {node.name!r}.",
+                fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
+                fix_summary="Archive it.",
+            )
+
+
+def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
+    """Report active nodes of one kind and scope with the same name or alias."""
+    by_name: dict[tuple[str, str, str], list[Node]] = {}
+    for node in seen.current(Node):
+        for name in {node.name.casefold(), *(alias.casefold() for alias in node.aliases)}:
+            by_name.setdefault((node.scope, node.kind, name), []).append(node)
+    reported: set[tuple[str, ...]] = set()
+    for (_, kind, name), group in sorted(by_name.items()):
+        ids = tuple(node.id for node in group)
+        if len(group) > 1 and ids not in reported:
+            reported.add(ids)
+            first, *others = group
+            yield Finding(
+                rule="duplicate-node",
+                severity="warning",
+                ids=ids,
+                explanation=f"{len(group)} nodes of kind {kind} are called {name!r}.",
+                fix=tuple(Merge(id=other.id, expected_revision=other.revision, into=first.id) for other in others),
+                fix_summary=f"Merge them into {first.id}.",
+            )
+
+
+def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
+    """Report texts that hold a secret: kind and place, never the secret."""
+    for item in seen.objects.values():
+        for place, text in _texts(item):
+            found = sorted({finding.kind for finding in redact(text).findings})
+            if found:
+                yield Finding(
+                    rule="secret-at-rest",
+                    severity="error",
+                    ids=(item.id,),
+                    explanation=f"{title_of(item)!r} holds a secret ({', '.join(found)}) at {place}: erase it and "
+                    "change the secret.",
+                )
+
+
+def instruction_shaped_texts(seen: Survey) -> Iterator[Finding]:
+    """Report texts shaped like instructions to a model."""
+    for item in seen.objects.values():
+        for place, text in _texts(item):
+            flags = instruction_flags(text)
+            if flags:
+                yield Finding(
+                    rule="instruction-shaped",
+                    severity="warning",
+                    ids=(item.id,),
+                    explanation=f"{title_of(item)!r} at {place} is shaped like instructions ({', '.join(flags)}); "
+                    "it is shown as data only.",
+                )
+
+
+def _state(identity: str, explanation: str) -> Finding:
+    return Finding(rule="impossible-state", severity="error", ids=(identity,), explanation=explanation)
+
+
+def _texts(item: object) -> Iterable[tuple[str, str]]:
+    match item:
+        case Source():
+            return ((part.locator.cite(), part.excerpt) for part in item.segments)
+        case Knowledge():
+            return ((passage.title, passage.text) for passage in passages_of(item))
+        case _:
+            return ()
+
+
+RULES = (
+    dangling_references,
+    missing_evidence,
+    hash_mismatches,
+    impossible_states,
+    cycles,
+    orphan_nodes,
+    duplicate_nodes,
+    secrets_at_rest,
+    instruction_shaped_texts,
+)

@@ -1,0 +1,83 @@
+"""`query` in mode `search`: ranked hits."""
+
+from pydantic import Field, field_validator
+
+from treering.derived.retrieval import retrieve
+from treering.derived.tokens import estimate_tokens
+from treering.tools.envelope import Call, Mode, Value
+from treering.tools.reading import (
+    ReadReport,
+    SearchOptions,
+    ShownHit,
+    lag_warning,
+    question_of,
+    reach_of,
+    show,
+    stood_at,
+    why_empty,
+)
+
+
+class SearchInput(Value):
+    """What to look for."""
+
+    text: str = Field(min_length=1, description="A question, words, a symbol, a path, or an id.")
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, text: str) -> str:
+        if not text.strip():
+            raise ValueError("the text is empty")
+        return text
+
+
+class SearchReport(ReadReport):
+    """Hits, best first."""
+
+    hits: tuple[ShownHit, ...] = ()
+
+
+def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchReport:
+    """Rank what is known by how well it answers."""
+    engine, reach = call.engine, reach_of(call, options)
+    question = question_of(call, given.text, semantic=options.semantic)
+    found = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit)
+    hits = tuple(show(call, hit, explain=options.explain) for hit in found.hits)
+    shown, left_out = _fit(hits, options.max_tokens)
+    return SearchReport(
+        verb="query",
+        mode="search",
+        scope=call.scope,
+        status="ok" if hits else "empty",
+        warnings=lag_warning(call),
+        ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
+        hits=shown,
+        empty=None if hits else why_empty(call, question, reach),
+        left_out=left_out,
+        as_of=stood_at(call, reach),
+        trace=dict(found.trace),
+    )
+
+
+def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[ShownHit, ...], tuple[str, ...]]:
+    if max_tokens is None:
+        return hits, ()
+    used, kept = 0, []
+    for hit in hits:
+        used += estimate_tokens(hit.text) + estimate_tokens(hit.title) + _FRAME
+        if used > max_tokens and kept:
+            break
+        kept.append(hit)
+    return tuple(kept), tuple(f"{hit.object_id} {hit.segment_id}".strip() for hit in hits[len(kept) :])
+
+
+_FRAME = 60  # tokens of ids, place and score around a hit's text
+
+SEARCH = Mode(
+    name="search",
+    summary="Ranked hits with filters and, on request, an explanation of each.",
+    input=SearchInput,
+    options=SearchOptions,
+    report=SearchReport,
+    run=search,
+)

@@ -1,0 +1,99 @@
+"""The gate every patch of a tool passes: shown, proposed for review, or applied."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from treering.core.diff import ObjectChange, changes_of
+from treering.core.patch import Operation, Patch, PatchRecord, Receipt
+from treering.core.policy import needs_review
+from treering.ports.clock import fresh_id
+from treering.tools.envelope import Call, Report, Value, Verb
+
+
+class WriteOptions(Value):
+    """Options every write understands."""
+
+    dry_run: bool = Field(default=False, description="Show what would change, and change nothing.")
+    idempotency_key: str | None = Field(
+        default=None, min_length=1, max_length=200, description="The same key again gives the first receipt."
+    )
+    reason: str = Field(default="", description="Why, for the audit log.")
+
+
+class WriteReport(Report):
+    """What a write did, or would do."""
+
+    patch_id: str = ""
+    receipt: Receipt | None = None
+    diff: tuple[ObjectChange, ...] = ()
+    staled: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    possible_duplicates: tuple[str, ...] = ()
+    """Near duplicates of what was written: to look at, never rejected or merged by likeness."""
+
+
+def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Patch:
+    """Make a patch in the engine's name."""
+    author = call.engine.author.model_copy(update={"tool": f"wiki.{verb}"})
+    return Patch(
+        id=fresh_id("patch", call.engine.clock),
+        source=author,
+        operations=tuple(operations),
+        reason=reason,
+        created_at=call.engine.clock.now(),
+    )
+
+
+def submit(
+    call: Call,
+    operations: Sequence[Operation],
+    options: WriteOptions,
+    *,
+    verb: Verb,
+    mode: str,
+    possible_duplicates: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> WriteReport:
+    """Show, propose or apply operations as one patch, as options and the space's policy say."""
+    patch = build_patch(call, operations, verb=verb, reason=options.reason)
+    ledger = call.engine.ledger
+    outcome: Receipt | PatchRecord | None = None
+    diff: tuple[ObjectChange, ...] = ()
+    if options.dry_run:
+        diff = changes_of(ledger.preview(patch).writes)
+    elif needs_review(patch, ledger.policy):
+        outcome = ledger.propose(patch)
+    else:
+        outcome = ledger.commit(patch, idempotency_key=options.idempotency_key)
+        call.engine.vectoriser.start()
+    receipt = outcome if isinstance(outcome, Receipt) else None
+    return WriteReport(
+        verb=verb,
+        mode=mode,
+        scope=call.scope,
+        status=_status(outcome, options),
+        warnings=warnings,
+        ids=_ids(receipt, patch),
+        patch_id=receipt.patch_id if receipt else patch.id if outcome else "",
+        receipt=receipt,
+        diff=diff,
+        staled=receipt.staled if receipt else (),
+        contested=receipt.contested if receipt else (),
+        possible_duplicates=possible_duplicates,
+    )
+
+
+def _status(outcome: Receipt | PatchRecord | None, options: WriteOptions) -> Literal["ok", "proposed", "unchanged"]:
+    if isinstance(outcome, PatchRecord):
+        return "proposed"
+    if options.dry_run or outcome is None:
+        return "unchanged"
+    return "ok" if any(result.outcome != "unchanged" for result in outcome.results) else "unchanged"
+
+
+def _ids(receipt: Receipt | None, patch: Patch) -> tuple[str, ...]:
+    if receipt is None:
+        return (patch.id,)
+    return tuple(dict.fromkeys(result.id for result in receipt.results))

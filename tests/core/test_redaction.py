@@ -1,0 +1,151 @@
+import re
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.core.redaction import SecretFinding, redact
+
+# Put together at run time, so that no scanner takes this file for a leak.
+BODY = "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY3zA5b"
+KEY_LINES = "\n".join(["MIIEpAIBAAKCAQEA7bq0cJ2vQm5X8sWn1tRz" + "kP4d" * 7] * 4)
+PEM = f"-----BEGIN RSA PRIVATE {'KEY'}-----\n{KEY_LINES}\n-----END RSA PRIVATE {'KEY'}-----"
+SECRETS = {
+    "aws_access_key": "AKIA" + "IOSFODNN7EXAMPLE",
+    "github_token": "ghp_" + BODY,
+    "gitlab_token": "glpat-" + BODY[:20],
+    "slack_token": "xoxb-" + "123456789012-" + BODY,
+    "stripe_key": "sk_live_" + BODY,
+    "google_api_key": "AIza" + BODY[:35],
+    "openai_key": "sk-proj-" + BODY,
+    "anthropic_key": "sk-ant-api03-" + BODY,
+    "huggingface_token": "hf_" + BODY,
+    "npm_token": "npm_" + BODY,
+    "pypi_token": "pypi-AgEIcHlwaS5vcmc" + BODY,
+    "jwt": f"eyJ{BODY[:20]}.eyJ{BODY}.{BODY}",
+}
+
+
+@pytest.mark.parametrize(("kind", "secret"), SECRETS.items())
+def test_a_token_is_replaced_by_its_kind_and_found_on_its_line(kind: str, secret: str) -> None:
+    done = redact(f"first line\nsend it with {secret}\nlast line")
+    assert done.text == f"first line\nsend it with [redacted:{kind}]\nlast line"
+    assert done.findings == (SecretFinding(kind, 2),)
+
+
+def test_a_private_key_goes_but_its_lines_are_still_counted() -> None:
+    text = f"before\n{PEM}\nafter {SECRETS['npm_token']}"
+    done = redact(text)
+    assert "MIIE" not in done.text
+    assert done.text.count("\n") == text.count("\n")
+    assert [(finding.kind, finding.line) for finding in done.findings] == [("private_key", 2), ("npm_token", 8)]
+
+
+def test_a_private_key_cut_off_before_its_end_goes_too() -> None:
+    done = redact(PEM.rsplit("\n", 2)[0] + "\n\nOrdinary words follow.")
+    assert "MIIE" not in done.text
+    assert done.text.endswith("Ordinary words follow.")
+
+
+def test_a_private_key_in_a_string_literal_goes_too() -> None:
+    literal = 'KEY = "' + PEM.replace("\n", "\\n") + '"'
+    assert redact(literal).text == 'KEY = "[redacted:private_key]"'
+
+
+def test_code_that_only_mentions_key_markers_is_kept() -> None:
+    begin, end = PEM.split("\n")[0], PEM.split("\n")[-1]
+    code = f'if text.startswith("{begin}"):\n    return parse(text)\nmarker = "{end}"\n'
+    assert redact(code).text == code
+
+
+def test_only_the_password_of_a_url_goes() -> None:
+    done = redact("db = postgresql://app:Tr0ub4dor@db.internal:5432/orders")
+    assert done.text == "db = postgresql://app:[redacted:url_password]@db.internal:5432/orders"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password = "q7Zr-93kLx!vB2"',
+        "API_KEY: 'f3a9c17e5b2d48806a1c'",
+        '"client_secret": "Gx7pQ29sLmN4vT8w"',
+        "export SERVICE_TOKEN=9fK2mQ7xT4bW8cZ1nR5v",
+        'token := "9fK2mQ7xT4bW8cZ1nR5v"',
+        "const authKey = `9fK2mQ7xT4bW8cZ1nR5v`",
+        'aws_secret_access_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"',
+    ],
+)
+def test_a_random_looking_value_given_to_a_secret_name_goes(line: str) -> None:
+    done = redact(line)
+    assert "[redacted:" in done.text
+    assert len(done.findings) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password = "changeme"',
+        'password = "xxxxxxxxxxxxxxxx"',
+        'api_key = "<your-api-key-1234>"',
+        'secret = "${SECRET_KEY_2024}"',
+        'token = os.environ["API_TOKEN_V2_2024"]',
+        'token = "tokenizer_config_v2"',
+        'password: "{{ vault_password_9f8a }}"',
+        "token = self.tokens[position + 1]",
+        "secret_key = DEFAULT_SECRET_KEY_2",
+        "https://user:password@example.org/",
+        "https://localhost:8080/path?mail=a@b.c",
+        "postgres://$USER:$PASSWORD@host/db",
+        "the class sk-toggleable__label-arrow-and-more is a style",
+        "ghp_ is what such tokens start with; AKIA is another",
+        "sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "revision: 1f0c2b7e9d8a4536271809fabc0de1f2a3b4c5d6",
+    ],
+)
+def test_placeholders_names_and_ordinary_code_are_kept(line: str) -> None:
+    assert redact(line).text == line
+
+
+def test_a_token_inside_an_assignment_is_one_finding() -> None:
+    done = redact(f'github_token = "{SECRETS["github_token"]}"')
+    assert done.text == 'github_token = "[redacted:github_token]"'
+    assert len(done.findings) == 1
+
+
+PARTS = st.sampled_from(
+    [
+        *SECRETS.values(),
+        *(PEM, PEM[:90], PEM[-40:], "://", "user:", "@host", "password = ", '"', "'", "\n", "\r\n", "-", "_", ".", " "),
+        *("[redacted:", "]", "[redacted:jwt]", "secret=", BODY, "İ", "-----BEGIN PRIVATE KEY-----"),
+    ]
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PARTS | st.text(string.printable + "é漢İ", max_size=12), max_size=12).map("".join))
+def test_redacting_twice_is_redacting_once_and_lines_keep_their_number(text: str) -> None:
+    once = redact(text)
+    assert redact(once.text).text == once.text
+    assert once.text.count("\n") == text.count("\n")
+    assert all(1 <= finding.line <= text.count("\n") + 1 for finding in once.findings)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "-eyJaaaaaaaa",
+        "eyJ.",
+        "password",
+        "password = '",
+        "://a:",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "ghp_",
+        "sk-",
+        "xoxb-",
+    ],
+)
+def test_no_repetition_makes_it_slow_enough_to_matter(unit: str) -> None:
+    # A quadratic pattern would run for hours on this, so finishing is the assertion.
+    text = unit * (400_000 // len(unit))
+    assert re.sub(r"\[redacted:\w+\]", "", redact(text).text) is not None

@@ -1,0 +1,172 @@
+from collections.abc import Iterable
+
+import apsw
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from treering.derived.analysis import (
+    IDENTIFIER_TOKENIZER,
+    MAX_IDENTIFIERS,
+    MAX_PHRASES,
+    MAX_WORDS,
+    WORD_TOKENIZER,
+    fts_query,
+    identifier_text,
+    index_text,
+    query_terms,
+)
+
+ANY_TEXT = st.text(st.characters(), max_size=60)
+SYNTAX = st.lists(
+    st.sampled_from(
+        ['"', "'", "AND", "NOT", "NEAR(", "(", ")", "*", "^", ":", "-", "+", "{a b}", "body", ",", "\0", "x"]
+    )
+).map(" ".join)
+
+
+def words_of(*texts: str) -> apsw.Connection:
+    return _table(WORD_TOKENIZER, map(index_text, texts))
+
+
+def names_of(*texts: str) -> apsw.Connection:
+    return _table(IDENTIFIER_TOKENIZER, map(identifier_text, texts))
+
+
+def found_by_words(table: apsw.Connection, query: str) -> list[int]:
+    return _rows(table, query_terms(query).words)
+
+
+def found_by_names(table: apsw.Connection, query: str) -> list[int]:
+    return _rows(table, query_terms(query).identifiers)
+
+
+@given(st.one_of(ANY_TEXT, SYNTAX))
+@example("")
+@example("\ud800 lone surrogate")
+@example('" OR body:* NEAR(')
+@settings(max_examples=150, deadline=None)
+def test_no_query_is_ever_a_syntax_error(query: str) -> None:
+    table = words_of("some text", query)
+    terms = query_terms(query)
+    _rows(table, (*terms.words, *terms.phrases))
+    _rows(names_of(query), terms.identifiers)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_even_raw_terms_cannot_become_syntax(terms: list[str]) -> None:
+    _rows(words_of("some text"), terms)
+
+
+@given(ANY_TEXT)
+@settings(max_examples=150, deadline=None)
+def test_a_text_is_found_by_every_term_it_was_indexed_with(text: str) -> None:
+    table = words_of(text)
+    assert all(_rows(table, [term]) == [0] for term in set(index_text(text).split(" ")) - {""})
+
+
+@given(ANY_TEXT)
+@settings(max_examples=150, deadline=None)
+def test_a_text_with_any_word_is_found_by_its_own_words(text: str) -> None:
+    assert found_by_words(words_of(text), text) == ([0] if index_text(text) else [])
+
+
+@pytest.mark.parametrize("query", ["commitPatch", "commit_patch", "commit-patch", "commit", "PATCH", "patches"])
+def test_an_identifier_is_found_whole_in_any_spelling_and_by_its_parts(query: str) -> None:
+    assert found_by_words(words_of("def commitPatch(self): ...", "nothing of the kind"), query) == [0]
+
+
+def test_the_whole_identifier_ranks_above_texts_that_only_have_its_parts() -> None:
+    table = words_of("the user may change the name they get", "x = get_user_name()", *["other words"] * 5)
+    query = fts_query(query_terms("getUserName").words)
+    ranked = [row for (row,) in table.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rank", (query,))]
+    assert ranked == [1, 0]
+
+
+@pytest.mark.parametrize("query", ["mitPat", "conflict_ch", "edges/stores", "sqlite.led"])
+def test_a_stretch_inside_a_name_is_found(query: str) -> None:
+    table = names_of("commitPatch conflict_check in src/edges/stores/sqlite.ledger", "plain words, nothing else")
+    assert found_by_names(table, query) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("我们用一个数据库保存所有的记忆", "记忆"),
+        ("我们用一个数据库保存所有的记忆", "数据库"),
+        ("大树的年轮", "树"),
+        ("記憶はファイルに保存されます", "保存"),
+        ("데이터베이스를 다시 만든다", "데이터베이스"),
+        ("ฐานข้อมูลถูกสร้างใหม่", "ข้อมูล"),
+        ("ज्ञान का भंडार", "ज्ञान"),
+        ("Größe und Straße", "STRASSE"),
+        ("Ein Café in Zürich", "cafe zurich"),
+        ("Ｆｕｌｌ ｗｉｄｔｈ", "full"),
+        ("версия2版本", "版本"),
+    ],
+)
+def test_a_word_is_found_in_every_script(text: str, query: str) -> None:
+    assert found_by_words(words_of(text, "something else entirely, 別の話"), query) == [0]
+
+
+def test_names_of_different_scripts_stay_different() -> None:
+    texts = ["Иванов", "山田", "김철수", "محمد", "שלום"]
+    assert len({index_text(text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize(("text", "query"), [("they were running", "run"), ("Caroline's horse", "caroline")])
+def test_inflected_words_meet(text: str, query: str) -> None:
+    assert found_by_words(words_of(text), query) == [0]
+
+
+def test_stop_words_are_asked_only_when_there_is_nothing_else() -> None:
+    assert query_terms("What did the ledger do?").words == ("ledger",)
+    assert found_by_words(words_of("to be or not to be"), "to be or not to be") == [0]
+
+
+def test_a_phrase_in_quotes_is_kept_in_order() -> None:
+    table = words_of("patches are committed", "committed are patches")
+    assert _rows(table, query_terms('see "patches are committed"').phrases) == [0]
+
+
+def test_a_very_long_query_stays_bounded_and_keeps_what_it_repeats() -> None:
+    terms = query_terms(" ".join(f'word{n} "quoted {n} phrase" a_{n}_b' for n in range(900)) + " ledger" * 9)
+    assert len(terms.words) == MAX_WORDS
+    assert len(terms.identifiers) == MAX_IDENTIFIERS
+    assert len(terms.phrases) == MAX_PHRASES
+
+
+def test_of_a_long_query_the_repeated_words_are_kept() -> None:
+    query = " ".join(f"w{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)) + " ledger ledger"
+    assert "ledger" in query_terms(query).words
+
+
+def test_prose_adds_nothing_to_the_index_of_names() -> None:
+    assert identifier_text("Plain words, well-known ones, said twice. And 42 of them.") == ""
+
+
+def test_a_name_is_kept_once() -> None:
+    assert identifier_text("open_space() then open_space() again, in Open_Space") == "open_space"
+
+
+def test_in_code_every_longer_word_is_a_name() -> None:
+    assert "parsequery" in identifier_text("parsequery(x)", code=True).split()
+
+
+def test_encoded_data_is_one_bounded_term() -> None:
+    terms = index_text("A" * 5000).split()
+    assert len(terms) == 1
+    assert len(terms[0]) <= 64
+
+
+def _table(tokenizer: str, rows: Iterable[str]) -> apsw.Connection:
+    table = apsw.Connection(":memory:")
+    table.execute(f"CREATE VIRTUAL TABLE t USING fts5(body, content='', tokenize=\"{tokenizer}\")")
+    table.executemany("INSERT INTO t(rowid, body) VALUES (?, ?)", list(enumerate(rows)))
+    return table
+
+
+def _rows(table: apsw.Connection, terms: Iterable[str]) -> list[int]:
+    query = f"{fts_query(terms)} AND {fts_query(terms)}"
+    return [row for (row,) in table.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rowid", (query,))]

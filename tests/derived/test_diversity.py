@@ -1,0 +1,72 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.derived.diversity import Candidate, diversify
+
+LONG = "The ledger writes every patch in one transaction together with its audit entries and the text index"
+
+
+def candidates(*texts: str, sources: str | None = None) -> list[Candidate]:
+    named = sources or "abcdefghijklmnopqrstuvwxyz"
+    return [Candidate(n, 1 - n / 100, named[n], text) for n, text in enumerate(texts)]
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> list[Candidate]:
+    texts = draw(
+        st.lists(st.one_of(st.text(max_size=20), st.sampled_from(["a b c", "a b c d", "x 1", "x 2"])), max_size=12)
+    )
+    scores = sorted(draw(st.lists(st.floats(0, 1), min_size=len(texts), max_size=len(texts))), reverse=True)
+    return [Candidate(n, s, draw(st.sampled_from("pq")), t) for n, (s, t) in enumerate(zip(scores, texts, strict=True))]
+
+
+@given(rankings(), st.integers(0, 15), st.one_of(st.none(), st.integers(1, 3)))
+@settings(max_examples=100)
+def test_every_candidate_is_chosen_at_most_once_and_never_when_it_is_a_duplicate(
+    ranked: list[Candidate], limit: int, cap: int | None
+) -> None:
+    selection = diversify(ranked, limit, max_per_source=cap)
+    assert len(selection.keys) == len(set(selection.keys)) <= limit
+    assert not set(selection.keys) & set(selection.duplicates)
+    assert set(selection.duplicates.values()) <= set(selection.keys)
+
+
+@given(rankings())
+@settings(max_examples=100)
+def test_with_room_for_all_nothing_but_duplicates_is_left_out(ranked: list[Candidate]) -> None:
+    selection = diversify(ranked, len(ranked), max_per_source=1)
+    assert {*selection.keys, *selection.duplicates} == {candidate.key for candidate in ranked}
+
+
+@given(rankings())
+@settings(max_examples=50)
+def test_the_best_candidate_stays_first(ranked: list[Candidate]) -> None:
+    assert diversify(ranked, 3).keys[:1] == tuple(candidate.key for candidate in ranked[:1])
+
+
+def test_of_near_duplicates_the_better_one_stays_and_stands_for_the_other() -> None:
+    selection = diversify(candidates(LONG, LONG.upper() + ".", "Something else"), 3)
+    assert selection.keys == (0, 2)
+    assert selection.duplicates == {1: 0}
+
+
+def test_texts_that_differ_in_a_number_are_two_facts() -> None:
+    assert diversify(candidates(LONG + " 5", LONG + " 7"), 2).keys == (0, 1)
+
+
+def test_a_text_that_repeats_a_better_one_falls_behind_an_equal_one_that_does_not() -> None:
+    assert diversify(candidates(LONG, LONG[:60], "Readers never wait"), 3).keys == (0, 2, 1)
+
+
+def test_different_texts_keep_their_order() -> None:
+    assert diversify(candidates("one fact", "another matter", "third thing"), 3).keys == (0, 1, 2)
+
+
+def test_a_source_above_its_cap_gives_way_to_others() -> None:
+    ranked = candidates("first", "second", "third", "other", sources="aaab")
+    assert diversify(ranked, 3, max_per_source=2).keys == (0, 1, 3)
+
+
+def test_the_cap_is_soft_where_nothing_else_is_left() -> None:
+    ranked = candidates("first", "second", "third", sources="aaa")
+    assert diversify(ranked, 3, max_per_source=1).keys == (0, 1, 2)

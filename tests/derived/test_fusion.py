@@ -1,0 +1,117 @@
+from collections.abc import Iterable
+from random import Random
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.derived.fusion import NEIGHBOURS, VECTORS, WORDS, Fused, fuse, lend_to_neighbours
+
+Item = TypeVar("Item")
+SCORES = st.dictionaries(st.integers(0, 30), st.floats(-1e6, 1e6), max_size=12)
+ARMS = st.dictionaries(st.sampled_from([VECTORS, WORDS, "names", "unweighted"]), SCORES)
+BESIDE = st.dictionaries(st.integers(0, 30), st.lists(st.integers(0, 30), max_size=4, unique=True))
+
+
+def keys(ranked: list[Fused]) -> list[int]:
+    return [hit.key for hit in ranked]
+
+
+@given(ARMS)
+@settings(max_examples=150)
+def test_scores_lie_between_nought_and_one_and_every_candidate_is_ranked_once(
+    arms: dict[str, dict[int, float]],
+) -> None:
+    ranked = fuse(arms)
+    assert sorted(keys(ranked)) == sorted(set().union(*arms.values()))
+    assert all(-1e-9 <= hit.score <= 1 + 1e-9 for hit in ranked)
+    assert all(0 <= part.normalised <= 1 for hit in ranked for part in hit.parts.values())
+
+
+@given(ARMS, st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_neither_the_order_of_arms_nor_of_candidates_matters(arms: dict[str, dict[int, float]], random: Random) -> None:
+    shuffled = {arm: dict(_shuffled(scores.items(), random)) for arm, scores in _shuffled(arms.items(), random)}
+    assert {hit.key: pytest.approx(hit.score) for hit in fuse(arms)} == {hit.key: hit.score for hit in fuse(shuffled)}
+
+
+@given(ARMS, st.integers(0, 12))
+@settings(max_examples=100)
+def test_a_limit_only_cuts_the_end(arms: dict[str, dict[int, float]], limit: int) -> None:
+    assert fuse(arms, limit=limit) == fuse(arms)[:limit]
+
+
+@given(st.dictionaries(st.integers(0, 30), st.floats(0.01, 100), min_size=1), st.floats(0.01, 100))
+@settings(max_examples=100)
+def test_the_unit_in_which_an_arm_scores_does_not_matter(scores: dict[int, float], factor: float) -> None:
+    once = {hit.key: hit.score for hit in fuse({WORDS: scores})}
+    scaled = {hit.key: hit.score for hit in fuse({WORDS: {key: raw * factor for key, raw in scores.items()}})}
+    assert scaled == pytest.approx(once)
+
+
+def test_equal_candidates_are_ranked_by_key() -> None:
+    assert keys(fuse({WORDS: {7: 2.0, 3: 2.0, 5: 2.0}})) == [3, 5, 7]
+
+
+def test_a_candidate_that_both_arms_like_beats_the_favourite_of_one() -> None:
+    ranked = fuse({VECTORS: {1: 0.8, 2: 0.78, 3: 0.3}, WORDS: {2: 9.0, 3: 10.0}})
+    assert keys(ranked)[0] == 2
+
+
+def test_the_parts_explain_the_score() -> None:
+    best = fuse({VECTORS: {1: 0.9, 2: 0.3}, WORDS: {1: 4.0, 2: 8.0}})[0]
+    assert (best.key, best.parts[VECTORS].rank, best.parts[WORDS].rank, best.parts[WORDS].raw) == (1, 1, 2, 4.0)
+    assert best.score == pytest.approx(0.6 * 1.0 + 0.4 * 0.5)
+
+
+def test_an_arm_that_found_nothing_leaves_its_weight_to_the_others() -> None:
+    assert fuse({VECTORS: {}, WORDS: {1: 3.0}})[0].score == pytest.approx(1.0)
+
+
+def test_what_the_words_did_not_find_counts_as_nothing_in_common() -> None:
+    unmatched = fuse({VECTORS: {1: 0.5, 2: 0.5}, WORDS: {1: 3.0}})[1]
+    assert unmatched.key == 2
+    assert WORDS not in unmatched.parts
+
+
+def test_a_passage_whose_vector_is_not_made_yet_is_not_punished_for_it() -> None:
+    arms = {VECTORS: {1: 0.8, 2: 0.6, 3: 0.4}, WORDS: {2: 5.0, 4: 10.0}}
+    assert keys(fuse(arms)).index(4) < keys(fuse(arms)).index(3)
+
+
+def test_small_differences_among_few_candidates_are_not_blown_up() -> None:
+    scores = {hit.key: hit.score for hit in fuse({VECTORS: {1: 0.80, 2: 0.79, 3: 0.78}})}
+    assert scores[3] > 0.8
+
+
+@given(ARMS, BESIDE)
+@settings(max_examples=100)
+def test_lending_keeps_scores_between_nought_and_one(
+    arms: dict[str, dict[int, float]], beside: dict[int, list[int]]
+) -> None:
+    ranked = lend_to_neighbours(fuse(arms), beside)
+    assert all(-1e-9 <= hit.score <= 1 + 1e-9 for hit in ranked)
+    assert len(set(keys(ranked))) == len(ranked)
+
+
+def test_the_answer_beside_a_good_question_rises() -> None:
+    ranked = fuse({WORDS: {10: 9.0, 20: 3.0, 11: 2.5}})
+    lent = lend_to_neighbours(ranked, {10: [11], 11: [10, 12], 20: [19, 21]})
+    assert keys(lent)[:2] == [10, 11]
+    assert lent[1].parts[NEIGHBOURS].raw == pytest.approx(1.0)
+
+
+def test_a_turn_beside_a_hit_joins_although_no_arm_found_it() -> None:
+    assert 12 in keys(lend_to_neighbours(fuse({WORDS: {11: 2.5}}), {11: [10, 12], 12: [11]}))
+
+
+def test_what_stands_alone_keeps_its_score() -> None:
+    ranked = fuse({WORDS: {1: 4.0, 2: 3.0}})
+    assert lend_to_neighbours(ranked, {}) == ranked
+
+
+def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:
+    listed = list(items)
+    random.shuffle(listed)
+    return listed

@@ -1,0 +1,293 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from git_scratch import Scratch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.edges.sources.git import Change, Entry, open_repository, printable, without_credentials
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Scratch:
+    return Scratch(tmp_path / "web")
+
+
+def test_a_work_tree_opens_at_its_top_and_remembers_the_folder_asked_for(scratch):
+    scratch.commit({"src/app/a.py": "a = 1\n"})
+    repository = open_repository(scratch.folder / "src/app")
+    assert repository.top == scratch.folder
+    assert repository.prefix == "src/app"
+
+
+def test_the_git_folder_of_a_work_tree_opens_that_work_tree(scratch):
+    scratch.commit({"a.py": "a = 1\n"})
+    assert open_repository(scratch.folder / ".git").top == scratch.folder
+
+
+def test_a_bare_repository_has_no_work_tree_and_is_never_dirty(scratch, tmp_path):
+    commit = scratch.commit({"a.py": "a = 1\n"})
+    scratch.git("clone", "-q", "--bare", ".", str(tmp_path / "web.git"))
+    bare = open_repository(tmp_path / "web.git")
+    assert bare.top is None
+    assert bare.head() == commit
+    assert not bare.is_dirty()
+    assert bare.work_changes() == []
+    assert [entry.path for entry in bare.entries(commit)] == ["a.py"]
+
+
+def test_a_linked_work_tree_is_read_at_its_own_head(scratch, tmp_path):
+    first = scratch.commit({"a.py": "a = 1\n"})
+    scratch.commit({"a.py": "a = 2\n"})
+    scratch.git("worktree", "add", "-q", str(tmp_path / "linked"), first)
+    assert open_repository(tmp_path / "linked").head() == first
+
+
+def test_a_folder_without_git_is_refused_with_the_mode_to_use(tmp_path):
+    with pytest.raises(InvalidInput) as refused:
+        open_repository(tmp_path)
+    assert 'mode "path"' in refused.value.hint
+
+
+def test_a_file_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(InvalidInput, match="not a folder"):
+        open_repository(tmp_path / "a.txt")
+
+
+def test_without_git_on_the_machine_the_error_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable) as refused:
+        open_repository(tmp_path)
+    assert "Install git" in refused.value.hint
+
+
+def test_a_commit_resolves_from_branch_tag_and_short_id(scratch):
+    commit = scratch.commit({"a.py": "a = 1\n"})
+    scratch.git("tag", "v1")
+    repository = open_repository(scratch.folder)
+    assert {repository.resolve(name) for name in ("main", "v1", commit[:8], "HEAD")} == {commit}
+
+
+@pytest.mark.parametrize("name", ["nowhere", "0" * 40, "--output=x", "", "main\0", "HEAD:a.py"])
+def test_what_names_no_commit_is_not_found(scratch, name):
+    scratch.commit({"a.py": "a = 1\n"})
+    with pytest.raises(NotFound):
+        open_repository(scratch.folder).resolve(name)
+    assert not (scratch.folder / "x").exists()
+
+
+def test_a_repository_without_commits_has_a_branch_but_no_head(scratch):
+    repository = open_repository(scratch.folder)
+    assert repository.head() is None
+    assert repository.branch() == "main"
+
+
+def test_a_detached_head_has_no_branch(scratch):
+    commit = scratch.commit({"a.py": "a = 1\n"})
+    scratch.git("checkout", "-q", "--detach")
+    repository = open_repository(scratch.folder)
+    assert repository.branch() is None
+    assert repository.head() == commit
+
+
+def test_files_links_and_submodules_are_told_apart(scratch, tmp_path):
+    other = Scratch(tmp_path / "other")
+    other.commit({"b.py": "b = 1\n"})
+    scratch.commit({"a.py": "a = 1\n", "docs/two words.md": "# Two\n"})
+    (scratch.folder / "link").symlink_to("/etc/passwd")
+    scratch.git("submodule", "add", "-q", str(other.folder), "sub")
+    commit = scratch.commit()
+    found = {entry.path: (entry.kind, entry.size) for entry in open_repository(scratch.folder).entries(commit)}
+    assert found["a.py"] == ("file", 6)
+    assert found["docs/two words.md"] == ("file", 6)
+    assert found["link"] == ("symlink", 11)
+    assert found["sub"] == ("submodule", 0)
+
+
+def test_a_diff_tells_added_modified_deleted_and_renamed_files(scratch):
+    long = "".join(f"line {n}\n" for n in range(40))
+    before = scratch.commit({"kept.py": "a\n", "gone.py": "b\n", "old.py": long})
+    scratch.git("rm", "-q", "gone.py")
+    scratch.git("mv", "old.py", "new.py")
+    after = scratch.commit({"kept.py": "c\n", "new.py": long + "more\n", "fresh.py": "d\n"})
+    assert set(open_repository(scratch.folder).diff(before, after)) == {
+        Change("added", "fresh.py", "fresh.py"),
+        Change("modified", "kept.py", "kept.py"),
+        Change("deleted", "gone.py", "gone.py"),
+        Change("renamed", "new.py", "old.py"),
+    }
+
+
+def test_many_blobs_come_back_in_order_word_for_word(scratch):
+    files = {f"f{n:03}.bin": os.urandom(n * 37) + b"\n\0\n" for n in range(150)}
+    repository = open_repository(scratch.folder)
+    entries = list(repository.entries(scratch.commit(files)))
+    read = {entry.path: data for entry, data in repository.blobs(entries)}
+    assert read == files
+    assert list(read) == [entry.path for entry in entries]
+
+
+def test_a_missing_or_damaged_object_spoils_only_itself(scratch):
+    repository = open_repository(scratch.folder)
+    commit = scratch.commit({f"f{n}.txt": f"text {n}\n" * 50 for n in range(5)})
+    entries = list(repository.entries(commit))
+    broken = scratch.folder / ".git/objects" / entries[2].blob[:2] / entries[2].blob[2:]
+    broken.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    broken.write_bytes(broken.read_bytes()[:20] + b"\0" * 40)
+    asked = [entries[0], Entry("nowhere", "file", "0" * 40, 0), *entries[1:]]
+    read = {entry.path: data for entry, data in repository.blobs(asked)}
+    assert [path for path, data in read.items() if data is None] == ["nowhere", "f2.txt"]
+    assert read["f4.txt"] == b"text 4\n" * 50
+
+
+def test_a_repository_without_its_listing_is_unavailable_and_says_how_to_look_into_it(scratch):
+    commit = scratch.commit({"a.py": "1\n"})
+    tree = scratch.git("rev-parse", "HEAD^{tree}")
+    (scratch.folder / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    with pytest.raises(Unavailable) as refused:
+        open_repository(scratch.folder).entries(commit)
+    assert "git fsck" in refused.value.hint
+
+
+def test_reading_blobs_may_stop_early(scratch):
+    repository = open_repository(scratch.folder)
+    entries = repository.entries(scratch.commit({f"f{n}.txt": "x\n" * n for n in range(1, 9)}))
+    reading = repository.blobs(entries)
+    assert next(reading)[1] == b"x\n"
+    reading.close()
+
+
+def test_history_counts_changes_and_people_per_path(scratch):
+    scratch.commit({"hot.py": "1\n", "cold.py": "1\n"})
+    scratch.commit({"hot.py": "2\n"}, author="Bob")
+    commit = scratch.commit({"hot.py": "3\n"}, author="Ada")
+    hot, cold = open_repository(scratch.folder).history(commit)
+    assert (hot.path, hot.changes, hot.authors) == ("hot.py", 3, 2)
+    assert (cold.path, cold.changes, cold.authors) == ("cold.py", 1, 1)
+    assert hot.last_changed == open_repository(scratch.folder).committed_at(commit)
+
+
+def test_in_a_shallow_clone_the_first_commit_is_no_change_and_hidden_commits_are_explained(scratch, tmp_path):
+    first = scratch.commit({"a.py": "1\n", "b.py": "1\n"})
+    scratch.commit({"a.py": "2\n"})
+    commit = scratch.commit({"a.py": "3\n"})
+    scratch.git("clone", "-q", "--depth=2", f"file://{scratch.folder}", str(tmp_path / "shallow"))
+    shallow = open_repository(tmp_path / "shallow")
+    assert shallow.shallow
+    assert [(one.path, one.changes) for one in shallow.history(commit)] == [("a.py", 1)]
+    with pytest.raises(NotFound) as refused:
+        shallow.resolve(first)
+    assert "--unshallow" in refused.value.hint
+
+
+def test_a_partial_clone_says_that_its_files_are_elsewhere_and_fetches_nothing(scratch, tmp_path):
+    commit = scratch.commit({"a.py": "1\n"})
+    scratch.git("config", "uploadpack.allowFilter", "true")
+    source = f"file://{scratch.folder}"
+    scratch.git("clone", "-q", "--no-checkout", "--filter=blob:none", source, str(tmp_path / "partial"))
+    with pytest.raises(Unavailable) as refused:
+        list(open_repository(tmp_path / "partial").entries(commit))
+    assert "git fetch" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://ada:s3cret@example.org/acme/web.git", "https://example.org/acme/web.git"),
+        ("https://t0ken@example.org/acme/web?access=s3cret#x", "https://example.org/acme/web"),
+        ("https://a@b:s3c@example.org/web", "https://example.org/web"),
+        ("ssh://git@example.org:22/acme/web/", "ssh://example.org:22/acme/web"),
+        ("git@example.org:acme/web.git", "example.org:acme/web.git"),
+        ("/srv/git/web@2.git", "/srv/git/web@2.git"),
+        ("file:///srv/web.git", "file:///srv/web.git"),
+    ],
+)
+def test_a_remote_is_shown_without_credentials(scratch, url, shown):
+    scratch.git("remote", "add", "backup", "https://example.org/backup.git")
+    scratch.git("remote", "add", "origin", url)
+    assert open_repository(scratch.folder).remote() == shown
+    assert without_credentials(shown) == shown
+
+
+def test_without_origin_the_first_remote_counts_and_a_relative_one_is_made_absolute(scratch):
+    repository = open_repository(scratch.folder)
+    assert repository.remote() is None
+    scratch.git("remote", "add", "upstream", "../web.git")
+    assert repository.remote() == (scratch.folder.parent / "web.git").as_posix()
+
+
+def test_the_work_tree_tells_what_changed_was_added_and_is_gone(scratch):
+    scratch.commit({"kept.py": "1\n", "edited.py": "1\n", "gone.py": "1\n", ".gitignore": "*.log\n"})
+    repository = open_repository(scratch.folder)
+    assert not repository.is_dirty()
+    scratch.write("edited.py", "2\n")
+    scratch.write("new/fresh.py", "1\n")
+    scratch.write("noise.log", "1\n")
+    (scratch.folder / "gone.py").unlink()
+    assert repository.is_dirty()
+    found = {(change.path, change.deleted) for change in repository.work_changes()}
+    assert found == {("edited.py", False), ("new/fresh.py", False), ("gone.py", True)}
+
+
+def test_a_file_staged_as_deleted_and_written_again_is_there(scratch):
+    scratch.commit({"a.py": "1\n"})
+    scratch.git("rm", "-q", "--cached", "a.py")
+    assert [change.deleted for change in open_repository(scratch.folder).work_changes()] == [False]
+
+
+def test_no_program_a_repository_names_is_run(scratch, tmp_path):
+    marker = tmp_path / "it-ran"
+    trap = scratch.write("trap.sh", f"#!/bin/sh\necho ran >> {marker}\ncat\n")
+    trap.chmod(0o755)
+    before = scratch.commit({"a.py": "1\n", ".gitattributes": "*.py filter=trap diff=trap\n"})
+    after = scratch.commit({"a.py": "2\n"})
+    scratch.write(".git/hooks/post-index-change", trap.read_text()).chmod(0o755)
+    for key in (
+        *("core.fsmonitor", "diff.external", "diff.trap.command", "diff.trap.textconv"),
+        *("filter.trap.clean", "filter.trap.process", "gpg.program", "core.sshCommand", "core.pager"),
+    ):
+        scratch.git("config", key, str(trap))
+    scratch.git("config", "filter.trap.required", "true")
+    scratch.git("config", "log.showSignature", "true")
+    scratch.write("a.py", "3\n")
+    repository = open_repository(scratch.folder)
+    repository.diff(before, after)
+    repository.history(after)
+    repository.committed_at(after)
+    list(repository.blobs(repository.entries(after)))
+    assert repository.is_dirty()
+    assert [change.path for change in repository.work_changes()] == ["a.py"]
+    assert not marker.exists()
+
+
+def test_a_work_tree_named_by_configuration_outside_the_folder_is_not_taken(scratch):
+    scratch.commit({"a.py": "1\n"})
+    scratch.write("../private.txt", "mine\n")
+    scratch.git("config", "core.worktree", str(scratch.folder.parent))
+    assert open_repository(scratch.folder).top is None
+
+
+def test_the_environment_of_a_hook_does_not_redirect_the_reading(scratch, tmp_path, monkeypatch):
+    other = Scratch(tmp_path / "other")
+    other.commit({"b.py": "1\n"})
+    commit = scratch.commit({"a.py": "1\n"})
+    monkeypatch.setenv("GIT_DIR", str(other.folder / ".git"))
+    assert open_repository(scratch.folder).head() == commit
+
+
+def test_a_file_name_that_is_no_text_becomes_printable():
+    assert printable(b"caf\xe9.py") == "caf\\xe9.py"
+    assert printable("café\n\u202e.py".encode()) == "café\\n\\u202e.py"
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=40))
+def test_any_file_name_becomes_one_printable_line_of_valid_text(name):
+    shown = printable(name)
+    assert shown == printable(name)
+    assert len(shown.splitlines()) <= 1
+    assert shown.encode("utf-8", "strict").decode() == shown

@@ -1,0 +1,201 @@
+import pytest
+from ingest_parts import Folder, desk_of, make_desk
+
+from treering.core.errors import Conflict, Denied, InvalidPatch, Unavailable
+from treering.core.objects import Source
+from treering.core.patch import Author, Create
+from treering.core.policy import Policy
+from treering.testing.clocks import SteppingClock
+from treering.testing.memory_ledger import MemoryLedger
+
+
+def items(count, start=0):
+    return {"items": [{"origin": f"note:{number}", "text": f"text {number}"} for number in range(start, start + count)]}
+
+
+def created_by(patch):
+    return [
+        operation.object.origin
+        for operation in patch.operations
+        if isinstance(operation, Create) and isinstance(operation.object, Source)
+    ]
+
+
+class Doorkeeper(MemoryLedger):
+    """A ledger that refuses patches about some origins, as long as it is told to."""
+
+    def __init__(self, clock, refusal, *origins):
+        super().__init__(clock=clock)
+        self.refusal = refusal
+        self.origins = set(origins)
+        self.refused = 0
+
+    def commit(self, patch, *, idempotency_key=None):
+        if self.origins.intersection(created_by(patch)):
+            self.refused += 1
+            raise self.refusal
+        return super().commit(patch, idempotency_key=idempotency_key)
+
+
+def desk_with(refusal, *origins):
+    clock = SteppingClock()
+    return desk_of(Doorkeeper(clock, refusal, *origins), clock)
+
+
+def test_many_items_share_a_patch():
+    desk = make_desk()
+    desk.ingest("source", items(130))
+    assert len(desk.ledger.patches()) == 3
+
+
+def test_a_batch_does_not_grow_without_bound_in_text():
+    desk = make_desk()
+    big = [{"origin": f"note:{number}", "text": "word " * 300_000} for number in range(3)]
+    desk.ingest("source", {"items": big})
+    assert len(desk.ledger.patches()) == 2
+
+
+@pytest.mark.parametrize("refusal", [InvalidPatch("bad one", hint="Mend it."), Denied("not you", hint="Mend it.")])
+def test_what_the_ledger_refuses_fails_alone(refusal):
+    desk = desk_with(refusal, "note:3")
+    report = desk.ingest("source", items(10))
+    assert report.counts == {"created": 9, "failed": 1}
+    assert (report.items[0].origin, report.items[0].why) == ("note:3", f"{refusal.message} Mend it.")
+    assert len(desk.all("source")) == 9
+
+
+def test_a_draft_that_breaks_the_rules_of_the_objects_fails_alone(tmp_path):
+    desk = make_desk()
+    (tmp_path / "a.md").write_text("alpha")
+    (tmp_path / "b.json").write_text('{"name": ""}')
+    (tmp_path / "c.md").write_text("gamma")
+    report = desk.read(tmp_path)
+    assert report.counts == {"created": 2, "failed": 1}
+    assert report.items[0].origin.endswith("#b.json")
+    assert report.items[0].why.startswith("name: ")
+
+
+def test_a_conflict_that_does_not_end_is_reported_for_its_item():
+    desk = desk_with(Conflict("somebody was first", hint="Run again."), "note:1")
+    report = desk.ingest("source", items(3))
+    assert report.counts == {"created": 2, "failed": 1}
+    assert "somebody was first" in report.items[0].why
+
+
+def test_a_ledger_that_cannot_answer_ends_the_run_and_the_next_one_resumes():
+    desk = desk_with(Unavailable("the disk is full", hint="Make room."), "note:70")
+    with pytest.raises(Unavailable, match="the disk is full"):
+        desk.ingest("source", items(100))
+    assert desk.ingest("status").state == "interrupted"
+    assert len(desk.all("source")) == 64
+    desk.ledger.origins.clear()
+    report = desk.ingest("source", items(100))
+    assert report.counts == {"unchanged": 64, "created": 36}
+
+
+class Broken(Folder):
+    """Is stopped by the user after some items."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.after = after
+
+    def _reading(self, origin, file, known, limits):
+        if self.after == 0:
+            raise KeyboardInterrupt
+        self.after -= 1
+        return super()._reading(origin, file, known, limits)
+
+
+def test_a_run_that_was_stopped_resumes_where_it_had_got_to(tmp_path):
+    for number in range(100):
+        (tmp_path / f"n{number:03}.md").write_text(f"number {number}")
+    adapter = Broken(after=80)
+    desk = make_desk(adapter=adapter)
+    with pytest.raises(KeyboardInterrupt):
+        desk.read(tmp_path)
+    job = desk.ingest("status")
+    assert (job.state, job.counts) == ("interrupted", {"created": 64})
+    adapter.after = -1
+    assert desk.read(tmp_path).counts == {"unchanged": 64, "created": 36}
+    assert desk.read(tmp_path).status == "unchanged"
+
+
+def test_a_job_nobody_has_heard_of_for_a_minute_counts_as_interrupted():
+    clock = SteppingClock()
+    desk = make_desk(clock=clock)
+    job = desk.ingest("source", items(1)).job
+    desk.jobs.rows[job]["state"] = "running"
+    assert desk.ingest("status").state == "running"
+    clock.set(clock.now().replace(hour=5))
+    assert desk.ingest("status").state == "interrupted"
+
+
+class Rival(Folder):
+    """While the first file is read, somebody else ingests the same folder."""
+
+    def __init__(self):
+        super().__init__()
+        self.meanwhile = None
+
+    def _reading(self, origin, file, known, limits):
+        if self.meanwhile:
+            act, self.meanwhile = self.meanwhile, None
+            act()
+        return super()._reading(origin, file, known, limits)
+
+
+@pytest.fixture
+def contested(tmp_path):
+    adapter = Rival()
+    desk = make_desk(adapter=adapter)
+    (tmp_path / "a.md").write_text("alpha")
+    (tmp_path / "b.md").write_text("beta")
+    adapter.meanwhile = lambda: desk.read(tmp_path)
+    return desk, adapter, tmp_path
+
+
+def test_two_runs_over_the_same_new_folder_agree(contested):
+    desk, _, folder = contested
+    report = desk.read(folder)
+    assert report.counts == {"unchanged": 2}
+    assert len(desk.all("source")) == 2
+
+
+def test_two_runs_over_an_edited_folder_agree(contested):
+    desk, adapter, folder = contested
+    desk.read(folder)
+    (folder / "a.md").write_text("alpha beta")
+    adapter.meanwhile = lambda: desk.read(folder)
+    assert desk.read(folder).counts == {"unchanged": 2}
+    assert desk.sources()["a.md"].revision == 2
+
+
+def test_a_file_another_run_has_removed_already_is_no_failure(contested):
+    desk, adapter, folder = contested
+    desk.read(folder)
+    (folder / "a.md").unlink()
+    (folder / "b.md").write_text("better")
+    adapter.meanwhile = lambda: desk.read(folder)
+    report = desk.read(folder)
+    assert "failed" not in report.counts
+    assert desk.sources()["a.md"].status == "archived"
+
+
+def test_where_the_policy_asks_for_review_a_batch_is_proposed_once():
+    desk = make_desk(policy=Policy(direct_channels=frozenset({"system"})))
+    report = desk.ingest("source", items(2))
+    assert (report.status, report.counts) == ("proposed", {"proposed": 2})
+    assert desk.all("source") == []
+    again = desk.ingest("source", items(3))
+    assert again.counts == {"proposed": 3}
+    (newer, older) = desk.ledger.patches(status="proposed")
+    assert (len(older.operations), len(newer.operations)) == (2, 1)
+
+
+def test_a_proposed_batch_is_there_once_approved():
+    desk = make_desk(policy=Policy(direct_channels=frozenset({"system"})))
+    desk.ingest("source", items(2))
+    (proposed,) = desk.ledger.patches(status="proposed")
+    desk.ledger.approve(proposed.id, by=Author(actor="eve", channel="system"))
+    assert desk.ingest("source", items(2)).status == "unchanged"
