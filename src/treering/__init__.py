@@ -1,3 +1,28 @@
-"""Treering: memory for LLM agents that can be checked."""
+"""Treering: memory for LLM agents that can be checked.
+
+import treering
+
+with treering.open("sqlite:treering.db") as space:
+    space.ingest(mode="repo", input={"path": "."})
+    pack = space.query(input={"task": "make retries configurable"}).pack
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treering.edges.surfaces.space import Space
+    from treering.edges.surfaces.space import open_space as open  # noqa: A004 - the name users expect
 
 __version__ = "0.1.0"
+__all__ = ["Space", "__version__", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use, so that `treering --help` need not load search and models.
+    from treering.edges.surfaces import space
+
+    if name == "open":
+        return space.open_space
+    if name == "Space":
+        return space.Space
+    raise AttributeError(f"module 'treering' has no attribute {name!r}")

@@ -177,8 +177,8 @@ class Desk:
         return {item.origin.rpartition("#")[2]: item for item in self.all("source") if isinstance(item, Source)}
 
     def facts(self) -> dict[str, str]:
-        found = {(item.title, item.status) for item in self.all("knowledge") if isinstance(item, Knowledge)}
-        return dict(sorted(found, key=lambda pair: pair[1] == "candidate"))
+        """The status of each statement; of one that was made again, that of the last."""
+        return {item.title: item.status for item in self.all("knowledge") if isinstance(item, Knowledge)}
 
 
 def make_desk(
@@ -189,11 +189,11 @@ def make_desk(
     return desk_of(ledger, clock, adapter or Folder())
 
 
-def desk_of(ledger: Ledger, clock: Any, *adapters: Any) -> Desk:
-    jobs, vectors = Jobs(), Vectors()
+def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> Desk:
+    jobs, vectors = jobs or Jobs(), Vectors()
     engine = Engine(
         ledger=ledger,
-        index=vectors,
+        index=index or vectors,
         embedder=None,
         vectoriser=vectors,
         jobs=jobs,

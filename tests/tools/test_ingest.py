@@ -219,6 +219,13 @@ def test_a_version_that_comes_back_is_a_candidate_again(desk, folder):
         manifest(folder, version=version)
         desk.read(folder)
     assert desk.facts() == {"version 1": "candidate", "version 2": "stale"}
+    assert sorted(fact.status for fact in desk.all("knowledge")) == [
+        "archived",
+        "archived",
+        "archived",
+        "candidate",
+        "stale",
+    ]
 
 
 def test_the_same_statement_in_another_file_keeps_it_presentable(desk, folder):

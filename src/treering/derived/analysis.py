@@ -9,11 +9,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
 
 import snowballstemmer
+
+from treering.ports.index import TextQuery
 
 WORD_TOKENIZER = "ascii tokenchars '_'"
 """FTS5 tokenizer that splits the output of `index_text` at its spaces and nowhere else."""
@@ -24,19 +25,6 @@ IDENTIFIER_TOKENIZER = "trigram"
 MAX_WORDS = 64
 MAX_IDENTIFIERS = 16
 MAX_PHRASES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTerms:
-    """What to look for. Bounded: at most `MAX_WORDS`, `MAX_IDENTIFIERS` and `MAX_PHRASES` entries.
-
-    `words` are terms of the word index. `identifiers` are names as typed, folded, for the trigram index.
-    `phrases` are what stood in double quotes, each as terms of the word index one after the other.
-    """
-
-    words: tuple[str, ...] = ()
-    identifiers: tuple[str, ...] = ()
-    phrases: tuple[str, ...] = ()
 
 
 def index_text(text: str) -> str:
@@ -58,7 +46,7 @@ def identifier_text(text: str, *, code: bool = False) -> str:
     return " ".join(_names(text, any_word=code))
 
 
-def query_terms(text: str) -> QueryTerms:
+def query_terms(text: str) -> TextQuery:
     """Give what to look for when somebody asks `text`. Nothing in it acts as query syntax but double quotes.
 
     Stop words are left out unless nothing else remains. Of a long text the most repeated words are kept,
@@ -67,7 +55,7 @@ def query_terms(text: str) -> QueryTerms:
     text = text[:_LONGEST_QUERY]
     terms = [term for token in _tokens(text) for term in _sought(token)]
     telling = [term for term in terms if term not in _STOP_TERMS] or terms
-    return QueryTerms(_most_repeated(telling, MAX_WORDS), _sought_names(text), _phrases(text))
+    return TextQuery(_most_repeated(telling, MAX_WORDS), _sought_names(text), _phrases(text))
 
 
 def fts_query(terms: Iterable[str]) -> str:

@@ -54,7 +54,11 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """Terms of a question, prepared by `derived.analysis`."""
+    """What to look for, as `derived.analysis` prepares it.
+
+    `words` are terms of the word index. `identifiers` are names as typed, folded, for the trigram index.
+    `phrases` are what stood in double quotes, each as terms of the word index one after the other.
+    """
 
     words: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()

@@ -251,7 +251,7 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     """Give an object as JSON data without its salt, long sources cut to whole segments."""
     data = item.model_dump(mode="json", exclude={"salt"})
     if isinstance(item, Source):
-        shown, used = [], 0
+        shown, used = list[dict[str, Any]](), 0
         for segment in data["segments"][:_MOST_SEGMENTS]:
             used += estimate_tokens(segment["excerpt"])
             if used > max_tokens and shown:

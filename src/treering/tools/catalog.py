@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 
 from treering.core.errors import InvalidInput, nearest
-from treering.tools import crystallize, ingest, lint, query
+from treering.tools.crystallize import TOOL as CRYSTALLIZE
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Report, Tool
+from treering.tools.ingest import TOOL as INGEST
+from treering.tools.lint import TOOL as LINT
+from treering.tools.query import TOOL as QUERY
 
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (ingest.TOOL, query.TOOL, crystallize.TOOL, lint.TOOL)}
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (INGEST, QUERY, CRYSTALLIZE, LINT)}
 
 
 def call(engine: Engine, verb: str, envelope: Envelope) -> Report:

@@ -59,19 +59,14 @@ class IngestOptions(Value):
     redact_secrets: bool = Field(default=True, description="Replace secrets by what kind they were.")
 
 
-class PathOptions(IngestOptions):
-    """How to read files."""
-
-    include: tuple[str, ...] = Field(default=(), description="Only paths that match one of these globs.")
-    exclude: tuple[str, ...] = Field(default=(), description="No paths that match one of these globs.")
-
-
-class RepoOptions(PathOptions):
+class RepoOptions(IngestOptions):
     """How to read a repository."""
 
     commit: str | None = Field(default=None, description="Which commit to read; by default HEAD.")
     worktree: bool = Field(default=False, description="Read the files as they lie, with uncommitted changes.")
     subfolder: str | None = Field(default=None, description="Read only what lies below this folder.")
+    include: tuple[str, ...] = Field(default=(), description="Only paths that match one of these globs.")
+    exclude: tuple[str, ...] = Field(default=(), description="No paths that match one of these globs.")
 
 
 class StatusOptions(Value):
@@ -89,7 +84,7 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
     return _run(call, task, writer, map(reader.read, given.items), options)
 
 
-def ingest_path(call: Call, given: PathInput, options: PathOptions) -> IngestReport:
+def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestReport:
     """Bring in a file or a folder. Raises `InvalidInput` where it cannot be read at all."""
     return _ingest_with(call, "path", given.path, options)
 
@@ -134,7 +129,7 @@ def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> Job
     )
 
 
-def _ingest_with(call: Call, kind: str, path: str, options: PathOptions) -> IngestReport:
+def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions) -> IngestReport:
     adapter = _adapter(call, kind)
     # What stands in files came through an adapter, whoever had them read; that decides how far it is trusted.
     author = call.engine.author.model_copy(update={"channel": "adapter"})
@@ -157,7 +152,7 @@ def _adapter(call: Call, kind: str) -> Adapter:
     return adapter
 
 
-def _wishes(options: PathOptions) -> dict[str, Any]:
+def _wishes(options: IngestOptions) -> dict[str, Any]:
     """Give what concerns the adapter, as far as something was asked for."""
     asked = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
@@ -197,7 +192,7 @@ def _job(call: Call, job_id: str) -> JobRow | None:
 
 
 _MODES = (
-    Mode("path", "Read a file or a folder.", PathInput, PathOptions, IngestReport, ingest_path),
+    Mode("path", "Read a file or a folder.", PathInput, IngestOptions, IngestReport, ingest_path),
     Mode("repo", "Read a git repository.", RepoInput, RepoOptions, IngestReport, ingest_repo),
     Mode("source", "Keep inline texts or conversations.", SourceInput, IngestOptions, IngestReport, ingest_source),
     Mode("status", "Tell how a job stands, item by item.", StatusInput, StatusOptions, JobReport, ingest_status),

@@ -7,6 +7,6 @@ from treering.tools.search import SEARCH
 
 TOOL = Tool(
     name="query",
-    summary="Ask what is known: a context pack for a task with evidence, conflicts and gaps; or search, pages, history.",
+    summary="Ask what is known: a context pack for a task with evidence, conflicts, gaps; or search, pages, history.",
     modes={mode.name: mode for mode in (CONTEXT, SEARCH, PAGE, RELATED, RECENT, EXPAND)},
 )

@@ -62,7 +62,7 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
 def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[ShownHit, ...], tuple[str, ...]]:
     if max_tokens is None:
         return hits, ()
-    used, kept = 0, []
+    used, kept = 0, list[ShownHit]()
     for hit in hits:
         used += estimate_tokens(hit.text) + estimate_tokens(hit.title) + _FRAME
         if used > max_tokens and kept:

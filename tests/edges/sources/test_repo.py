@@ -174,7 +174,7 @@ def test_links_submodules_large_files_and_lfs_pointers_are_skipped_with_the_reas
     found = by_path(read(scratch.folder, limits=ReadLimits(max_file_bytes=500)))
     why = {path: one.why for path, one in found.items() if isinstance(one, Skipped)}
     assert why == {
-        "large.py": "600 bytes are over the limit of 500",
+        "large.py": "600 bytes are over the limit max_file_bytes of 500",
         "link.py": "a symbolic link; links are not followed",
         "model.bin": "a Git LFS pointer; its content lies on the server",
         "sub": "another repository (a submodule); read it by itself",
@@ -359,7 +359,7 @@ def test_what_lies_in_the_work_tree_is_held_to_the_same_limits(scratch):
     why = {path: one.why for path, one in found.items() if isinstance(one, Skipped)}
     assert why == {
         "a.py": "a symbolic link; links are not followed",
-        "large.py": "600 bytes are over the limit of 500",
+        "large.py": "600 bytes are over the limit max_file_bytes of 500",
     }
 
 

@@ -1,12 +1,20 @@
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
+from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.core.patch import AddLink, Erase, Link, Update
 from treering.core.policy import Policy
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.ledger import Ledger
+from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.ports.ledger import Ledger, Selection
+from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 from treering.testing.ledger_contract import LedgerContract
 
@@ -40,3 +48,201 @@ class TestSqliteLedgerInMemory(LedgerContract):
         yield open_ledger
         for ledger in opened:
             ledger.close()
+
+
+@pytest.fixture
+def clock() -> SteppingClock:
+    return SteppingClock()
+
+
+@pytest.fixture
+def make(clock: SteppingClock) -> Builder:
+    return Builder(clock)
+
+
+@pytest.fixture
+def space(tmp_path: Path, clock: SteppingClock, make: Builder) -> Path:
+    """The file of a space with some history, closed."""
+    path = tmp_path / "space.db"
+    with opened(path, clock) as ledger:
+        source, node = make.source("Ada has 3 hives.", "x" * 600), make.node("Hive")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        link = AddLink(link=Link(type="about", source=fact.id, target=node.id))
+        ledger.commit(make.patch(source, node, fact, link))
+        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"summary": "Bees live there."})))
+        ledger.propose(make.patch(make.node("Maybe")))
+    return path
+
+
+@contextmanager
+def opened(path: Path, clock: SteppingClock) -> Iterator[SqliteLedger]:
+    ledger = SqliteLedger(Database(str(path)), clock=clock)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+def edited(*values: Any) -> str | bytes:
+    body, old, new = values
+    return pack(unpack(body).replace(old, new))
+
+
+def tamper(path: Path, *statements: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.create_scalar_function("edited", edited, 3)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+EDITS = {
+    "a word of a segment": "UPDATE texts SET body = 'Ada has 9 hives.' WHERE body = 'Ada has 3 hives.'",
+    "a word of a long segment": "UPDATE texts SET body = 'y' WHERE length(body) <> 16",
+    "a missing text": "PRAGMA foreign_keys = OFF; DELETE FROM texts",
+    "a missing segment": "DELETE FROM segments",
+    "an object's content": "UPDATE revisions SET body = edited(body, 'Hive', 'Nest') WHERE id LIKE 'node:%'",
+    "a text that is no UTF-8": "UPDATE revisions SET body = replace(body, 'Hive', 'Nest') WHERE id LIKE 'node:%'",
+    "an object's place in history": "UPDATE objects SET updated_at = created_at",
+    "what knowledge rests on": "DELETE FROM dependencies",
+    "the place of a segment": "UPDATE segments SET place = edited(place, '0', '7')",
+    "a segment that seems to have vanished": "UPDATE segments SET vanished = 1",
+    "an object's state": "UPDATE objects SET status = 'archived' WHERE type = 'node'",
+    "an object's scope": "UPDATE objects SET scope = '/hidden' WHERE type = 'node'",
+    "an object's title": "UPDATE objects SET title = 'Nest' WHERE type = 'node'",
+    "a missing object": "DELETE FROM objects WHERE type = 'node'",
+    "a missing revision": "DELETE FROM revisions WHERE id LIKE 'node:%' AND revision = 1",
+    "a revision that is no JSON": "UPDATE revisions SET body = '{' WHERE id LIKE 'node:%' AND revision = 1",
+    "a revision that is no object": "UPDATE revisions SET body = '{}' WHERE id LIKE 'node:%' AND revision = 1",
+    "a revision that does not decompress": "UPDATE revisions SET body = x'00' WHERE id LIKE 'node:%' AND revision = 2",
+    "a revision given to another object": "UPDATE revisions SET id = 'node:x' WHERE id LIKE 'node:%' AND revision = 1",
+    "a revision moved in time": "UPDATE revisions SET seq = 1 WHERE id LIKE 'node:%' AND revision = 2",
+    "a missing link": "DELETE FROM links",
+    "a link to something else": "UPDATE links SET target = source",
+    "a link cut short": "UPDATE links SET removed = added",
+    "a decision nobody made": """UPDATE patches SET status = 'applied', body = edited(body, '"proposed"', '"applied"')
+                                 WHERE status = 'proposed'""",
+    "a row of a patch": "UPDATE patches SET status = 'rejected' WHERE status = 'proposed'",
+    "an event's author": "UPDATE audit SET body = edited(body, 'ada', 'eve') WHERE seq = 2",
+    "an event's time": "UPDATE audit SET timestamp = '2020-01-01T00:00:00.000000Z' WHERE seq = 2",
+    "an event that is no JSON": "UPDATE audit SET body = '{' WHERE seq = 2",
+    "a missing event": "DELETE FROM audit WHERE seq = 2",
+    "a missing first event": "DELETE FROM audit WHERE seq = 1",
+    "two events in another order": "UPDATE audit SET seq = CASE seq WHEN 2 THEN -3 ELSE -2 END WHERE seq IN (2, 3);"
+    "UPDATE audit SET seq = -seq WHERE seq < 0",
+    "a cut tail": "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_behind_the_ledgers_back_does_not_verify(space: Path, clock: SteppingClock, edit: str) -> None:
+    tamper(space, *EDITS[edit].split(";"))
+    with opened(space, clock) as ledger, pytest.raises(Corrupt):
+        ledger.verify()
+
+
+def test_a_tail_cut_with_everything_in_it_shows_against_the_anchor(space: Path, clock: SteppingClock) -> None:
+    with opened(space, clock) as ledger:
+        anchor = ledger.verify()
+    tamper(
+        space,
+        "DELETE FROM patches WHERE status = 'proposed'",
+        "DELETE FROM audit WHERE seq = (SELECT max(seq) FROM audit)",
+    )
+    with opened(space, clock) as ledger:
+        ledger.verify()
+        with pytest.raises(Corrupt):
+            ledger.verify(anchor=anchor)
+
+
+def test_a_restored_older_copy_shows_against_the_anchor(
+    space: Path, tmp_path: Path, clock: SteppingClock, make: Builder
+) -> None:
+    copy = shutil.copy(space, tmp_path / "backup.db")
+    with opened(space, clock) as ledger:
+        ledger.commit(make.patch(make.node("Later")))
+        anchor = ledger.verify()
+    shutil.copy(copy, space)
+    with opened(space, clock) as ledger:
+        ledger.verify()
+        with pytest.raises(Corrupt):
+            ledger.verify(anchor=anchor)
+
+
+@pytest.mark.parametrize("body", ["'{'", "'{}'", "'[]'", "x'00'"])
+def test_reading_a_damaged_row_says_that_the_space_is_corrupt(space: Path, clock: SteppingClock, body: str) -> None:
+    with opened(space, clock) as ledger:
+        identity = next(ledger.select(Selection(types=("node",)))).id
+        patch_id = ledger.patches()[0].id
+    tamper(space, *(f"UPDATE {table} SET body = {body}" for table in ("revisions", "audit", "patches")))
+    with opened(space, clock) as ledger:
+        for read in (
+            lambda: ledger.get(identity),
+            lambda: ledger.history(identity),
+            lambda: list(ledger.events()),
+            lambda: ledger.patch(patch_id),
+            lambda: ledger.patches(),
+        ):
+            with pytest.raises(Corrupt):
+                read()
+
+
+def test_what_a_space_holds_is_there_when_it_is_opened_again(space: Path, clock: SteppingClock, make: Builder) -> None:
+    with opened(space, clock) as ledger:
+        before = list(ledger.records())
+    with opened(space, clock) as ledger:
+        assert list(ledger.records()) == before
+        ledger.commit(make.patch(make.node("Later")))
+        assert ledger.verify().seq == 7
+
+
+def test_erased_words_are_in_no_file_after_compaction(space: Path, clock: SteppingClock, make: Builder) -> None:
+    with opened(space, clock) as ledger:
+        source = make.source("plugh-xyzzy " * 3, "plover " * 200, origin="secret.md", title="plugh-xyzzy")
+        ledger.commit(make.patch(source))
+        ledger.commit(make.patch(Erase(id=source.id, expected_revision=1)))
+        ledger.compact()
+        files = [path.read_bytes() for path in space.parent.iterdir()]
+        assert not any(word in content for content in files for word in (b"plugh-xyzzy", b"plover"))
+        ledger.verify()
+
+
+def test_readers_do_not_wait_for_a_writer(space: Path, clock: SteppingClock) -> None:
+    database = Database(str(space), wait_seconds=0.05)
+    with opened(space, clock) as ledger, database.write():
+        assert ledger.sequence() == 6
+    database.close()
+
+
+def test_a_writer_that_waits_too_long_is_told_so(space: Path, clock: SteppingClock, make: Builder) -> None:
+    stuck = Database(str(space))
+    waiting = SqliteLedger(Database(str(space), wait_seconds=0.05), clock=clock)
+    with stuck.write(), pytest.raises(Unavailable):
+        waiting.commit(make.patch(make.node("Later")))
+    waiting.commit(make.patch(make.node("Later")))
+    waiting.close()
+    stuck.close()
+
+
+def test_a_closed_space_says_so(space: Path, clock: SteppingClock, make: Builder) -> None:
+    with opened(space, clock) as ledger:
+        pass
+    for use in (ledger.sequence, lambda: ledger.commit(make.patch(make.node("Later")))):
+        with pytest.raises(Unavailable):
+            use()
+    ledger.close()
+
+
+def test_a_space_of_a_newer_treering_is_left_alone(space: Path, clock: SteppingClock) -> None:
+    tamper(space, "PRAGMA user_version = 999")
+    before = space.read_bytes()
+    with pytest.raises(InvalidInput, match="newer"):
+        SqliteLedger(Database(str(space)), clock=clock)
+    assert space.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path, clock: SteppingClock) -> None:
+    path = tmp_path / "other.db"
+    tamper(path, "CREATE TABLE recipes(name TEXT)")
+    with pytest.raises(Corrupt, match="another program"):
+        SqliteLedger(Database(str(path)), clock=clock)

@@ -107,7 +107,7 @@ class BackgroundVectoriser:
         return self._stopping.is_set() or self._clock.now() >= deadline
 
     def _embed(self, is_over: Callable[[], bool], progress: Progress) -> bool:
-        """Embed until nothing waits; tell whether that is so, and not that another owner is at it."""
+        """Embed until nothing waits or the run is over; give `False` where another owner is at it."""
         run = _Run(self._index, self._owner, self._clock, self._lease_seconds)
         if not run.hold():
             return False

@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.redaction import redact
-from treering.edges.sources.files import draft_file
+from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.git import (
     Entry,
     GitRepository,
@@ -167,7 +167,7 @@ def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None
     if entry.kind in _KINDS:
         return Skipped(origin, _KINDS[entry.kind])
     if entry.size > plan.limits.max_file_bytes:
-        return Skipped(origin, f"{entry.size} bytes are over the limit of {plan.limits.max_file_bytes}")
+        return Skipped(origin, over_limit(entry.size, plan.limits))
     if place >= plan.limits.max_items:
         return Skipped(origin, f"over the limit of {plan.limits.max_items} items in one reading")
     mark = plan.attributes.sets_aside(entry.path)

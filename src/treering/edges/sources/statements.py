@@ -171,7 +171,8 @@ _RULE = re.compile(
 )
 _NO_RULE = re.compile(
     r"\b(?:not|no|never|isn['’]t|aren['’]t)\s(?:\w+\s){0,3}(?:required|mandatory)\b|\?\s*$|\b(?:we|i) must\b"
-    r"|\bmust have been\b|\b(?:don['’]t|do not) (?:worry|hesitate|be afraid|need|have to|know|despair|wait|feel)\b",
+    r"|\bmust have been\b|\bif (?:\w+\s){1,3}(?:is|are) required\b"
+    r"|\b(?:don['’]t|do not) (?:worry|hesitate|be afraid|need|have to|know|despair|wait|feel)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_`\")]{0,3}\s+(?=[A-Z`*_\"'(\[])")

@@ -7,12 +7,12 @@ from treering.edges.sources.code.outline import MEMBERED, ROOMS, Symbol
 
 _DOC_CHARS = 600
 _LEAST_DOC_CHARS = 120
-_WORDS_CHARS = 240
+_WORDS_CHARS = 200
 _MEMBERS_CHARS = 200
-_SCANNED_CHARS = 3_000
+_SCANNED_CHARS = 900
 
-_IDENTIFIER = re.compile(r"[^\W\d]\w{2,}")
-_HUMP = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[A-Z]?[^\W\d_A-Z]{2,}|[A-Z]{3,}(?![a-z])")
+"""A word of an identifier: `ServerError` and `server_error` are two each, `HTTPServer` is `HTTP` and `Server`."""
 _NO_NEWS = frozenset(
     "and args assert async await bool break case catch char class const continue def default delete elif else elsif "
     "end enum except export extends final finally float for foreach from func function global if impl implements "
@@ -41,17 +41,9 @@ def gist_of_part(path: str, heading: str, text: str) -> str:
 
 def words(text: str, limit: int) -> str:
     """List the words that the identifiers in `text` are made of, each once, up to `limit` characters."""
-    seen: dict[str, None] = {}
-    length = 0
-    for identifier in dict.fromkeys(_IDENTIFIER.findall(text[:_SCANNED_CHARS])):
-        for word in _HUMP.sub(" ", identifier).lower().split():
-            if len(word) < 3 or word in _NO_NEWS or word in seen:
-                continue
-            length += len(word) + 1
-            if length > limit:
-                return " ".join(seen)
-            seen[word] = None
-    return " ".join(seen)
+    found = dict.fromkeys(map(str.lower, _WORD.findall(text, 0, _SCANNED_CHARS)))
+    listed = " ".join([word for word in found if len(word) > 2 and word not in _NO_NEWS])
+    return listed if len(listed) <= limit else listed[: listed.rfind(" ", 0, limit + 1)]
 
 
 def _line(symbol: Symbol, members: Mapping[str, Sequence[str]], chars: int) -> str:

@@ -26,7 +26,7 @@ FUNCTIONS = frozenset({"function", "method", "macro"})
 _KINDS = MEMBERED | ROOMS | {"function", "macro", "type", "constant"}
 _HOLDS_NOTHING = frozenset({"function", "method", "macro", "type"})
 _DEEPEST = 16
-_DEEPEST_NODE = 14
+_DEEPEST_NODE = 10
 """Levels of the syntax tree searched: room for methods of classes in namespaces in conditionals."""
 _STEPS_AT_LEAST = 300
 _STEPS_PER_BYTE = 0.05

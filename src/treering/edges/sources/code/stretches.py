@@ -55,9 +55,10 @@ def stretches(page: Page, symbols: Sequence[Symbol]) -> Iterator[Stretch]:
     marks = _marks(page, symbols)
     constants = [symbol for symbol in symbols if symbol.kind == "constant"]
     starts = sorted(start for start in marks if start <= last)
-    for start, end in zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True):
-        stretch = _trimmed(page, replace(marks[start], start=start, end=end))
-        if stretch is not None:
+    for begin, bound in zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True):
+        start = _first_full(page, begin, bound)
+        if page.lines[start - 1].strip():
+            stretch = replace(marks[begin], start=start, end=_last_full(page, start, bound))
             yield stretch if stretch.symbols or stretch.header else _named_by_constants(stretch, constants)
 
 
@@ -142,12 +143,6 @@ def _begin(marks: dict[int, Stretch], stretch: Stretch) -> None:
     marks[stretch.start] = stretch
 
 
-def _trimmed(page: Page, stretch: Stretch) -> Stretch | None:
-    start = _first_full(page, stretch.start, stretch.end)
-    end = _last_full(page, start, stretch.end)
-    return replace(stretch, start=start, end=end) if page.lines[start - 1].strip() else None
-
-
 def _first_full(page: Page, start: int, end: int) -> int:
     while start < end and not page.lines[start - 1].strip():
         start += 1
@@ -163,7 +158,7 @@ def _last_full(page: Page, start: int, end: int) -> int:
 def _named_by_constants(stretch: Stretch, constants: Sequence[Symbol]) -> Stretch:
     first = bisect_right(constants, stretch.start - 1, key=lambda symbol: symbol.start)
     last = bisect_right(constants, stretch.end, key=lambda symbol: symbol.start)
-    return replace(stretch, symbols=tuple(constants[first:last]))
+    return replace(stretch, symbols=tuple(constants[first:last])) if first < last else stretch
 
 
 def _belong_together(page: Page, before: Stretch, after: Stretch, max_chars: int) -> bool:

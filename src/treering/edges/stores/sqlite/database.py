@@ -160,7 +160,7 @@ def translated(path: str) -> Iterator[None]:
         raise Unavailable(f"The disk holding {path} is full.", hint="Free some space; nothing was changed.") from error
     except (apsw.ReadOnlyError, apsw.PermissionsError) as error:
         raise Unavailable(f"{path} cannot be written.", hint="Check its permissions and its folder's.") from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
+    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise Corrupt(
             f"{path} is damaged, or is no Treering space.",
             hint="Restore it from a backup, or import an export into a new space.",

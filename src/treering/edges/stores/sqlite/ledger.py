@@ -28,7 +28,7 @@ from treering.core.scope import lineage
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change, Follower
-from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.stores.sqlite.packing import pack, unpack_model
 from treering.edges.stores.sqlite.schema import migrate
 from treering.edges.stores.sqlite.shelf import Shelf, missing
 from treering.edges.stores.sqlite.transfer import load_records, read_records
@@ -354,7 +354,7 @@ class SqliteLedger:
 
     def _receipt(self, connection: apsw.Connection, key: str | None) -> Receipt | None:
         row = next(connection.execute("SELECT body FROM receipts WHERE key = ?", (key,)), None) if key else None
-        return Receipt.model_validate_json(unpack(row[0])) if row else None
+        return unpack_model(Receipt, row[0]) if row else None
 
     def _record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord:
         record = self._known_record(connection, patch_id)
@@ -400,11 +400,11 @@ def _keep_record(connection: apsw.Connection, record: PatchRecord) -> None:
 
 
 def _parse_event(body: str | bytes) -> AuditEvent:
-    return AuditEvent.model_validate_json(unpack(body))
+    return unpack_model(AuditEvent, body)
 
 
 def _parse_record(body: str | bytes) -> PatchRecord:
-    return PatchRecord.model_validate_json(unpack(body))
+    return unpack_model(PatchRecord, body)
 
 
 def _sequence(connection: apsw.Connection, as_of: AsOf) -> int:

@@ -4,19 +4,18 @@
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import apsw
 
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write
-from treering.core.errors import Corrupt, NotFound
+from treering.core.errors import NotFound
 from treering.core.evidence import Segment
-from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form, title_of
+from treering.core.objects import Knowledge, Node, Object, Source, stored_form, title_of
 from treering.core.patch import Link
 from treering.core.times import render_time
-from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json, unpack_object
 
 _NEWEST = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
 _AS_OF = "SELECT body FROM revisions WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
@@ -57,12 +56,14 @@ class Shelf:
     def source_by_origin(self, scope: str, origin: str) -> str | None:
         """Give the id of the source with this origin that is not archived."""
         sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"
-        return self._first(sql, (scope, origin))
+        found: str | None = self._first(sql, (scope, origin))
+        return found
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
         """Give the id of the active node with this slug."""
         sql = "SELECT id FROM objects WHERE scope = ? AND kind = ? AND slug = ? AND status = 'active'"
-        return self._first(sql, (scope, kind, slug))
+        found: str | None = self._first(sql, (scope, kind, slug))
+        return found
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
         """Give ids of knowledge with this key, oldest first."""
@@ -104,22 +105,12 @@ class Shelf:
         row = next(self._connection.execute(sql, (source_id, segment_id, vanished)), None)
         if row is None:
             return None
-        place, text = map(unpack, row)
-        return Segment.model_validate({**json.loads(place), "excerpt": text})
+        place, text = row
+        return Segment.model_validate({**unpack_json(place), "excerpt": unpack(text)})
 
     def load(self, stored: str) -> Object:
         """Make an object from its stored form, with the words of its segments."""
-        data = json.loads(stored)
-        if data.get("segments"):
-            words = self._words_of(data["id"])
-            try:
-                data["segments"] = [{**part, "excerpt": words[part["segment_id"]]} for part in data["segments"]]
-            except KeyError as error:
-                raise Corrupt(
-                    f"The text of segment {error} of {data['id']} is missing.",
-                    hint="Restore the space from a backup.",
-                ) from error
-        return parse_object(data)
+        return unpack_object(stored, self._words_of)
 
     def store(self, write: Write, seq: int) -> None:
         """Keep one write under its audit sequence number."""
@@ -161,29 +152,11 @@ class Shelf:
 
     def set_current(self, item: Object) -> None:
         """Make an object's row say what its newest revision says."""
-        knowledge = item if isinstance(item, Knowledge) else None
         self._connection.execute(
-            "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                item.id,
-                item.type,
-                item.kind,
-                item.status,
-                item.scope,
-                item.revision,
-                title_of(item),
-                item.origin_channel,
-                render_time(item.created_at),
-                render_time(item.updated_at),
-                item.origin if isinstance(item, Source) else None,
-                item.fingerprint if isinstance(item, Source) else None,
-                item.slug if isinstance(item, Node) else None,
-                knowledge.duplicate_key() if knowledge else None,
-                knowledge.claim_key() if knowledge else None,
-            ),
+            "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", current_row(item)
         )
-        if knowledge:
-            self._set_dependencies(knowledge)
+        if isinstance(item, Knowledge):
+            self._set_dependencies(item)
 
     def _put(self, item: Object, seq: int) -> None:
         if isinstance(item, Source):
@@ -195,8 +168,7 @@ class Shelf:
 
     def _set_dependencies(self, item: Knowledge) -> None:
         self._connection.execute("DELETE FROM dependencies WHERE dependent = ?", (item.id,))
-        targets = {*item.derived_from, *(ref.source_id for ref in item.evidence_refs)}
-        for target in sorted(targets):
+        for target in targets_of(item):
             self._connection.execute("INSERT INTO dependencies(target, dependent) VALUES(?, ?)", (target, item.id))
 
     def _text_row(self, text: str) -> int:
@@ -239,6 +211,33 @@ class Shelf:
 
     def _column(self, sql: str, bindings: Sequence[Any]) -> list[Any]:
         return [value for (value,) in self._connection.execute(sql, bindings)]
+
+
+def current_row(item: Object) -> tuple[str | int | None, ...]:
+    """Give an object's row of the table `objects`, in the order of its columns."""
+    knowledge = item if isinstance(item, Knowledge) else None
+    return (
+        item.id,
+        item.type,
+        item.kind,
+        item.status,
+        item.scope,
+        item.revision,
+        title_of(item),
+        item.origin_channel,
+        render_time(item.created_at),
+        render_time(item.updated_at),
+        item.origin if isinstance(item, Source) else None,
+        item.fingerprint if isinstance(item, Source) else None,
+        item.slug if isinstance(item, Node) else None,
+        knowledge.duplicate_key() if knowledge else None,
+        knowledge.claim_key() if knowledge else None,
+    )
+
+
+def targets_of(item: Knowledge) -> list[str]:
+    """Give the ids a piece of knowledge rests on, in order."""
+    return sorted({*item.derived_from, *(ref.source_id for ref in item.evidence_refs)})
 
 
 def missing(identity: str) -> NotFound:

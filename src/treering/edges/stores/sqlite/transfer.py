@@ -14,7 +14,7 @@ from treering.core.objects import Source
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.follower import Change
-from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json
 from treering.edges.stores.sqlite.shelf import Shelf
 from treering.ports.ledger import Record
 
@@ -22,11 +22,11 @@ from treering.ports.ledger import Record
 def read_records(connection: apsw.Connection) -> Iterator[Record]:
     """Give every record, in the order the port names."""
     for (body,) in connection.execute("SELECT body FROM audit ORDER BY seq"):
-        yield Record("event", json.loads(unpack(body)))
+        yield Record("event", unpack_json(body))
     for identity, revision, seq, body in connection.execute(
         "SELECT id, revision, seq, body FROM revisions ORDER BY seq, id, revision"
     ):
-        yield Record("revision", {"id": identity, "revision": revision, "seq": seq, "body": json.loads(unpack(body))})
+        yield Record("revision", {"id": identity, "revision": revision, "seq": seq, "body": unpack_json(body)})
     for source_id, segment_id, body in connection.execute(
         "SELECT source_id, segment_id, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
         "ORDER BY source_id, segment_id"
@@ -38,9 +38,9 @@ def read_records(connection: apsw.Connection) -> Iterator[Record]:
     ):
         yield Record("link", dict(zip(columns, row, strict=True)))
     for (body,) in connection.execute("SELECT body FROM patches ORDER BY id"):
-        yield Record("patch", json.loads(unpack(body)))
+        yield Record("patch", unpack_json(body))
     for key, body in connection.execute("SELECT key, body FROM receipts ORDER BY key"):
-        yield Record("receipt", {"key": key, "receipt": json.loads(unpack(body))})
+        yield Record("receipt", {"key": key, "receipt": unpack_json(body)})
 
 
 def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:

@@ -7,9 +7,11 @@ import apsw
 from treering.core.account import account
 from treering.core.audit import Anchor, AuditEvent, verify_chain
 from treering.core.errors import Corrupt
+from treering.core.objects import Knowledge, Source
 from treering.core.patch import PatchRecord
-from treering.edges.stores.sqlite.packing import unpack
-from treering.edges.stores.sqlite.shelf import Shelf
+from treering.core.times import render_time
+from treering.edges.stores.sqlite.packing import unpack, unpack_model
+from treering.edges.stores.sqlite.shelf import Shelf, current_row, targets_of
 
 
 def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anchor:
@@ -25,10 +27,13 @@ def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anch
     told.check_complete((row[0], row[1]) for row in connection.execute("SELECT id, revision FROM revisions"))
     sql = "SELECT type, source, target FROM links WHERE removed IS NULL"
     told.check_links(tuple(row) for row in connection.execute(sql))
-    for (body,) in connection.execute("SELECT body FROM patches"):
-        told.check_patch(PatchRecord.model_validate_json(unpack(body)))
-    for identity, status, revision in connection.execute("SELECT id, status, revision FROM objects"):
-        _check_current(connection, identity, status, revision)
+    for identity, status, body in connection.execute("SELECT id, status, body FROM patches"):
+        record = unpack_model(PatchRecord, body)
+        told.check_patch(record)
+        if (record.id, record.status) != (identity, status):
+            raise _wrong(f"the row of {identity} does not agree with its patch", identity)
+    for (identity,) in connection.execute("SELECT id FROM revisions UNION SELECT id FROM objects"):
+        _check_current(connection, identity)
     return head
 
 
@@ -39,17 +44,29 @@ def _check_pages(connection: apsw.Connection) -> None:
 
 
 def _events(connection: apsw.Connection) -> Iterator[AuditEvent]:
-    for seq, body in connection.execute("SELECT seq, body FROM audit ORDER BY seq"):
-        event = AuditEvent.model_validate_json(unpack(body))
-        if event.seq != seq:
-            raise _wrong(f"audit event {seq} stands in the wrong place", event.target)
+    for *columns, body in connection.execute("SELECT seq, target, timestamp, hash, body FROM audit ORDER BY seq"):
+        event = unpack_model(AuditEvent, body)
+        if columns != [event.seq, event.target, render_time(event.timestamp), event.hash]:
+            raise _wrong(f"the row of audit event {columns[0]} does not agree with it", event.target)
         yield event
 
 
-def _check_current(connection: apsw.Connection, identity: str, status: str, revision: int) -> None:
-    item = Shelf(connection).get(identity)
-    if item is None or (item.revision, item.status) != (revision, status):
+def _check_current(connection: apsw.Connection, identity: str) -> None:
+    """Check the tables that are read instead of the newest revision."""
+    shelf = Shelf(connection)
+    item = shelf.get(identity)
+    row = next(connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
+    if item is None or row != current_row(item):
         raise _wrong(f"the row of {identity} does not agree with its newest revision", identity)
+    if isinstance(item, Knowledge):
+        sql = "SELECT target FROM dependencies WHERE dependent = ? ORDER BY target"
+        if [target for (target,) in connection.execute(sql, (identity,))] != targets_of(item):
+            raise _wrong(f"what {identity} rests on does not agree with its newest revision", identity)
+    if isinstance(item, Source):
+        stored = [shelf.segment(identity, segment.segment_id, vanished=False) for segment in item.segments]
+        sql = "SELECT count(*) FROM segments WHERE source_id = ? AND vanished IS NULL"
+        if stored != list(item.segments) or [(len(stored),)] != list(connection.execute(sql, (identity,))):
+            raise _wrong(f"the segments of {identity} do not agree with its newest revision", identity)
 
 
 def _wrong(what: str, identity: str) -> Corrupt:

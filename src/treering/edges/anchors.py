@@ -1,0 +1,60 @@
+"""Where the head of an audit log is kept outside its space."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from treering.core.audit import Anchor
+from treering.core.errors import Corrupt, Unavailable
+
+
+class FileAnchor:
+    """A small file, best on another disk or in a place that is backed up. Replaced atomically."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> Anchor | None:
+        """Give the head kept. Raises `Corrupt` where the file is no anchor."""
+        try:
+            return Anchor.model_validate_json(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError, ValidationError) as error:
+            raise Corrupt(
+                f"{self._path} is no readable anchor.", hint="Restore it; or remove it to start a new one, on purpose."
+            ) from error
+
+    def write(self, anchor: Anchor) -> None:
+        """Keep a head."""
+        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(anchor.model_dump()))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except OSError as error:
+            raise Unavailable(
+                f"The anchor {self._path} cannot be written: {error.strerror}.",
+                hint="The commit itself is durable; make the anchor writable.",
+            ) from error
+
+
+class CallbackAnchor:
+    """Hands each new head to a function of the caller's, who keeps it wherever they like."""
+
+    def __init__(self, tell: Callable[[Anchor], None]) -> None:
+        self._tell = tell
+
+    def read(self) -> Anchor | None:
+        """Give nothing: the caller compares."""
+        return None
+
+    def write(self, anchor: Anchor) -> None:
+        """Tell the caller."""
+        self._tell(anchor)

@@ -1,0 +1,16 @@
+"""The computer's clock and its source of chance."""
+
+import os
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """`ports.clock.Clock` of the real world."""
+
+    def now(self) -> datetime:
+        """Give the current time, in UTC."""
+        return datetime.now(UTC)
+
+    def random_bytes(self, count: int) -> bytes:
+        """Give unpredictable bytes."""
+        return os.urandom(count)

@@ -1,0 +1,89 @@
+"""The one reader of the environment."""
+
+import getpass
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from treering.core.errors import InvalidInput
+
+FOLDER = ".treering"
+FILE = "treering.db"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FALSE = {"0", "false", "no", "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says. `TREERING_…` variables, all optional."""
+
+    space: str = ""
+    """`TREERING_SPACE`: the space to use where none is given."""
+    data_dir: Path = field(default_factory=Path)
+    """`TREERING_DATA_DIR`: where named spaces live."""
+    actor: str = "user"
+    """`TREERING_ACTOR`: who writes; default the login name."""
+    anchor: str = ""
+    """`TREERING_ANCHOR`: a file outside the space that keeps the head of its audit log."""
+    policy: str = ""
+    """`TREERING_POLICY`: the policy file; default `<space>.policy.toml` beside the space."""
+    background: bool = True
+    """`TREERING_BACKGROUND=0`: make no vectors in the background."""
+    underscore_names: bool = False
+    """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
+    threads: int = 1
+    """`TREERING_THREADS`: texts embedded side by side."""
+    folder: Path = field(default_factory=Path)
+    """The working folder."""
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str] | None = None, *, folder: Path | None = None) -> "Settings":
+        """Read the environment. Raises `InvalidInput` for a value that makes no sense."""
+        given = os.environ if environment is None else environment
+        threads = given.get("TREERING_THREADS", "1")
+        if not threads.isdigit() or not 1 <= int(threads) <= 64:
+            raise InvalidInput(f"TREERING_THREADS is {threads!r}.", hint="Set it to a number from 1 to 64.")
+        return cls(
+            space=given.get("TREERING_SPACE", ""),
+            data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
+            actor=given.get("TREERING_ACTOR", "") or _login(),
+            anchor=given.get("TREERING_ANCHOR", ""),
+            policy=given.get("TREERING_POLICY", ""),
+            background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
+            underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
+            threads=int(threads),
+            folder=folder or Path.cwd(),
+        )
+
+    def space_address(self, given: str | None = None) -> str:
+        """Give the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
+
+        A bare name is a named space under the data folder. Where there is no `.treering/` folder yet, the
+        address of the one to be made in the working folder is given.
+        """
+        address = given or self.space
+        if not address:
+            return f"sqlite:{self._nearest()}"
+        if ":" in address or not _NAME.fullmatch(address):
+            return address
+        return f"sqlite:{self.data_dir / (address + '.db')}"
+
+    def _nearest(self) -> Path:
+        for folder in (self.folder, *self.folder.parents):
+            if (folder / FOLDER / FILE).is_file():
+                return folder / FOLDER / FILE
+        return self.folder / FOLDER / FILE
+
+
+def _default_data_dir(environment: Mapping[str, str]) -> Path:
+    base = environment.get("XDG_DATA_HOME", "")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "treering"
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "user"  # a container whose user has no name

@@ -1,0 +1,127 @@
+"""Walking a folder: which regular files it holds, and what is passed over and why."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from treering.edges.sources.ignored import IgnoreRules
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A regular file: its POSIX path from the root, where it lies, and its size in bytes."""
+
+    relative: str
+    file: Path
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """Something that is no regular file, such as a link or a pipe: never opened."""
+
+    relative: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Something that could not be looked at. `folder`: what lies below it is unknown, not gone."""
+
+    relative: str
+    why: str
+    folder: bool = False
+
+
+Entry = Found | PassedOver | Unreadable
+
+
+def walk(root: Path) -> Iterator[Entry]:
+    """Give what lies below `root` in the order of names, without what `.gitignore` files leave out.
+
+    Links are never followed, so there are no loops and no way out.
+    """
+    waiting = [_Place("", root, IgnoreRules())]
+    while waiting:
+        place = waiting.pop()
+        try:
+            mode = place.path.lstat()
+            inside = _inside(place) if stat.S_ISDIR(mode.st_mode) else None
+        except OSError as error:
+            yield Unreadable(printable(place.relative), reason(error), folder=place.folder)
+            continue
+        if inside is None:
+            yield _entry(place, root, mode)
+        else:
+            waiting += reversed(inside)
+
+
+def read_bytes(file: Path, most: int) -> bytes | None:
+    """Read a regular file, at most one byte more than `most`. `None`: by now it is something else.
+
+    Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
+    """
+    with os.fdopen(os.open(file, _READ_ONLY), "rb") as stream:
+        return stream.read(most + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
+
+
+def reason(error: OSError) -> str:
+    """Say why the system refused, without the path."""
+    return (error.strerror or str(error)).lower()
+
+
+def printable(name: str) -> str:
+    """Replace what is no text in a file's name."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+_READ_ONLY = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_SPECIAL = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    relative: str
+    path: Path
+    rules: IgnoreRules
+    folder: bool = True
+
+
+def _inside(place: _Place) -> list[_Place]:
+    """List a folder by name. The rules it sets hold for everything in it."""
+    rules = place.rules.below(place.path, place.relative)
+    with os.scandir(place.path) as entries:
+        listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    base = f"{place.relative}/" if place.relative else ""
+    return [
+        _Place(base + name, place.path / name, rules, is_folder)
+        for name, is_folder in listed
+        if not rules.leave_out(base + name, folder=is_folder)
+    ]
+
+
+def _entry(place: _Place, root: Path, status: os.stat_result) -> Entry:
+    if printable(place.relative) != place.relative:
+        return Unreadable(printable(place.relative), "its name is not valid UTF-8")
+    if stat.S_ISREG(status.st_mode):
+        return Found(place.relative, place.path, status.st_size)
+    if stat.S_ISLNK(status.st_mode):
+        return PassedOver(place.relative, _link(place.path, root))
+    return PassedOver(place.relative, _SPECIAL.get(stat.S_IFMT(status.st_mode), "not a regular file"))
+
+
+def _link(path: Path, root: Path) -> str:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # nothing there, or a loop of links
+        return "a symbolic link that leads nowhere"
+    if not target.is_relative_to(root):
+        return "a symbolic link out of the folder"
+    return f"a symbolic link to {printable(target.relative_to(root).as_posix())}; links are not followed"

@@ -1,0 +1,184 @@
+"""The adapter for files and folders."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from treering.core.errors import InvalidInput
+from treering.edges.sources.files import draft_file, over_limit
+from treering.edges.sources.folder import Entry, Found, PassedOver, Unreadable, read_bytes, reason, walk
+from treering.ports.adapter import Failed, Known, Reading, ReadLimits, Skipped, Unchanged, Vanished
+
+
+class PathAdapter:
+    """Reads a file, or every file of a folder that its `.gitignore` files do not leave out.
+
+    First comes what is gone, then a result per item in the order of names. Links are not followed, and only
+    regular files are opened. Option: `redact_secrets` (default true).
+    """
+
+    kind = "path"
+
+    def claims(self, target: str) -> bool:
+        """Tell whether `target` names a file or folder that exists."""
+        try:
+            path = Path(target).expanduser()
+            return path.is_file() or path.is_dir()
+        except (OSError, ValueError, RuntimeError):  # too long, with a NUL, of an unknown user: no path
+            return False
+
+    def origin(self, target: str) -> str:
+        """Give `file:` and the absolute path; a file in a folder adds `#` and its path from there."""
+        return _origin(_root(target))
+
+    def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
+        """Count the items `read` will report on, besides those that are gone."""
+        root = _root(target)
+        return sum(1 for _ in walk(root)) if root.is_dir() else 1
+
+    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+        """Yield what is gone, and one result per item.
+
+        A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is no file
+        and no folder, or an option is wrong.
+        """
+        root, redact_secrets = _root(target), _redact_secrets(options)
+        if root.is_dir():
+            return _readings(_Plan.make(root, known, limits, redact_secrets))
+        if root.is_file():
+            plan = _Plan(_origin(root), known, limits, redact_secrets, (Found("", root, root.stat().st_size),))
+            return iter([_reading(plan, entry) for entry in plan.entries])
+        if not root.exists() and _origin(root) in known.fingerprints:
+            return iter([Vanished(_origin(root))])
+        raise InvalidInput(
+            f"{target!r} is neither a file nor a folder.",
+            hint="Give the path of a file or folder that exists.",
+            details={"path": str(root)},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    root: str
+    known: Known
+    limits: ReadLimits
+    redact_secrets: bool
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def make(cls, root: Path, known: Known, limits: ReadLimits, redact_secrets: bool) -> "_Plan":
+        return cls(_origin(root), known, limits, redact_secrets, tuple(walk(root)))
+
+    def origin(self, relative: str) -> str:
+        return f"{self.root}#{relative}" if relative else self.root
+
+
+def _root(target: str) -> Path:
+    try:
+        return Path(target).expanduser().resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, a loop of links, an unknown user
+        raise InvalidInput(
+            f"{target[:200]!r} is not a path: {error}.", hint="Give the path of a file or folder."
+        ) from error
+
+
+def _origin(root: Path) -> str:
+    return f"file:{root.as_posix()}"
+
+
+def _redact_secrets(options: Mapping[str, Any]) -> bool:
+    wanted = options.get("redact_secrets", True)
+    if isinstance(wanted, bool):
+        return wanted
+    raise InvalidInput(f"`redact_secrets` is {wanted!r}.", hint="Give true or false.")
+
+
+def _readings(plan: _Plan) -> Iterator[Reading]:
+    gone = _gone(plan)
+    moves = _moves(plan, gone) if gone else {}
+    yield from (Vanished(origin, moves.get(origin)) for origin in gone)
+    left_out = set(gone)
+    for place, entry in enumerate(plan.entries):
+        origin = plan.origin(entry.relative)
+        if place >= plan.limits.max_items:
+            yield Skipped(origin, f"over the limit max_items of {plan.limits.max_items:,}")
+        elif origin not in left_out:
+            yield _reading(plan, entry)
+
+
+def _reading(plan: _Plan, entry: Entry) -> Reading:
+    origin = plan.origin(entry.relative)
+    match entry:
+        case PassedOver():
+            return Skipped(origin, entry.why)
+        case Unreadable():
+            return Failed(origin, entry.why)
+        case Found() if entry.size > plan.limits.max_file_bytes:
+            return Skipped(origin, over_limit(entry.size, plan.limits))
+        case Found():
+            return _file(plan, entry, origin)
+
+
+def _file(plan: _Plan, entry: Found, origin: str) -> Reading:
+    try:
+        data = read_bytes(entry.file, plan.limits.max_file_bytes)
+    except OSError as error:
+        return Failed(origin, reason(error))
+    if data is None:
+        return Skipped(origin, "it was replaced by something that is no regular file")
+    if plan.known.fingerprints.get(origin) == sha256(data).hexdigest():
+        return Unchanged(origin)
+    return draft_file(
+        data,
+        path=entry.relative or entry.file.name,
+        origin=origin,
+        commit=None,
+        limits=plan.limits,
+        redact_secrets=plan.redact_secrets,
+    )
+
+
+def _gone(plan: _Plan) -> list[str]:
+    """Give the origins known below the root at which there is no file any more, unless nobody could look."""
+    present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
+    unseen = [entry.relative for entry in plan.entries if isinstance(entry, Unreadable) and entry.folder]
+    hidden = tuple(plan.origin(f"{relative}/" if relative else "") for relative in unseen)
+    below = sorted(origin for origin in plan.known.fingerprints if origin.startswith(f"{plan.root}#"))
+    return [origin for origin in below if origin not in present and not (hidden and origin.startswith(hidden))]
+
+
+def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
+    """Find where vanished files went: the same bytes at a new place, under the same name if there are several."""
+    arrived = _arrived(plan)
+    moves: dict[str, str] = {}
+    for origin in gone:
+        same = arrived.get(plan.known.fingerprints[origin], [])
+        if same:
+            moves[origin] = min(same, key=lambda new: (_name(new) != _name(origin), new))
+            same.remove(moves[origin])
+    return moves
+
+
+def _arrived(plan: _Plan) -> dict[str, list[str]]:
+    """Give the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
+    arrived: dict[str, list[str]] = {}
+    for entry in plan.entries:
+        if isinstance(entry, Found) and plan.origin(entry.relative) not in plan.known.fingerprints:
+            fingerprint = _fingerprint(plan, entry)
+            if fingerprint:
+                arrived.setdefault(fingerprint, []).append(plan.origin(entry.relative))
+    return arrived
+
+
+def _fingerprint(plan: _Plan, entry: Found) -> str | None:
+    try:
+        data = read_bytes(entry.file, plan.limits.max_file_bytes) if entry.size <= plan.limits.max_file_bytes else None
+    except OSError:  # reported when its turn comes
+        return None
+    return sha256(data).hexdigest() if data else None
+
+
+def _name(origin: str) -> str:
+    return origin.rpartition("/")[2]

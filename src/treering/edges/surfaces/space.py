@@ -1,0 +1,164 @@
+"""Treering in Python: one open space, with the four verbs as methods."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from treering.core.diff import ObjectChange
+from treering.core.objects import Channel
+from treering.core.patch import PatchRecord, Receipt
+from treering.core.scope import ROOT
+from treering.edges import transfer
+from treering.edges.settings import Settings
+from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
+from treering.ports.embedder import Embedder
+from treering.tools import catalog, erasure, review
+from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.context import ContextReport
+from treering.tools.engine import Engine, Progress
+from treering.tools.envelope import Envelope, Report, parse
+from treering.tools.erasure import ErasureReceipt
+from treering.tools.search import SearchReport
+
+QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
+Data = Mapping[str, Any]
+
+
+def open_space(
+    address: str | None = None,
+    *,
+    actor: str | None = None,
+    channel: Channel = "agent",
+    anchor: AnchorPlace | None = None,
+    policy: Path | str | None = None,
+    create: bool = True,
+    background: bool | None = None,
+    embedder: Embedder | None = None,
+) -> "Space":
+    """Open a space; `treering.open` is this function.
+
+    `address`: `sqlite:PATH`, `:memory:`, the name of a space, or nothing: `TREERING_SPACE`, else the nearest
+    `.treering/` folder. `actor` and `channel` say in whose name and through which door is written; a program is
+    an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
+    `background`: whether vectors are made behind everyday work. Raises `UnknownBackend`, `NotFound`
+    (with `create=False`), `Unavailable`, `Corrupt`.
+    """
+    settings = Settings.read()
+    opening = Opening(
+        address=settings.space_address(address),
+        settings=settings,
+        author=author(actor, channel, settings),
+        anchor=anchor,
+        policy=Path(policy) if policy else None,
+        create=create,
+        background=settings.background if background is None else background,
+        embedder=embedder,
+    )
+    opened = open_engine(opening)
+    return Space(opening.address, opened.engine, opened.close)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An open space. A context manager; safe to use from many threads.
+
+    The verbs take `mode`, `scope`, `input`, `options` and give typed reports. Where no scope is given it is `/`;
+    a read there sees what lies at `/`, and with `options={"descend": True}` everything below.
+    """
+
+    address: str
+    engine: Engine
+    _close: Callable[[], None]
+
+    def ingest(
+        self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> Report:
+        """Bring outside input in: `source`, `path`, `repo`, `status`."""
+        return self.call("ingest", _envelope(mode, scope, input, options))
+
+    def query(
+        self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> QueryReport:
+        """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
+        return cast("QueryReport", self.call("query", _envelope(mode, scope, input, options)))
+
+    def crystallize(
+        self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> Report:
+        """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
+        return self.call("crystallize", _envelope(mode, scope, input, options))
+
+    def lint(self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None) -> Report:
+        """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
+        return self.call("lint", _envelope(mode, scope, input, options))
+
+    def call(self, verb: str, envelope: Envelope) -> Report:
+        """Run a verb by name."""
+        return catalog.call(self.engine, verb, envelope)
+
+    def proposals(self) -> tuple[PatchRecord, ...]:
+        """Give the patches that wait for review, newest first."""
+        return tuple(review.proposals(self.engine))
+
+    def proposal_diff(self, patch_id: str) -> tuple[ObjectChange, ...]:
+        """Give what a waiting patch would change."""
+        return review.proposal_diff(self.engine, patch_id)
+
+    def approve(self, patch_id: str) -> Receipt:
+        """Apply a waiting patch."""
+        return review.approve(self.engine, patch_id)
+
+    def reject(self, patch_id: str, reason: str = "") -> PatchRecord:
+        """Turn a waiting patch down."""
+        return review.reject(self.engine, patch_id, reason=reason)
+
+    def revert(self, patch_id: str, reason: str = "") -> Receipt:
+        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        return review.revert(self.engine, patch_id, reason=reason)
+
+    def erase(self, ids: Sequence[str], reason: str = "") -> ErasureReceipt:
+        """Erase objects for good; the receipt proves it and names what is out of reach."""
+        return erasure.erase(self.engine, ids, reason=reason)
+
+    def export(self, folder: Path | str) -> dict[str, int]:
+        """Write the space as plain files into a new folder."""
+        return transfer.export_space(self.engine.ledger, Path(folder))
+
+    def import_from(self, folder: Path | str) -> dict[str, int]:
+        """Fill this empty space from an export, with the same ids and audit."""
+        counts = transfer.import_space(self.engine.ledger, Path(folder))
+        self.engine.vectoriser.start()
+        return counts
+
+    def embed_pending(self, progress: Progress | None = None) -> None:
+        """Make all vectors that wait, now."""
+        self.engine.vectoriser.finish(progress or self.engine.progress)
+
+    def with_progress(self, progress: Progress) -> "Space":
+        """Give the same space reporting the progress of long work."""
+        return replace(self, engine=self.engine.with_progress(progress))
+
+    def with_actor(self, actor: str, *, channel: Channel | None = None) -> "Space":
+        """Give the same space writing in another name."""
+        known = self.engine.author
+        changed = known.model_copy(update={"actor": actor, "channel": channel or known.channel})
+        return replace(self, engine=self.engine.with_author(changed))
+
+    def close(self) -> None:
+        """Close the space. What was written stays; vectors that wait are made when it is next open."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _envelope(mode: str, scope: str, given: Data | None, options: Data | None) -> Envelope:
+    data = {"mode": mode, "scope": scope, "input": dict(given or {}), "options": dict(options or {})}
+    return parse(Envelope, data, where="call")

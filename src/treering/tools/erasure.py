@@ -1,0 +1,113 @@
+"""Erasing objects for good, proving that they are gone, and naming what is out of reach."""
+
+from collections.abc import Sequence
+
+from treering.core.errors import NotFound
+from treering.core.objects import Object, Source
+from treering.core.patch import Erase, Patch
+from treering.derived.analysis import query_terms
+from treering.derived.passages import passages_of
+from treering.ports.clock import fresh_id
+from treering.ports.index import Reach
+from treering.tools.engine import Engine
+from treering.tools.envelope import Value
+
+_PROBED = 1000
+
+_OUT_OF_REACH = (
+    "backups and snapshots of the space's files",
+    "exports made before this",
+    "copies that other programs or model providers received",
+)
+
+
+class Probe(Value):
+    """One way of looking for what was erased, and how often it was found."""
+
+    name: str
+    found: int
+
+
+class ErasureReceipt(Value):
+    """Proof of an erasure."""
+
+    ids: tuple[str, ...]
+    patch_id: str
+    sequence: int
+    staled: tuple[str, ...]
+    """Knowledge that rested on what was erased: it is stale, and may repeat its words; erase it too if it does."""
+    repeated_in: tuple[str, ...]
+    """Other objects that hold a segment with the same words."""
+    probes: tuple[Probe, ...]
+    out_of_reach: tuple[str, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether no probe found anything."""
+        return all(probe.found == 0 for probe in self.probes)
+
+
+def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
+    """Erase objects with all their revisions, then look for them everywhere.
+
+    Raises `NotFound` for an unknown id and `Denied` where the channel may not erase; nothing was changed then.
+    """
+    items = [engine.ledger.get(identity) for identity in identities]
+    texts = {text for item in items for text in _texts(engine, item)}
+    patch = Patch(
+        id=fresh_id("patch", engine.clock),
+        source=engine.author,
+        operations=tuple(Erase(id=item.id, expected_revision=item.revision) for item in items),
+        reason=reason,
+        created_at=engine.clock.now(),
+    )
+    receipt = engine.ledger.commit(patch)
+    engine.ledger.compact()
+    ids = tuple(item.id for item in items)
+    return ErasureReceipt(
+        ids=ids,
+        patch_id=receipt.patch_id,
+        sequence=receipt.sequence,
+        staled=receipt.staled,
+        repeated_in=_repetitions(engine, texts),
+        probes=_probes(engine, ids, texts),
+        out_of_reach=(*_OUT_OF_REACH, *_origins(items)),
+    )
+
+
+def _texts(engine: Engine, item: Object) -> set[str]:
+    return {passage.text for revision in engine.ledger.history(item.id) for passage in passages_of(revision)}
+
+
+def _origins(items: Sequence[Object]) -> list[str]:
+    return [f"the original at {item.origin}" for item in items if isinstance(item, Source)]
+
+
+def _repetitions(engine: Engine, texts: set[str]) -> tuple[str, ...]:
+    rows = (record.row for record in engine.ledger.records() if record.table == "segment")
+    return tuple(dict.fromkeys(row["source_id"] for row in rows if row["text"] in texts))
+
+
+def _probes(engine: Engine, identities: Sequence[str], texts: set[str]) -> tuple[Probe, ...]:
+    gone = set(identities)
+    rows = [record for record in engine.ledger.records() if record.table in {"revision", "segment"}]
+    return (
+        Probe(name="object rows", found=len(engine.ledger.heads(identities))),
+        Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
+        Probe(name="stored records", found=sum(row.row.get("id", row.row.get("source_id")) in gone for row in rows)),
+        Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
+        Probe(name="index differences", found=len(engine.index.differences())),
+    )
+
+
+def _remembers(engine: Engine, identity: str) -> bool:
+    try:
+        return bool(engine.ledger.history(identity))
+    except NotFound:
+        return False
+
+
+def _found(engine: Engine, text: str, gone: set[str]) -> bool:
+    reach = Reach("/", descend=True, withdrawn=True)
+    hits = engine.index.by_words(query_terms(text), reach=reach, limit=_PROBED)
+    return any(head.object_id in gone for head in engine.index.heads([hit.key for hit in hits]).values())

@@ -1,0 +1,84 @@
+"""A space of ledger and index for tests, and short ways to ask it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from treering.core.filters import parse_filter
+from treering.core.objects import Object
+from treering.core.patch import Erase, Operation, Receipt, Transition, Update
+from treering.derived.analysis import query_terms
+from treering.edges.stores.sqlite.database import MEMORY, Database
+from treering.edges.stores.sqlite.index import SqliteIndex
+from treering.edges.stores.sqlite.ledger import SqliteLedger
+from treering.ports.index import Reach, Scored, TextQuery
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+from treering.testing.hashing_embedder import HashingEmbedder
+
+EMBEDDER = HashingEmbedder()
+
+
+@dataclass(frozen=True)
+class Space:
+    """One space, open."""
+
+    database: Database
+    index: SqliteIndex
+    ledger: SqliteLedger
+    make: Builder
+
+    def commit(self, *parts: Object | Operation) -> Receipt:
+        return self.ledger.commit(self.make.patch(*parts))
+
+    def update(self, item: Object, **changes) -> Receipt:
+        return self.commit(Update(id=item.id, expected_revision=self.revision(item), changes=changes))
+
+    def move(self, item: Object, to: str) -> Receipt:
+        return self.commit(Transition(id=item.id, expected_revision=self.revision(item), to=to))
+
+    def erase(self, item: Object) -> Receipt:
+        return self.commit(Erase(id=item.id, expected_revision=self.revision(item)))
+
+    def reread(self, item: Object, *texts: str) -> Receipt:
+        return self.update(item, segments=self.make.segments(self.ledger.get(item.id), *texts))
+
+    def revision(self, item: Object) -> int:
+        return self.ledger.get(item.id).revision
+
+    def embed(self) -> None:
+        while waiting := self.index.pending(100):
+            vectors = EMBEDDER.embed_documents([item.text for item in waiting])
+            self.index.add_vectors({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
+
+    def find(self, text: str, **reach) -> list[str]:
+        """Give the ids of the objects found by words."""
+        terms = query_terms(text)
+        query = TextQuery(terms.words, terms.identifiers, terms.phrases)
+        return self.objects(self.index.by_words(query, reach=seen(**reach), limit=50))
+
+    def named(self, text: str, **reach) -> list[str]:
+        query = TextQuery(identifiers=(text,))
+        return self.objects(self.index.by_names(query, reach=seen(**reach), limit=50))
+
+    def placed(self, text: str, **reach) -> list[str]:
+        return self.objects(self.index.by_place(text, reach=seen(**reach), limit=50))
+
+    def near(self, text: str, *, limit: int = 50, **reach) -> list[str]:
+        """Give the ids of the objects found by vector."""
+        return self.objects(self.index.by_vector(EMBEDDER.embed_query(text), reach=seen(**reach), limit=limit))
+
+    def objects(self, hits: Iterable[Scored]) -> list[str]:
+        keys = [hit.key for hit in hits]
+        heads = self.index.heads(keys)
+        return [heads[key].object_id for key in keys]
+
+
+def open_space(path: str = MEMORY, *, clock: SteppingClock | None = None, dimension: int = 64) -> Space:
+    clock = clock or SteppingClock()
+    database = Database(path)
+    index = SqliteIndex(database, clock=clock, model_id=f"hashing/{dimension}", dimension=dimension)
+    return Space(database, index, SqliteLedger(database, clock=clock, followers=[index]), Builder(clock))
+
+
+def seen(scope: str = "/", *, descend: bool = True, where=None, withdrawn: bool = False, at: int | None = None):
+    return Reach(scope, descend=descend, where=parse_filter(where), withdrawn=withdrawn, at=at)
