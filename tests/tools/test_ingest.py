@@ -9,7 +9,7 @@ from treering.core.evidence import EvidenceRef
 from treering.core.fingerprint import fence
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Patch, Supersede, Transition, Update
-from treering.ports.adapter import Failed
+from treering.ports.adapter import Failed, KnowledgeDraft
 from treering.ports.clock import fresh_id, fresh_salt
 
 
@@ -30,6 +30,12 @@ def write(folder, name, text):
 
 def manifest(folder, **fields):
     write(folder, "app.json", json.dumps({"name": "app", **fields}))
+
+
+class Mistaken(Folder):
+    def _reading(self, origin, file, known, limits):
+        fact = KnowledgeDraft("fact", "one", {"subject": "a", "predicate": "b", "value": 1}, segment=7)
+        return replace(super()._reading(origin, file, known, limits), knowledge=[fact])
 
 
 class Unreadable(Folder):
@@ -296,11 +302,24 @@ def test_a_failed_item_that_was_read_before_says_that_the_old_reading_stays(desk
     assert desk.sources()["a.md"].status == "active"
 
 
+def test_a_statement_without_its_segment_fails_its_item(folder):
+    report = make_desk(adapter=Mistaken()).read(folder)
+    assert report.status == "failed"
+    assert "segment 7 of 1" in report.items[0].why
+
+
 def test_a_dry_run_tells_and_writes_nothing(desk, folder):
     report = desk.read(folder, dry_run=True)
     assert outcomes(report) == {"a.md": "created"}
     assert (report.dry_run, report.job, desk.ledger.sequence(), desk.jobs.rows) == (True, "", 0, {})
     assert desk.vectors.started == 0
+    assert report.ids == ()
+
+
+def test_a_dry_run_fails_what_a_real_one_would(desk, folder):
+    write(folder, "bad.json", json.dumps({"name": "app", "version": {}}))
+    told, done = desk.read(folder, dry_run=True), desk.read(folder)
+    assert told.counts == done.counts
 
 
 def test_recalled_text_in_a_file_is_dropped_across_its_segments(desk, folder):

@@ -223,11 +223,11 @@ def _absorb(item: Knowledge, twin: Knowledge, draft: Draft) -> OperationResult:
 
 def _update(operation: Update, draft: Draft) -> OperationResult:
     item = draft.expect(operation.id, operation.expected_revision)
-    fixed = {*item.STAMPED, "status", "origin_channel", "merged_into"} & operation.changes.keys()
+    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into"} & operation.changes.keys()
     if fixed:
         raise InvalidPatch(
             f"{', '.join(sorted(fixed))} cannot be changed by an update.",
-            hint="A status changes by a transition; ids, revisions and times are the ledger's.",
+            hint="A status changes by a transition, a scope by a move; ids, revisions and times are the ledger's.",
             details={"fields": sorted(fixed)},
         )
     revised = rename_references(revise(item, operation.changes), draft.renamed)

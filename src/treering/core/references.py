@@ -1,6 +1,6 @@
 """References between objects: where they stand, that they lead somewhere, and that work does not wait on itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from treering.core.draft import Draft
 from treering.core.errors import InvalidPatch
@@ -20,6 +20,8 @@ REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
         "child_refs",
     ),
 }
+
+ACYCLIC_FIELDS = ("depends_on", "parent_ref")
 
 
 def references_of(item: Object) -> tuple[str, ...]:
@@ -58,8 +60,8 @@ def check_references(before: Object | None, after: Object, draft: Draft) -> None
 
 def check_acyclic(item: WorkItem, draft: Draft) -> None:
     """Raise `InvalidPatch`, printing the cycle, where work would depend on itself or be its own ancestor."""
-    for field in ("depends_on", "parent_ref"):
-        cycle = _cycle(item, field, draft)
+    for field in ACYCLIC_FIELDS:
+        cycle = cycle_of(item, field, draft.find)
         if cycle:
             raise InvalidPatch(
                 f"{field} would form a cycle: {' -> '.join(cycle)}.",
@@ -68,7 +70,8 @@ def check_acyclic(item: WorkItem, draft: Draft) -> None:
             )
 
 
-def _cycle(item: WorkItem, field: str, draft: Draft) -> list[str]:
+def cycle_of(item: WorkItem, field: str, find: Callable[[str], Object | None]) -> list[str]:
+    """Give the ids of a way from work back to itself by one of `ACYCLIC_FIELDS`; empty where there is none."""
     visited: set[str] = set()
     paths = [[item.id, target] for target in _targets(item, field)]
     while paths:
@@ -78,7 +81,7 @@ def _cycle(item: WorkItem, field: str, draft: Draft) -> list[str]:
         if path[-1] in visited:
             continue
         visited.add(path[-1])
-        step = draft.find(path[-1])
+        step = find(path[-1])
         if isinstance(step, WorkItem):
             paths += [[*path, target] for target in _targets(step, field)]
     return []

@@ -17,7 +17,7 @@ def parse_scope(text: str) -> str:
     if text == ROOT:
         return ROOT
     parts = text.removesuffix("/").split("/")
-    if parts[0] != "" or len(parts) - 1 > _MAX_PARTS:
+    if not text.startswith(ROOT) or len(parts) - 1 > _MAX_PARTS:
         raise _bad(text)
     for part in parts[1:]:
         if part in {".", ".."} or not _PART.fullmatch(part):

@@ -17,11 +17,13 @@ def parse_time(text: str) -> datetime:
     """Read an ISO 8601 time. Raises `InvalidInput` where it is malformed or has no zone."""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError as error:
+        # Near the first and the last year an offset can lead out of the calendar.
+        moment = time.astimezone(UTC) if time.tzinfo else None
+    except (ValueError, OverflowError) as error:
         raise InvalidInput(f"{text!r} is not a time.", hint="Write 2026-01-31T12:00:00Z.") from error
-    if time.tzinfo is None:
+    if moment is None:
         raise InvalidInput(f"{text!r} has no time zone.", hint="End it with Z or an offset such as +02:00.")
-    return time.astimezone(UTC)
+    return moment
 
 
 Instant = Annotated[

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby, pairwise
 
-import snowballstemmer
+import Stemmer
 
 from treering.ports.index import TextQuery
 
@@ -34,7 +34,7 @@ def index_text(text: str) -> str:
     `commit_patch` or `commit-patch` gives one term for the whole (`commit_patch`) and one for each part.
     Scripts written without spaces give every character and every pair of neighbours.
     """
-    return " ".join(filter(None, map(_terms, _tokens(text))))
+    return " ".join(filter(None, map(_TERMS.__getitem__, _tokens(text))))
 
 
 def identifier_text(text: str, *, code: bool = False) -> str:
@@ -108,7 +108,8 @@ _DIGITS = re.compile(r"(?<=[0-9])(?=[^\W\d])|(?<=[^\W\d])(?=[0-9])")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.]|[.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 
-_ENGLISH = snowballstemmer.stemmer("english")
+_ENGLISH = Stemmer.Stemmer("english", 0)  # without its own cache: `_stem` has one
+_REMEMBERED = 1 << 18  # tokens; about 40 MB at the most
 
 
 def _tokens(text: str) -> list[str]:
@@ -117,14 +118,19 @@ def _tokens(text: str) -> list[str]:
     return _TOKEN.findall(unicodedata.normalize("NFKC", text))
 
 
-def _terms(token: str) -> str:
-    # Only tokens of ordinary length are remembered, so that odd input cannot fill the memory.
-    return _remembered(token) if len(token) <= _LONGEST_TOKEN else " ".join(_analysed(token, query=False))
+class _Memory(dict[str, str]):
+    """The terms of tokens seen before: text repeats itself, and a look-up in a dict is all a repetition costs."""
+
+    def __missing__(self, token: str) -> str:
+        terms = " ".join(_analysed(token, query=False))
+        if len(token) <= _LONGEST_TOKEN:  # odd input shall not fill the memory
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[token] = terms
+        return terms
 
 
-@lru_cache(maxsize=1 << 16)
-def _remembered(token: str) -> str:
-    return " ".join(_analysed(token, query=False))
+_TERMS = _Memory()
 
 
 def _sought(token: str) -> list[str]:

@@ -140,7 +140,7 @@ def _recheck(
     dropped = 0
     for start in range(0, len(ranked), limit):
         batch = [(fused, heads[fused.key]) for fused in ranked[start : start + limit] if fused.key in heads]
-        seen = [(fused, head) for fused, head in batch if _visible(states.get(head.object_id), reach)]
+        seen = [(fused, head) for fused, head in batch if is_shown(states.get(head.object_id), reach)]
         words = _words([head for _, head in seen], ledger, reach)
         for fused, head in seen:
             if head.key in words:
@@ -152,7 +152,8 @@ def _recheck(
     return hits[:limit], dropped
 
 
-def _visible(state: Head | None, reach: Reach) -> bool:
+def is_shown(state: Head | None, reach: Reach) -> bool:
+    """Tell whether an object in this state may be shown to a read: scope and status, filters apart."""
     if state is None:
         return False
     shown = reach.withdrawn or state.status in CURRENT[state.type]

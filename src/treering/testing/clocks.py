@@ -8,11 +8,15 @@ STEP = timedelta(milliseconds=1)
 
 
 class SteppingClock:
-    """`ports.clock.Clock` that goes on by `step` each time it is asked. `now` in UTC; bytes hashed from a count."""
+    """`ports.clock.Clock` that goes on by `step` each time it is asked. Times are UTC; bytes are hashed from a count.
 
-    def __init__(self, start: datetime = START, step: timedelta = STEP) -> None:
+    Clocks with different seeds give different bytes.
+    """
+
+    def __init__(self, start: datetime = START, step: timedelta = STEP, *, seed: str = "") -> None:
         self._time = start
         self._step = step
+        self._seed = seed.encode()
         self._drawn = 0
 
     def now(self) -> datetime:
@@ -24,7 +28,7 @@ class SteppingClock:
     def random_bytes(self, count: int) -> bytes:
         """Give bytes that no other call gave, the same in every run."""
         self._drawn += 1
-        return hashlib.shake_128(self._drawn.to_bytes(8, "big")).digest(count)
+        return hashlib.shake_128(self._seed + self._drawn.to_bytes(8, "big")).digest(count)
 
     def set(self, time: datetime) -> None:
         """Put the clock forward or back."""

@@ -1,7 +1,7 @@
 """`query` in modes `page`, `related`, `recent` and `expand`: going deeper from what an answer named."""
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -10,18 +10,19 @@ from treering.core.audit import AuditEvent
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import Compare
-from treering.core.objects import Node, Object, Source, title_of
+from treering.core.objects import Node, Object, ObjectType, Source, title_of
 from treering.core.patch import LinkType
 from treering.core.references import references_of
-from treering.core.scope import sees
 from treering.core.times import render_time
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.ports.ledger import AsOf, Selection
+from treering.ports.ledger import AsOf, Selection, head_of
 from treering.tools.envelope import Call, Mode, Report, Value
-from treering.tools.reading import ReadOptions, parse_moment
+from treering.tools.reading import ReadOptions, parse_moment, visible
 
 _MOST_SEGMENTS = 200
 _DEFAULT_TOKENS = 8_000
+_TICK = timedelta(microseconds=1)
+_BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 
 
 class PageInput(Value):
@@ -63,10 +64,15 @@ class PageReport(Report):
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Show one object whole."""
     moment = options.moment()
-    item = _visible(call, given.id, moment) if given.id else _named(call, given.name, options)
+    item = _visible(call, given.id, options) if given.id else _named(call, given.name, options)
     if isinstance(item, Node) and item.merged_into:
-        item = _visible(call, item.merged_into, moment)
+        item = _visible(call, item.merged_into, options)
     links = call.engine.ledger.links(item.id, as_of=moment)
+    dependents = _dependents(call, item.id, moment)
+    ends = {end for link in links for end in (link.source, link.target)}
+    seen = _seen(call, {*ends, *dependents}, options)
+    events = call.engine.ledger.events_of(item.id)
+    until = call.engine.ledger.sequence(moment)
     return PageReport(
         verb="query",
         mode="page",
@@ -74,9 +80,9 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         ids=(item.id,),
         object=shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS),
         title=title_of(item),
-        history=tuple(_change(event) for event in call.engine.ledger.events_of(item.id)),
-        links=tuple(link.model_dump() for link in links),
-        dependents=tuple(call.engine.ledger.dependents(item.id)),
+        history=tuple(_change(event) for event in events if event.seq <= until),
+        links=tuple(link.model_dump() for link in links if {link.source, link.target} <= seen),
+        dependents=tuple(identity for identity in dependents if identity in seen),
     )
 
 
@@ -114,7 +120,7 @@ class RelatedReport(Report):
 def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedReport:
     """Walk the links and references around an object, breadth first."""
     moment = options.moment()
-    start = _visible(call, given.id, moment)
+    start = _visible(call, given.id, options)
     seen = {start.id}
     frontier, found = [start.id], list[Neighbour]()
     for depth in range(1, given.depth + 1):
@@ -123,7 +129,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
         heads = call.engine.ledger.heads(fresh, as_of=moment)
         for identity, (via, _, relation, direction) in fresh.items():
             head = heads.get(identity)
-            if head and sees(call.scope, head.scope, descend=options.descend):
+            if head and visible(call, head, options):
                 found.append(
                     Neighbour(
                         id=identity,
@@ -138,7 +144,8 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
                     )
                 )
         seen |= fresh.keys()
-        frontier = sorted(heads)
+        # The walk ends where the read's sight ends: what lies behind something hidden would tell of it.
+        frontier = sorted(identity for identity, head in heads.items() if visible(call, head, options))
     return RelatedReport(
         verb="query",
         mode="related",
@@ -154,7 +161,7 @@ class RecentInput(Value):
 
     since: str | None = Field(default=None, description="ISO time.")
     until: str | None = Field(default=None, description="ISO time.")
-    types: tuple[str, ...] = Field(default=(), description="Object types; empty: all.")
+    types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
     limit: int = Field(default=50, ge=1, le=1000)
 
 
@@ -178,14 +185,16 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
     """List what changed in a window of time, the base of reports."""
     ledger = call.engine.ledger
     since, until = parse_moment(given.since), parse_moment(given.until)
-    first = ledger.sequence(since) if since else 0
-    events = [event for event in ledger.events(after=first) if _within(event, since, until)]
-    heads = ledger.heads(event.target for event in events)
+    moment = options.moment()
+    last = ledger.sequence(moment)
+    # An event of the very moment `since` belongs to the window.
+    first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
+    events = [event for event in ledger.events(after=first, limit=last - first) if _within(event, since, until)]
+    heads = ledger.heads((event.target for event in events), as_of=moment)
     shown = []
     for event in reversed(events):
         head = heads.get(event.target)
-        visible = head and sees(call.scope, head.scope, descend=options.descend)
-        if head and visible and (not given.types or head.type in given.types):
+        if head and visible(call, head, options) and (not given.types or head.type in given.types):
             change = _change(event).model_dump()
             shown.append(RecentChange(**change, id=head.id, type=head.type, title=head.title))
     kept = tuple(shown[: given.limit])
@@ -229,11 +238,11 @@ class ExpandReport(Report):
 
 def expand(call: Call, given: ExpandInput, options: ReadOptions) -> ExpandReport:
     """Open ids: exact source lines with their neighbours, whole objects, number of versions."""
-    budget = (options.max_tokens or _DEFAULT_TOKENS) // len(given.ids)
+    budget = max(1, (options.max_tokens or _DEFAULT_TOKENS) // len(given.ids))
     items, missing = [], []
     for reference in given.ids:
         try:
-            items.append(_expanded(call, reference, given.around, options.moment(), budget))
+            items.append(_expanded(call, reference, given.around, options, budget))
         except NotFound:
             missing.append(reference)
     return ExpandReport(
@@ -261,9 +270,22 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _visible(call: Call, identity: str, moment: AsOf) -> Object:
-    """Give an object by id. Ids are known only to those who were shown them, so any scope of the space serves."""
-    return call.engine.ledger.get(identity, as_of=moment)
+def _visible(call: Call, identity: str, options: ReadOptions) -> Object:
+    """Give an object by id. Raises `NotFound` for one that lies out of the read's sight, as if it were not there."""
+    item = call.engine.ledger.get(identity, as_of=options.moment())
+    if not visible(call, head_of(item), options):
+        raise NotFound(
+            f"There is no object {identity} in {call.scope}.",
+            hint="Name the scope it lies in (a hit says which), or set options.descend.",
+            details={"id": identity},
+        )
+    return item
+
+
+def _seen(call: Call, identities: Collection[str], options: ReadOptions) -> frozenset[str]:
+    """Give those of the ids that the read may be told of."""
+    heads = call.engine.ledger.heads(identities, as_of=options.moment())
+    return frozenset(identity for identity, head in heads.items() if visible(call, head, options))
 
 
 def _named(call: Call, name: str, options: ReadOptions) -> Object:
@@ -295,7 +317,17 @@ def _edges(
             item = call.engine.ledger.get(identity, as_of=moment)
             yield from ((identity, target, "refers_to", "out") for target in references_of(item))
         if given.direction != "out":
-            yield from ((identity, other, "refers_to", "in") for other in call.engine.ledger.dependents(identity))
+            yield from ((identity, other, "refers_to", "in") for other in _dependents(call, identity, moment))
+
+
+def _dependents(call: Call, identity: str, moment: AsOf) -> list[str]:
+    """Give the knowledge that rests on an object, or rested on it at a point in history."""
+    ledger = call.engine.ledger
+    now = list(ledger.dependents(identity))
+    if moment is None:
+        return now
+    then = ledger.heads(now, as_of=moment)
+    return [other for other in now if other in then and identity in references_of(ledger.get(other, as_of=moment))]
 
 
 def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -> bool:
@@ -316,10 +348,10 @@ def _change(event: AuditEvent) -> Change:
     )
 
 
-def _expanded(call: Call, reference: str, around: int, moment: AsOf, budget: int) -> Expanded:
-    identity, _, segment_id = reference.partition(" ")
-    item = _visible(call, identity, moment)
-    versions = len(call.engine.ledger.history(identity))
+def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
+    identity, _, segment_id = reference.strip().partition(" ")
+    item = _visible(call, identity, options)
+    versions = item.revision
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give the id alone.")

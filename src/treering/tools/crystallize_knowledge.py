@@ -1,12 +1,13 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
 from treering.core.canonical import normalise_text
 from treering.core.errors import InvalidInput
-from treering.core.filters import Compare
+from treering.core.filters import And, Compare
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition, Update
 from treering.core.scope import ROOT, Scope, is_within, lineage
@@ -54,7 +55,7 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
 def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     """Find knowledge that says nearly the same in other words. Reported only: likeness proves nothing."""
     words = passages_of(item)[0].text
-    reach = Reach(scope=call.scope, where=Compare("type", "eq", "knowledge"))
+    reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
     found = call.engine.index.by_words(query_terms(words), reach=reach, limit=5)
     heads = call.engine.index.heads([hit.key for hit in found])
     known = {head.object_id: call.engine.ledger.get(head.object_id) for head in heads.values()}
@@ -63,10 +64,15 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
         identity
         for identity, other in known.items()
         if isinstance(other, Knowledge)
-        and other.kind == item.kind
         and other.duplicate_key() != key
         and _likeness(words, passages_of(other)[0].text) >= _NEAR
     )
+
+
+class _Status(Value):
+    """Where a correction moves knowledge."""
+
+    status: str | None = None
 
 
 class PromoteInput(Value):
@@ -84,13 +90,12 @@ class PromoteInput(Value):
 
 
 def promote(call: Call, given: PromoteInput, options: WriteOptions) -> WriteReport:
-    """Believe candidates whose evidence holds, or move a child scope into its parent."""
-    if given.from_scope:
-        operations = _scope_up(call, given.from_scope, given.to_scope)
-    else:
-        items = [call.engine.ledger.get(identity) for identity in given.ids]
-        operations = [Transition(id=item.id, expected_revision=item.revision, to="active") for item in items]
-    return submit(call, operations, options, verb="crystallize", mode="promote")
+    """Believe candidates whose evidence holds, or move a child scope into its parent. Twice is as once."""
+    scope = given.from_scope
+    operations = _scope_up(call, scope, given.to_scope) if scope else _believed(call, given.ids)
+    what = f"Nothing is held in {scope}." if scope else "All of it is active already."
+    warnings = () if operations else (what,)
+    return submit(call, operations, options, verb="crystallize", mode="promote", warnings=warnings)
 
 
 class SupersedeInput(Value):
@@ -110,7 +115,7 @@ class SupersedeInput(Value):
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
     """Replace knowledge by newer knowledge, keeping both and the reason."""
-    revision = given.revision or call.engine.ledger.get(given.id).revision
+    revision = given.revision or _knowledge(call, given.id).revision
     operations: list[Operation] = []
     by = given.by or ""
     if given.knowledge:
@@ -125,15 +130,13 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
 def _correct(
     call: Call, identity: str, revision: int | None, fields: dict[str, Any], options: WriteOptions
 ) -> WriteReport:
-    item = call.engine.ledger.get(identity)
-    if not isinstance(item, Knowledge):
-        raise InvalidInput(f"{identity} is no knowledge.", hint="Knowledge ids start with know:.")
+    item = _knowledge(call, identity)
     changes = dict(fields)
-    status = changes.pop("status", None)
+    status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
     expected = revision or item.revision
     operations: list[Operation] = []
     if changes:
-        if "payload" in changes:
+        if isinstance(changes.get("payload"), dict):
             changes["payload"] = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
         operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
     if status and status != item.status:
@@ -141,6 +144,22 @@ def _correct(
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge")
+
+
+def _knowledge(call: Call, identity: str) -> Knowledge:
+    item = call.engine.ledger.get(identity)
+    if not isinstance(item, Knowledge):
+        raise InvalidInput(f"{identity} is no knowledge.", hint="Knowledge ids start with know:.")
+    return item
+
+
+def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
+    items = [_knowledge(call, identity) for identity in dict.fromkeys(identities)]
+    return [
+        Transition(id=item.id, expected_revision=item.revision, to="active")
+        for item in items
+        if item.status != "active"
+    ]
 
 
 def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
@@ -152,7 +171,7 @@ def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
         raise InvalidInput(f"{child} cannot move into itself.", hint="Name a scope outside it.")
     held = [item for item in _held(call, child) if item.scope != parent]
     if not held:
-        raise InvalidInput(f"Nothing is held in {child}.", hint="Look with query in mode recent.")
+        return []
     group = draft_node(
         Call(call.engine, parent),
         NodeFields(kind="component", name=child, summary=f"What {child} held when it was merged."),
@@ -165,7 +184,9 @@ def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
 
 
 def _held(call: Call, child: str) -> list[Object]:
-    everything = Selection(scope=child, descend=True)
+    """Give what moves: what was archived or merged away stays behind."""
+    inside = And((Compare("scope", "prefix", child), Compare("status", "ne", "archived"), Compare("status", "ne", "merged")))
+    everything = Selection(scope=child, descend=True, where=inside)
     return [item for item in call.engine.ledger.select(everything) if is_within(item.scope, child)]
 
 

@@ -84,8 +84,7 @@ class Writer:
             created_at=self.engine.clock.now(),
         )
         if self.dry_run:
-            planned = self.engine.ledger.preview(patch)
-            return Written(tuple(changes.results), (), planned.staled, planned.contested)
+            return self._preview(patch, changes.results)
         if needs_review(patch, self.engine.ledger.policy):
             return self._propose(patch, items, changes.results)
         receipt = self.engine.ledger.commit(patch)
@@ -95,6 +94,14 @@ class Writer:
             staled=receipt.staled,
         )
         return Written(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
+
+    def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> Written:
+        """Tell what the patch would do. Ids it would make are left out: nothing has them yet."""
+        planned = self.engine.ledger.preview(patch)
+        contested = tuple(self.engine.ledger.heads(planned.contested))
+        unmade = {"source_id": ""}
+        shown = [result.model_copy(update=unmade) if result.outcome == "created" else result for result in results]
+        return Written(tuple(shown), (), planned.staled, contested)
 
     def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> Written:
         """Lay a batch before the reviewers, without what they have already."""

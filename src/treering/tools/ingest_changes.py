@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.objects import Knowledge, Node, Source, invalid_fields
 from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Transition, Update
@@ -166,6 +167,11 @@ class Changes:
         }
 
     def _claim(self, known: KnowledgeDraft, source_id: str, segments: Sequence[Segment]) -> Knowledge:
+        if not 0 <= known.segment < len(segments):
+            raise InvalidInput(
+                f"{known.title!r} is said to stand in segment {known.segment} of {len(segments)}.",
+                hint="The adapter that read this is at fault.",
+            )
         about = self._node_id(known.about)
         fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}
         return Knowledge(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from treering.core.errors import Corrupt
 from treering.core.filters import And, Compare, Filter
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Node, Object, Source
@@ -39,7 +40,14 @@ class Holdings:
 
     def whole(self, source_id: str) -> Source:
         """Give a source with its segments."""
-        return _source(self._ledger.get(source_id))
+        item = self._ledger.get(source_id)
+        if isinstance(item, Source):
+            return item
+        raise Corrupt(
+            f"{source_id} is listed as a source and is a {item.type}.",
+            hint="Check the space with lint audit.",
+            details={"id": source_id},
+        )
 
     def resting_on(self, source_id: str) -> list[Knowledge]:
         """Give the knowledge that names a source as evidence, whatever its status."""
@@ -117,9 +125,3 @@ def is_undated(item: Knowledge) -> bool:
 def _may_be_restated(item: Knowledge) -> bool:
     # What a person or an agent came to believe is not replaced because a file says the same again.
     return item.status == "stale" and item.memory_source == "system_generated" and is_undated(item)
-
-
-def _source(item: Object) -> Source:
-    if isinstance(item, Source):
-        return item
-    raise TypeError(f"{item.id} is no source")

@@ -1,18 +1,21 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.objects import Knowledge
+from treering.core.scope import sees
 from treering.core.times import Instant, parse_time
-from treering.derived.retrieval import Hit, Question
+from treering.derived.retrieval import Hit, Question, is_shown
 from treering.ports.index import Reach
-from treering.ports.ledger import AsOf
+from treering.ports.ledger import AsOf, Head
 from treering.tools.envelope import Call, Report, Value
+
+_LAST_SEQUENCE = 2**63 - 1
 
 EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
 
@@ -20,7 +23,7 @@ EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filt
 class ReadOptions(Value):
     """Options every read understands."""
 
-    as_of: int | str | None = Field(
+    as_of: Annotated[int, Field(ge=0, le=_LAST_SEQUENCE)] | str | None = Field(
         default=None, description="Answer as the space stood at this audit sequence number or ISO time."
     )
     descend: bool = Field(default=False, description="Also see scopes below the given one.")
@@ -28,7 +31,7 @@ class ReadOptions(Value):
     max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
 
     def moment(self) -> AsOf:
-        """Give the point in history asked for."""
+        """Give the point in history asked for. Raises `InvalidInput` for a text that is no time."""
         return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
 
 
@@ -103,15 +106,15 @@ def question_of(call: Call, text: str, *, semantic: bool = True) -> Question:
     return Question.of(text, embed=engine.embedder.embed_query if semantic and lag.pending < lag.total else None)
 
 
-def show(call: Call, hit: Hit, *, explain: bool) -> ShownHit:
-    """Show a hit."""
+def show(call: Call, hit: Hit, reach: Reach, *, explain: bool) -> ShownHit:
+    """Show a hit as a read in `reach` found it."""
     head, state = hit.head, hit.state
     return ShownHit(
         origin=head.origin or head.object_id,
         title=head.title,
         text=hit.text,
         score=round(hit.score, 6),
-        source_id=source_behind(call, hit),
+        source_id=source_behind(call, hit, reach),
         segment_id=head.part,
         object_id=head.object_id,
         type=state.type,
@@ -126,13 +129,18 @@ def show(call: Call, hit: Hit, *, explain: bool) -> ShownHit:
     )
 
 
-def source_behind(call: Call, hit: Hit) -> str:
+def source_behind(call: Call, hit: Hit, reach: Reach) -> str:
     """Give the id of the source a hit stands in, or that the knowledge it shows rests on first."""
-    if hit.state.type == "source":
-        return hit.head.object_id
-    item = call.engine.ledger.get(hit.head.object_id)
+    if hit.state.type != "knowledge":
+        return hit.head.object_id if hit.state.type == "source" else ""
+    item = call.engine.ledger.get(hit.head.object_id, as_of=reach.at)
     refs = item.evidence_refs if isinstance(item, Knowledge) else ()
     return refs[0].source_id if refs else ""
+
+
+def visible(call: Call, head: Head | None, options: ReadOptions) -> bool:
+    """Tell whether a read at the call's scope may be told of an object."""
+    return head is not None and sees(call.scope, head.scope, descend=options.descend)
 
 
 def explanation(hit: Hit) -> dict[str, Any]:
@@ -156,8 +164,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if elsewhere:
         hint = "There are matches in other scopes; name one of them as scope, or set options.descend."
         return Empty(reason="out_of_scope", count=elsewhere, hint=hint)
-    withdrawn = _matches(call, question, Reach("/", descend=True, withdrawn=True))
-    if withdrawn and not reach.withdrawn:
+    withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
+    if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
     lag = index.lag()
@@ -187,10 +195,12 @@ def parse_moment(text: str | None) -> datetime | None:
 
 
 def _matches(call: Call, question: Question, reach: Reach) -> int:
-    found: Mapping[int, None] = dict.fromkeys(
-        hit.key for hit in call.engine.index.by_words(question.terms, reach=reach, limit=_COUNTED)
-    )
-    return len(found)
+    index, terms = call.engine.index, question.terms
+    words = index.by_words(terms, reach=reach, limit=_COUNTED)
+    names = index.by_names(terms, reach=reach, limit=_COUNTED)
+    found = index.heads(list({hit.key for hit in (*words, *names)}))
+    states = call.engine.ledger.heads((head.object_id for head in found.values()), as_of=reach.at)
+    return sum(is_shown(states.get(head.object_id), reach) for head in found.values())
 
 
 _COUNTED = 1000

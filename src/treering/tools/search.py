@@ -42,7 +42,7 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
     engine, reach = call.engine, reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
     found = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit)
-    hits = tuple(show(call, hit, explain=options.explain) for hit in found.hits)
+    hits = tuple(show(call, hit, reach, explain=options.explain) for hit in found.hits)
     shown, left_out = _fit(hits, options.max_tokens)
     return SearchReport(
         verb="query",

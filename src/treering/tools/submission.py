@@ -56,7 +56,12 @@ def submit(
     possible_duplicates: tuple[str, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> WriteReport:
-    """Show, propose or apply operations as one patch, as options and the space's policy say."""
+    """Show, propose or apply operations as one patch, as options and the space's policy say.
+
+    Without an operation nothing happens, and the report says so.
+    """
+    if not operations:
+        return WriteReport(verb=verb, mode=mode, scope=call.scope, status="unchanged", warnings=warnings)
     patch = build_patch(call, operations, verb=verb, reason=options.reason)
     ledger = call.engine.ledger
     outcome: Receipt | PatchRecord | None = None
@@ -75,7 +80,7 @@ def submit(
         scope=call.scope,
         status=_status(outcome, options),
         warnings=warnings,
-        ids=_ids(receipt, patch),
+        ids=tuple(dict.fromkeys(change.id for change in diff)) if options.dry_run else _ids(receipt, patch),
         patch_id=receipt.patch_id if receipt else patch.id if outcome else "",
         receipt=receipt,
         diff=diff,

@@ -95,7 +95,9 @@ class LedgersAgree(RuleBasedStateMachine):
         by: Any,
         declared: bool,
     ) -> None:
-        refs = [self.make.evidence(source, at) for at in evidence if (source := self.a_source(at))]
+        refs = [
+            self.make.evidence(source, at % len(source.segments)) for at in evidence if (source := self.a_source(at))
+        ]
         fields: dict[str, Any] = {"scope": scope, "valid_from": day(since) if since else None}
         if declared:
             fields |= {"memory_source": "user_declared", "status": "active"}

@@ -47,6 +47,7 @@ class BackgroundVectoriser:
         self._batch = batch
         self._owner = clock.random_bytes(8).hex()
         self._lock = threading.Lock()
+        self._embedding = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
         self._stopping = threading.Event()
@@ -109,18 +110,23 @@ class BackgroundVectoriser:
     def _embed(self, is_over: Callable[[], bool], progress: Progress) -> bool:
         """Embed until nothing waits or the run is over; give `False` where another owner is at it."""
         run = _Run(self._index, self._owner, self._clock, self._lease_seconds)
-        if not run.hold():
-            return False
-        try:
-            while (waiting := self._index.pending(_FETCHED)) and not is_over():
-                for batch in _batches(waiting, self._batch):
-                    if is_over() or not run.hold():
-                        return is_over()
-                    self._embed_batch(batch)
-                lag = self._index.lag()
-                progress(_DOING, lag.total - lag.pending, lag.total)
-        finally:
-            run.release()
+        # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
+        with self._embedding:
+            if not run.hold():
+                return False
+            try:
+                return self._embed_rounds(run, is_over, progress)
+            finally:
+                run.release()
+
+    def _embed_rounds(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
+        while (waiting := self._index.pending(_FETCHED)) and not is_over():
+            for batch in _batches(waiting, self._batch):
+                if is_over() or not run.hold():
+                    return is_over()
+                self._embed_batch(batch)
+            lag = self._index.lag()
+            progress(_DOING, lag.total - lag.pending, lag.total)
         return True
 
     def _embed_batch(self, batch: Sequence[Pending]) -> None:

@@ -20,14 +20,10 @@ def top_level_blocks(path: str, lines: Sequence[str]) -> Names:
     opener = _opener(PurePosixPath(path).suffix.lower(), lines)
     blocks = {}
     for at, line in enumerate(lines):
-        if found := opener.match(line):
+        found = None if _COMMENT.match(line) else opener.match(line)
+        if found:
             blocks[_with_comments(lines, at)] = (found["name"] or "").strip("\"' ")
     return blocks
-
-
-def names_between(blocks: Names, start: int, end: int) -> list[str]:
-    """Give the names of the blocks that start on the lines from `start` up to `end`, each once."""
-    return list(dict.fromkeys(name for at, name in blocks.items() if start <= at < end and name))
 
 
 _TABLE = re.compile(r"\[\[?(?P<name>[^\[\]\n]{1,200})\]")

@@ -1,70 +1,130 @@
-"""What a folder's `.gitignore` files leave out, as git reads them, and what is never read."""
+"""What a folder's `.gitignore` files leave out, as git reads them, and what is never read.
+
+Patterns are matched here against one path at a time on the way down, as git does. `pathspec` matches whole
+paths, so there `!keep/` also brings back what lies in `keep/` and another pattern leaves out.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 NEVER_READ = frozenset({".git", ".treering", ".venv", "node_modules", "__pycache__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line of a `.gitignore` file: what it matches, and whether it leaves out or brings back."""
+
+    regex: re.Pattern[str]
+    leaves_out: bool
+    folders_only: bool
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRules:
     """The rules that hold in a folder: its own and those of the folders above, the nearest first."""
 
-    own: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+    sets: tuple[tuple[str, tuple[Pattern, ...]], ...] = ()
     """The folder a set of rules stands in (relative to the root, empty or ending in `/`), and the rules."""
 
     def below(self, folder: Path, relative: str) -> "IgnoreRules":
         """Add the rules that `folder` itself sets. `relative` is its path from the root, empty for the root."""
-        spec = _rules_in(folder)
-        return IgnoreRules(((f"{relative}/" if relative else "", spec), *self.own)) if spec else self
+        own = tuple(parse_patterns(_lines_in(folder)))
+        return IgnoreRules(((f"{relative}/" if relative else "", own), *self.sets)) if own else self
 
     def leave_out(self, relative: str, *, folder: bool) -> bool:
         """Tell whether a path (from the root) is left out. What lies in a folder left out is never asked for."""
         if relative.rpartition("/")[2] in NEVER_READ:
             return True
-        for base, spec in self.own:
-            verdict = _verdict(spec, relative.removeprefix(base), folder=folder)
-            if verdict is not None:
-                return verdict
+        for base, patterns in self.sets:
+            path = relative.removeprefix(base)
+            for pattern in reversed(patterns):
+                if (folder or not pattern.folders_only) and pattern.regex.fullmatch(path):
+                    return pattern.leaves_out
         return False
 
 
+def parse_patterns(lines: Sequence[str]) -> Iterator[Pattern]:
+    """Read the lines of a `.gitignore` file. Like git, pass over a pattern that cannot be read."""
+    for line in lines:
+        glob = _TRAILING_SPACE.sub("", line.removesuffix("\r"))
+        if not glob or glob.startswith("#"):
+            continue
+        leaves_out = not glob.startswith("!")
+        glob = glob.removeprefix("!")
+        folders_only = glob.endswith("/")
+        glob = glob.removesuffix("/")
+        try:
+            if glob:
+                yield Pattern(re.compile(_regex(glob), re.DOTALL), leaves_out, folders_only)
+        except re.error:
+            continue
+
+
 _LONGEST_RULES = 1_000_000
-# `folder/**` leaves out what is inside, so that a later `!folder/this` can bring something back; pathspec would
-# match the folder itself. The same is said by `folder/*`.
-_EVERYTHING_INSIDE = re.compile(r"(?<=[^/\s*])/\*\*[ \t\r]*$")
+_TRAILING_SPACE = re.compile(r"(?<!\\)[ \t]+$")
+_GLOB = re.compile(
+    r"(?P<star>\*+)|(?P<one>\?)|\[(?P<negated>[!^]?)(?P<chars>\]?(?:\[:\w+:\]|\\.|[^\]\\])*)\]"
+    r"|\\(?P<escaped>.)|(?P<plain>.)",
+    re.DOTALL,
+)
+_CLASSES = {"alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s"}
+_POSIX = re.compile(r"\[:(\w+):\]")
+_FOLDERS = r"(?:[^/]+/)*"
 
 
-def _verdict(spec: GitIgnoreSpec, path: str, *, folder: bool) -> bool | None:
-    return spec.check_file(f"{path}/" if folder else path).include
+def _regex(glob: str) -> str:
+    """Translate a pattern. One with a slash inside starts at its folder, another matches a name at any depth.
+
+    What stands between two wildcards is taken where it first occurs and kept (atomic groups), so that no
+    pattern makes matching slow.
+    """
+    parts = glob.removeprefix("/").split("/") if "/" in glob else ["**", glob]
+    runs: list[list[str]] = [[]]
+    for part in parts:
+        if part == "**":
+            runs.append([])
+        else:
+            runs[-1].append(_name(part))
+    if len(runs) == 1:
+        return "/".join(runs[0])
+    first, *middle, last = map("/".join, runs)
+    between = "".join(rf"(?>{_FOLDERS}?{run}/)" for run in middle if run)
+    return f"{first}{'/' if first else ''}{between}" + (_FOLDERS + last if last else ".+")
 
 
-def _rules_in(folder: Path) -> GitIgnoreSpec | None:
+def _name(glob: str) -> str:
+    """Translate the part of a pattern between two slashes."""
+    runs = [""]
+    for found in _GLOB.finditer(glob):
+        if found["star"]:
+            runs.append("")
+        else:
+            runs[-1] += _character(found)
+    if len(runs) == 1:
+        return runs[0]
+    first, *middle, last = runs
+    return first + "".join(rf"(?>[^/]*?{run})" for run in middle) + "[^/]*" + last
+
+
+def _character(found: re.Match[str]) -> str:
+    if found["one"]:
+        return "[^/]"
+    if found["chars"] is None:
+        return re.escape(found["escaped"] or found["plain"])
+    named = _POSIX.sub(lambda name: _CLASSES.get(name[1], ""), found["chars"])
+    inside = re.sub(r"(?<!\\)([\[&~|])", r"\\\1", named)
+    inside = rf"\{inside}" if inside.startswith("]") else inside
+    return rf"(?!/)[{'^' if found['negated'] else ''}{inside}]"
+
+
+def _lines_in(folder: Path) -> list[str]:
     """Read a folder's own rules. As git does, a link and an unreadable file are passed over."""
     file = folder / ".gitignore"
     try:
         if file.is_symlink() or not file.is_file() or file.stat().st_size > _LONGEST_RULES:
-            return None
-        lines = file.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+            return []
+        return file.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
     except OSError:
-        return None
-    return _spec([line if line.startswith("!") else _EVERYTHING_INSIDE.sub("/*", line) for line in lines])
-
-
-def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:  # git passes over a pattern it cannot read; the others hold
-        return GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
+        return []

@@ -66,6 +66,7 @@ def paragraphs(text: str) -> Iterator[Paragraph]:
 
 
 _LONG_SECTION = 2_000
+_LONGEST_HEADING = 1_000
 _BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 _INLINE = MarkdownIt("commonmark")
 _FENCE_OF_MATTER = re.compile(r"(---|\+\+\+)[ \t]*")
@@ -105,7 +106,7 @@ def _cuts(tokens: Sequence[Token]) -> Iterator[int]:
 
 def _plain(markup: str) -> str:
     """Give a heading as people read it, without emphasis, links and code marks."""
-    parsed = _INLINE.parseInline(markup)
+    parsed = _INLINE.parseInline(markup[:_LONGEST_HEADING])
     words = (_words(child) for child in (parsed[0].children or ()))
     return " ".join("".join(words).split())
 

@@ -35,8 +35,7 @@ class PathAdapter:
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
         """Count the items `read` will report on, besides those that are gone."""
-        root = _root(target)
-        return sum(1 for _ in walk(root)) if root.is_dir() else 1
+        return sum(1 for _ in walk(_root(target)))
 
     def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
         """Yield what is gone, and one result per item.
@@ -45,11 +44,8 @@ class PathAdapter:
         and no folder, or an option is wrong.
         """
         root, redact_secrets = _root(target), _redact_secrets(options)
-        if root.is_dir():
-            return _readings(_Plan.make(root, known, limits, redact_secrets))
-        if root.is_file():
-            plan = _Plan(_origin(root), known, limits, redact_secrets, (Found("", root, root.stat().st_size),))
-            return iter([_reading(plan, entry) for entry in plan.entries])
+        if root.is_dir() or root.is_file():
+            return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root))))
         if not root.exists() and _origin(root) in known.fingerprints:
             return iter([Vanished(_origin(root))])
         raise InvalidInput(
@@ -67,21 +63,20 @@ class _Plan:
     redact_secrets: bool
     entries: tuple[Entry, ...]
 
-    @classmethod
-    def make(cls, root: Path, known: Known, limits: ReadLimits, redact_secrets: bool) -> "_Plan":
-        return cls(_origin(root), known, limits, redact_secrets, tuple(walk(root)))
-
     def origin(self, relative: str) -> str:
         return f"{self.root}#{relative}" if relative else self.root
 
 
 def _root(target: str) -> Path:
     try:
-        return Path(target).expanduser().resolve()
+        root = Path(target).expanduser().resolve()
+        root.exists()  # refuses what can be no path
     except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, a loop of links, an unknown user
         raise InvalidInput(
-            f"{target[:200]!r} is not a path: {error}.", hint="Give the path of a file or folder."
+            f"{target[:200]!r} cannot be read as a path: {reason(error) if isinstance(error, OSError) else error}.",
+            hint="Give the path of a file or folder that exists.",
         ) from error
+    return root
 
 
 def _origin(root: Path) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from treering.edges.sources import restructured
-from treering.edges.sources.configuration import names_between, top_level_blocks
+from treering.edges.sources.configuration import top_level_blocks
 from treering.edges.sources.lines import Place, in_file, in_text, pack, split_lines
 from treering.edges.sources.sections import section_segments
 from treering.ports.adapter import Role, SegmentDraft
@@ -67,10 +67,10 @@ def segment_inline_text(text: str, *, max_chars: int) -> list[SegmentDraft]:
 def role_of(path: str) -> Role:
     """Tell by a file's name whether it holds prose, configuration and data, or code."""
     file = PurePosixPath(path)
-    suffix = file.suffix.lower() or file.name.lower()
-    if suffix in _DATA:
+    names = {file.suffix.lower(), file.name.lower()}
+    if not _DATA.isdisjoint(names):
         return "data"
-    return "code" if suffix in _CODE or file.name in _CODE else "prose"
+    return "prose" if _CODE.isdisjoint(names) else "code"
 
 
 _TARGET = 1_200
@@ -98,7 +98,7 @@ _CODE = frozenset(
     ".kt .kts .swift .scala .lua .pl .pm .r .jl .ex .exs .erl .hs .ml .mli .clj .cljs .dart .groovy .gradle .sql "
     ".css .scss .sass .less .vue .svelte .proto .graphql .tf .hcl .cmake .mk .ps1 .bat .cmd .zsh .fish .awk .asm .s "
     ".v .sv .vhd .m .mm .f90 .f .pas .nim .zig .d .pyx .pxd .cu .cuh .el .lisp .vim .j2 .jinja .tmpl .ejs .erb "
-    "Makefile Dockerfile Containerfile Justfile Rakefile Gemfile Jenkinsfile Vagrantfile CMakeLists.txt BUILD".split()
+    "makefile dockerfile containerfile justfile rakefile gemfile jenkinsfile vagrantfile cmakelists.txt".split()
 )
 
 
@@ -130,7 +130,7 @@ def _data_segments(path: str, text: str, place: Place, most: int) -> list[Segmen
     blocks = top_level_blocks(path, lines)
     drafts = []
     for piece in pack(lines, sorted(blocks), start=0, end=len(lines), target=_TARGET, most=most):
-        names = names_between(blocks, piece.start, piece.end)
+        names = list(dict.fromkeys(filter(None, map(blocks.get, range(piece.start, piece.end)))))
         heading = ", ".join([*names[:_NAMES_SHOWN], *(["…"] if len(names) > _NAMES_SHOWN else [])])
         drafts.append(SegmentDraft(place(piece, heading), piece.text, heading, "data"))
     return drafts

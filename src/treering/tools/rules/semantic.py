@@ -1,6 +1,6 @@
 """Rules about meaning: contradictions, staleness, work that could move. Each is a function from a survey."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from treering.core.canonical import normalise_text
@@ -10,12 +10,13 @@ from treering.core.knowledge_payloads import Decision
 from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.derived.passages import passages_of
-from treering.tools.rules.survey import Finding, Survey
+from treering.tools.rules.survey import Finding, Rule, Survey
 
 _UNVERIFIED_AFTER = timedelta(days=180)
 _NEAR = 0.8
 _MOST_COMPARED = 2_000
 _OVER = {"resolved", "closed", "cancelled"}
+_WITHDRAWN = {"superseded", "stale", "archived"}
 _QUOTED = 120
 
 
@@ -37,13 +38,12 @@ def stale_knowledge(seen: Survey) -> Iterator[Finding]:
     """Explain each stale belief: which evidence went, and whether its words stand somewhere else now."""
     for item in seen.each(Knowledge):
         if item.status == "stale":
-            lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
             fix = _reverification(item, seen)
             yield Finding(
                 rule="stale",
                 severity="warning",
                 ids=(item.id, *dict.fromkeys(ref.source_id for ref in item.evidence_refs)),
-                explanation=f"{item.title!r} is stale: {' '.join(lost) or 'what it was derived from was withdrawn.'}"
+                explanation=f"{item.title!r} is stale: {_why_stale(item, seen)}"
                 " Verify it against what is there now, or archive it.",
                 fix=fix,
                 fix_summary="Its words stand in the source again: point the evidence there and reactivate it."
@@ -66,7 +66,7 @@ def superseded_but_used(seen: Survey) -> Iterator[Finding]:
 def expired(seen: Survey) -> Iterator[Finding]:
     """Report active knowledge whose validity has ended."""
     for item in seen.current(Knowledge):
-        if item.status == "active" and item.valid_until and item.valid_until < seen.now:
+        if item.status == "active" and item.valid_until and _is_over(item, seen):
             yield Finding(
                 rule="expired",
                 severity="warning",
@@ -125,7 +125,9 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
         words = frozenset(normalise_text(passages_of(item)[0].text).split())
         group = compared.setdefault((item.scope, item.kind), [])
         for other, others in group:
-            if len(words & others) >= _NEAR * len(words | others) and item.claim_key() != other.claim_key():
+            # Two values of one claim contradict each other; that is another rule's business.
+            rivals = item.claim_key() is not None and item.claim_key() == other.claim_key()
+            if len(words & others) >= _NEAR * len(words | others) and not rivals:
                 yield Finding(
                     rule="near-duplicate",
                     severity="info",
@@ -133,6 +135,20 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
                     explanation=f"{other.title!r} and {item.title!r} say nearly the same.",
                 )
         group.append((item, words))
+
+
+def _why_stale(item: Knowledge, seen: Survey) -> str:
+    lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+    for parent in map(seen.find, item.derived_from):
+        if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
+            lost.append(f"{parent.title!r}, which it was derived from, is {parent.status}.")
+    if lost:
+        return " ".join(lost)
+    return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked so."
+
+
+def _is_over(item: Knowledge, seen: Survey) -> bool:
+    return item.valid_until is not None and item.valid_until < seen.now
 
 
 def _loss(ref: EvidenceRef, seen: Survey) -> str:
@@ -154,7 +170,9 @@ def _reverification(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
     """Where every lost quote stands word for word in its source again, point there and reactivate."""
     refs = [_found_again(ref, seen) for ref in item.evidence_refs]
     found = [ref for ref in refs if ref]
-    if not found or len(found) != len(refs):
+    lost = any(not seen.holds(ref.source_id, ref.segment_id) for ref in item.evidence_refs)
+    # What went stale for another reason than its evidence is not put right by evidence.
+    if not found or len(found) != len(refs) or not lost or _is_over(item, seen):
         return ()
     update = Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": tuple(found)})
     return (update, Transition(id=item.id, expected_revision=item.revision, to="active"))
@@ -174,7 +192,7 @@ def _found_again(ref: EvidenceRef, seen: Survey) -> EvidenceRef | None:
 
 def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Finding]:
     parent = seen.find(on)
-    if isinstance(parent, Knowledge) and parent.status in {"superseded", "stale", "archived"}:
+    if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
         yield Finding(
             rule="superseded-but-used",
             severity="warning",
@@ -190,13 +208,13 @@ def _successor(parent: Knowledge, seen: Survey) -> str:
     return f" (by {links[0]})" if links else ""
 
 
-RULES = (
-    contradictions,
-    stale_knowledge,
-    superseded_but_used,
-    expired,
-    long_unverified,
-    undecided_decisions,
-    freed_work,
-    near_duplicates,
-)
+RULES: Mapping[str, Rule] = {
+    "contradiction": contradictions,
+    "stale": stale_knowledge,
+    "superseded-but-used": superseded_but_used,
+    "expired": expired,
+    "long-unverified": long_unverified,
+    "decision-without-outcome": undecided_decisions,
+    "blocked-by-closed": freed_work,
+    "near-duplicate": near_duplicates,
+}

@@ -1,15 +1,15 @@
 """Rules about form: references, evidence, states, secrets. Each is a function from a survey to findings."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from treering.core.evidence import segment_hash
 from treering.core.injection import instruction_flags
-from treering.core.objects import Knowledge, Node, Source, WorkItem, title_of
+from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, RemoveLink, Transition, Update
 from treering.core.redaction import redact
-from treering.core.references import REFERENCE_FIELDS, references_of
+from treering.core.references import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.derived.passages import passages_of
-from treering.tools.rules.survey import Finding, Survey
+from treering.tools.rules.survey import Finding, Rule, Survey
 
 
 def dangling_references(seen: Survey) -> Iterator[Finding]:
@@ -84,16 +84,13 @@ def impossible_states(seen: Survey) -> Iterator[Finding]:
 
 def cycles(seen: Survey) -> Iterator[Finding]:
     """Report work that waits on itself."""
-    for work in seen.each(WorkItem):
-        chain, step = [work.id], work
-        while step.depends_on and isinstance(after := seen.find(step.depends_on[0]), WorkItem):
-            chain.append(after.id)
-            if after.id == work.id:
-                explanation = f"Work depends on itself: {' -> '.join(chain)}."
-                yield Finding(rule="cycle", severity="error", ids=tuple(chain), explanation=explanation)
-            if after.id in chain[:-1]:
-                break
-            step = after
+    reported: set[frozenset[str]] = set()
+    for work, field in ((work, field) for work in seen.each(WorkItem) for field in ACYCLIC_FIELDS):
+        chain = cycle_of(work, field, seen.find)
+        if chain and frozenset(chain) not in reported:
+            reported.add(frozenset(chain))
+            explanation = f"Work waits on itself by {field}: {' -> '.join(chain)}. Take one of these out."
+            yield Finding(rule="cycle", severity="error", ids=tuple(dict.fromkeys(chain)), explanation=explanation)
 
 
 def orphan_nodes(seen: Survey) -> Iterator[Finding]:
@@ -166,24 +163,20 @@ def _state(identity: str, explanation: str) -> Finding:
     return Finding(rule="impossible-state", severity="error", ids=(identity,), explanation=explanation)
 
 
-def _texts(item: object) -> Iterable[tuple[str, str]]:
-    match item:
-        case Source():
-            return ((part.locator.cite(), part.excerpt) for part in item.segments)
-        case Knowledge():
-            return ((passage.title, passage.text) for passage in passages_of(item))
-        case _:
-            return ()
+def _texts(item: Object) -> Iterable[tuple[str, str]]:
+    if isinstance(item, Source):
+        return ((part.locator.cite(), part.excerpt) for part in item.segments)
+    return ((item.id, f"{passage.title}\n{passage.text}") for passage in passages_of(item))
 
 
-RULES = (
-    dangling_references,
-    missing_evidence,
-    hash_mismatches,
-    impossible_states,
-    cycles,
-    orphan_nodes,
-    duplicate_nodes,
-    secrets_at_rest,
-    instruction_shaped_texts,
-)
+RULES: Mapping[str, Rule] = {
+    "dangling-reference": dangling_references,
+    "missing-evidence": missing_evidence,
+    "hash-mismatch": hash_mismatches,
+    "impossible-state": impossible_states,
+    "cycle": cycles,
+    "orphan-node": orphan_nodes,
+    "duplicate-node": duplicate_nodes,
+    "secret-at-rest": secrets_at_rest,
+    "instruction-shaped": instruction_shaped_texts,
+}

@@ -1,6 +1,6 @@
 """What lint looks at: every object a scope holds, once, and how they hang together."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -91,6 +91,10 @@ class Survey:
         if source.id not in self._segment_ids:
             self._segment_ids[source.id] = frozenset(part.segment_id for part in source.segments)
         return self._segment_ids[source.id]
+
+
+Rule = Callable[[Survey], Iterator[Finding]]
+"""Looks at what a scope holds and reports what a person should know."""
 
 
 def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:

@@ -8,7 +8,7 @@ from treering.edges.sources.code.languages import Language
 _MARKER = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+!?|=begin)?[ \t]*")
 _CLOSER = re.compile(r"[ \t]*(?:\*+/|=end)$")
 _LICENCE = re.compile(r"copyright|licen[cs]e|SPDX-|all rights reserved", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"@\w|#!?\[|\[")
+_ATTRIBUTE = re.compile(r"@\w|#!?\[")
 _PREAMBLE = ("#!", "<?php", "'use strict'", '"use strict"', "# -*-", "# frozen_string_literal")
 _DOCSTRING = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')")
 _BEFORE_DOCSTRING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\r?\n)*")
@@ -27,9 +27,13 @@ def lead_row(lines: Sequence[str], row: int, language: Language) -> int:
 def comment_text(lines: Sequence[str]) -> str:
     """Read the words of comment lines: no markers, no attributes, no rulers; `""` for a licence."""
     kept: list[str] = []
+    in_attribute = False
     for line in lines:
         bare = line.strip()
-        words = "" if _ATTRIBUTE.match(bare) else _CLOSER.sub("", _MARKER.sub("", bare, count=1))
+        if in_attribute or _ATTRIBUTE.match(bare):
+            in_attribute = (in_attribute or bare.startswith("#[")) and not bare.endswith("]")
+            continue
+        words = _CLOSER.sub("", _MARKER.sub("", bare, count=1))
         if any(map(str.isalnum, words)) or (kept and not words):
             kept.append(words)
     text = "\n".join(kept).strip()

@@ -169,7 +169,7 @@ _TABLE = (
         separator="::",
         wrappers=frozenset({"template_declaration"}),
     ),
-    Language("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//", "[")),
+    Language("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//",)),
     Language(
         "ruby",
         "ruby",

@@ -28,14 +28,17 @@ _HOLDS_NOTHING = frozenset({"function", "method", "macro", "type"})
 _DEEPEST = 16
 _DEEPEST_NODE = 10
 """Levels of the syntax tree searched: room for methods of classes in namespaces in conditionals."""
+_CHUNK = 1 << 15
+"""Bytes handed to the parser at a time. The query's predicates read this way too, so it is not the whole file."""
 _STEPS_AT_LEAST = 300
 _STEPS_PER_BYTE = 0.05
 """Three times the most that real files were seen to need."""
 _SECONDS = 5.0
 _SIGNATURE_CHARS = 300
 _EXPORTS_PREFIX = re.compile(r"^(?:module\.)?exports\.|\.prototype(?=\.)")
+_QUOTED_NAME = re.compile(r"[\"'](\w+)[\"']")
 _TRAILING_COMMENT = re.compile(r":[ \t]*#.*", re.DOTALL)
-_KEYWORDS_ONLY = re.compile(rb"[a-z \t]*")
+_KEYWORDS_BEFORE = re.compile(rb"(?<![\w.])[a-z][a-z \t]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,9 @@ def _parse(page: _Page, parsing: Parsing) -> Tree | None:
     # A parser and a cursor hold state, so each file gets its own: files may be read in several threads.
     parser = Parser(parsing.grammar)
     try:
-        return parser.parse(lambda offset, _: page.data[offset:], encoding="utf8", progress_callback=patience.is_over)
+        return parser.parse(
+            lambda offset, _: page.data[offset : offset + _CHUNK], encoding="utf8", progress_callback=patience.is_over
+        )
     except ValueError:
         if not patience.over:
             raise
@@ -157,10 +162,18 @@ def _read(page: _Page, root: Node, parsing: Parsing) -> Outline:
         elif "import" in captures:
             imports[page.text(captures["import"][0]).strip("\"'<>")[:200]] = None
         elif "export" in captures:
-            exports.update(map(page.text, captures["export"]))
+            exports.update(_exported(page, captures))
     symbols, public = _symbols(page, _in_order(definitions), exports)
     doc = _module_doc(page, symbols)
     return Outline(page.language.name, tuple(symbols), tuple(imports), doc, tuple(dict.fromkeys(public)))
+
+
+def _exported(page: _Page, captures: dict[str, list[Node]]) -> Iterable[str]:
+    """Read exported names: the captured one, or those listed as strings where the list is `__all__`."""
+    text = page.text(captures["export"][0])
+    if "list" not in captures:
+        return (text,)
+    return _QUOTED_NAME.findall(text) if page.text(captures["list"][0]) == "__all__" else ()
 
 
 def _definition(page: _Page, pattern: int, captures: dict[str, list[Node]]) -> Iterable[_Definition]:
@@ -250,10 +263,9 @@ def _outermost(node: Node, language: Language) -> Node:
 def _signature(page: _Page, definition: _Definition) -> str:
     data, node = page.data, definition.node
     start = node.start_byte
-    line_start = data.rfind(b"\n", 0, start) + 1
     # Keywords before the node (`export`, `type`) are part of what people read as the signature.
-    if _KEYWORDS_ONLY.fullmatch(data, line_start, start):
-        start = line_start
+    before = _KEYWORDS_BEFORE.search(data[max(start - 40, 0) : start])
+    start -= len(before[0]) if before else 0
     raw = data[start : min(_signature_end(page, definition), start + 2 * _SIGNATURE_CHARS)].decode("utf-8", "ignore")
     if page.language.docstrings:
         raw = _TRAILING_COMMENT.sub("", raw)

@@ -39,6 +39,7 @@ class Stretch:
 
     `symbols` are the definitions it is about; `owner` is the qualified name of the class around it; `loose`
     is code outside functions: a class's attributes, a script's steps, and the `header` a file begins with.
+    A `head` is the beginning of a class whose methods follow in stretches of their own.
     """
 
     start: int
@@ -47,6 +48,7 @@ class Stretch:
     owner: str | None = None
     loose: bool = True
     header: bool = False
+    head: bool = False
 
 
 def stretches(page: Page, symbols: Sequence[Symbol]) -> Iterator[Stretch]:
@@ -75,6 +77,7 @@ def joined(page: Page, found: Iterator[Stretch], max_chars: int) -> Iterator[Str
                 held,
                 end=stretch.end,
                 symbols=held.symbols + stretch.symbols,
+                owner=stretch.owner if stretch.symbols else held.owner,
                 loose=held.loose and stretch.loose,
             )
     if held is not None:
@@ -110,7 +113,8 @@ def _marks(page: Page, symbols: Sequence[Symbol]) -> dict[int, Stretch]:
         if symbol.end <= covered or not (opens or _stands_alone(page, symbol, opened)):
             continue
         owner = opened[-1].qualified if opened else None
-        _begin(marks, Stretch(symbol.start, symbol.end, (symbol,), owner, loose=symbol.kind == "constant"))
+        is_loose = symbol.kind == "constant"
+        _begin(marks, Stretch(symbol.start, symbol.end, (symbol,), owner, loose=is_loose, head=opens))
         marks.setdefault(symbol.end + 1, Stretch(symbol.end + 1, symbol.end + 1, owner=owner))
         if opens:
             opened.append(symbol)
@@ -166,13 +170,14 @@ def _belong_together(page: Page, before: Stretch, after: Stretch, max_chars: int
     sizes = page.chars(before.start, before.end), page.chars(after.start, after.end)
     if after.loose and not after.symbols and sizes[1] < _CRUMB:
         return size <= max_chars
-    if size > min(_JOINED, max_chars):
+    if size > min(_JOINED, max_chars) or (after.head and before.symbols):
         return False
     if before.loose and not before.symbols and sizes[0] < _CRUMB:
         return True
-    is_head = bool(before.symbols) and before.symbols[-1].qualified == after.owner
-    same_kind = before.owner == after.owner and before.loose == after.loose
-    return (is_head and sizes[0] < _TINY) or (same_kind and min(sizes) < _TINY)
+    if before.head and before.symbols[-1].qualified == after.owner:
+        # A documented class is worth a segment of its own, unless what follows is as small.
+        return sizes[0] < _TINY and (sizes[1] < _TINY or not before.symbols[-1].doc)
+    return before.owner == after.owner and before.loose == after.loose and min(sizes) < _TINY
 
 
 def _cut(page: Page, start: int, end: int, budget: int) -> int:

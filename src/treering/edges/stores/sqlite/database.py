@@ -131,6 +131,14 @@ class Database:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
             flags = apsw.SQLITE_OPEN_READWRITE | (0 if reading else apsw.SQLITE_OPEN_CREATE)
         connection = apsw.Connection(self.path, flags)
+        try:
+            self._prepare(connection)
+        except apsw.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(int(min(self._wait_seconds, 5.0) * 1000))
         for pragma in (
             "journal_mode=WAL",
@@ -142,7 +150,6 @@ class Database:
             "trusted_schema=OFF",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        return connection
 
 
 @contextmanager

@@ -131,24 +131,30 @@ class Shelf:
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
         self._connection.execute(sql, (identity, revision, seq, pack(stored)))
 
-    def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
-        """Keep the words of a segment, each text once."""
-        sql = "INSERT OR IGNORE INTO segments(source_id, segment_id, text_row, place) VALUES(?, ?, ?, '{}')"
-        self._connection.execute(sql, (source_id, segment_id, self._text_row(text)))
+    def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
+        """Keep the words of a new segment, each text once."""
+        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if self._first("SELECT 1 FROM texts WHERE hash = ?", (key,)) is None:
+            self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
+        sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
+        self._connection.execute(sql, (source_id, segment_id, pack(place), key))
 
     def keep_places(self, item: Source) -> None:
-        """Note where a source's segments stand now, and which have vanished from it."""
-        sql = "SELECT segment_id, place FROM segments WHERE source_id = ? AND vanished IS NULL"
-        known = dict(self._connection.execute(sql, (item.id,)))
+        """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
+        sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
+        known = {row[0]: row[1:] for row in self._connection.execute(sql, (item.id,))}
         for segment in item.segments:
             place = segment.model_dump_json(exclude={"excerpt"})
             earlier = known.pop(segment.segment_id, None)
-            if earlier is None or unpack(earlier) != place:
+            if earlier is None:
+                self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
+            elif earlier[1] is not None or unpack(earlier[0]) != place:
                 sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
                 self._connection.execute(sql, (pack(place), item.id, segment.segment_id))
-        for segment_id in known:
-            sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
-            self._connection.execute(sql, (item.revision, item.id, segment_id))
+        for segment_id, (_, vanished) in known.items():
+            if vanished is None:
+                sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
+                self._connection.execute(sql, (item.revision, item.id, segment_id))
 
     def set_current(self, item: Object) -> None:
         """Make an object's row say what its newest revision says."""
@@ -160,8 +166,6 @@ class Shelf:
 
     def _put(self, item: Object, seq: int) -> None:
         if isinstance(item, Source):
-            for segment in item.segments:
-                self.keep_words(item.id, segment.segment_id, segment.excerpt)
             self.keep_places(item)
         self.keep_revision(item.id, item.revision, seq, stored_form(item))
         self.set_current(item)
@@ -170,14 +174,6 @@ class Shelf:
         self._connection.execute("DELETE FROM dependencies WHERE dependent = ?", (item.id,))
         for target in targets_of(item):
             self._connection.execute("INSERT INTO dependencies(target, dependent) VALUES(?, ?)", (target, item.id))
-
-    def _text_row(self, text: str) -> int:
-        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        row = self._first("SELECT row FROM texts WHERE hash = ?", (key,))
-        if row is None:
-            self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
-            row = self._connection.last_insert_rowid()
-        return int(row)
 
     def _erase(self, identity: str) -> None:
         texts = self._column("SELECT text_row FROM segments WHERE source_id = ?", (identity,))

@@ -61,7 +61,9 @@ REBUILT: tuple[str, ...] = (
     "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, position)",
     "CREATE INDEX IF NOT EXISTS passages_by_part ON passages(part) WHERE part <> ''",
     "CREATE INDEX IF NOT EXISTS passages_by_text ON passages(text_id)",
-    "CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id) WHERE live = 1 AND until_seq IS NULL",
+    # Holds what most filters ask for, so that they are answered without the rows.
+    """CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id, text_id, type, kind, role, status)
+         WHERE live = 1 AND until_seq IS NULL""",
     # One value per row, with its own type: truth values as a blob of one byte, so that they equal no number.
     """CREATE TABLE IF NOT EXISTS passage_metadata(
          key INTEGER NOT NULL, name TEXT NOT NULL, value, PRIMARY KEY(key, name)) WITHOUT ROWID""",

@@ -25,6 +25,7 @@ _FEW = 500  # keys in one statement
 EPOCH = "vectors_epoch"
 """State that is counted up when passages get new keys, so that tables in memory start over."""
 
+_SHOWN = "SELECT text_id, key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
 _SEARCHED = (
     "SELECT p.key, p.scope_id, v.vector FROM passages p JOIN passage_vectors v "
     "ON v.text_id = p.text_id AND v.model_id = ? WHERE p.live = 1 AND p.until_seq IS NULL"
@@ -172,11 +173,19 @@ class VectorShelf:
         self._seen = now
 
     def _load(self, connection: apsw.Connection) -> None:
+        """Fill the table from two scans, joined here: as a join in SQL it would jump about in the file."""
         self._table = VectorTable(self._dimension)
         self._scopes = np.zeros(0, np.int32)
-        rows = connection.execute(_SEARCHED, (self._model_id,))
+        shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 3)
+        shown = shown[np.argsort(shown[:, 0], kind="stable")]
+        rows = connection.execute("SELECT text_id, vector FROM passage_vectors WHERE model_id = ?", (self._model_id,))
         while batch := list(islice(rows, _BATCH)):
-            self._put(batch)
+            texts = np.array([text_id for text_id, _ in batch], np.int64)
+            first, last = (np.searchsorted(shown[:, 0], texts, side) for side in ("left", "right"))
+            counts = last - first  # passages that have the text
+            which = np.repeat(np.arange(len(batch)), counts)
+            at = np.arange(len(which)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+            self._put(shown[at, 1], shown[at, 2], self._matrix([blob for _, blob in batch])[which])
 
     def _reread(self, connection: apsw.Connection, keys: Sequence[int]) -> None:
         for start in range(0, len(keys), _FEW):
@@ -186,17 +195,20 @@ class VectorShelf:
             gone = np.array(sorted(set(batch) - {key for key, _, _ in rows}), np.int64)
             self._table.discard(gone)
             self._scopes[gone[gone < len(self._scopes)]] = 0
-            self._put(rows)
+            places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
+            self._put(places[:, 0], places[:, 1], self._matrix([blob for _, _, blob in rows]))
 
-    def _put(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
-        if not rows:
-            return
-        keys = np.array([key for key, _, _ in rows], np.int64)
-        vectors = np.frombuffer(b"".join(blob for _, _, blob in rows), _STORED).reshape(len(rows), self._dimension)
+    def _put(self, keys: _Keys, scopes: _Keys, vectors: npt.NDArray[np.float16]) -> None:
         self._table.add(keys, vectors)
-        if (most := int(keys.max())) >= len(self._scopes):
-            self._scopes = np.concatenate([self._scopes, np.zeros(most + 1 + most // 4 - len(self._scopes), np.int32)])
-        self._scopes[keys] = [scope for _, scope, _ in rows]
+        most = int(keys.max(initial=-1))
+        if most >= len(self._scopes):
+            room = np.zeros(most + 1 + most // 4, np.int32)
+            room[: len(self._scopes)] = self._scopes
+            self._scopes = room
+        self._scopes[keys] = scopes
+
+    def _matrix(self, blobs: Sequence[bytes]) -> npt.NDArray[np.float16]:
+        return np.frombuffer(b"".join(blobs), _STORED).reshape(-1, self._dimension)
 
 
 def _filtered(connection: apsw.Connection, sight: Sight) -> _Keys:

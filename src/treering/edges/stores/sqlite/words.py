@@ -30,7 +30,8 @@ def add_words(connection: apsw.Connection, key: int, passage: Passage, *, curren
         (key, index_text(title), index_text(passage.heading), index_text(passage.text), scope_tokens(passage.scope)),
     )
     named = f"{title}\n{passage.heading}\n{passage.text}"
-    name = identifier_text(named, code=passage.role in {"code", "symbol"})
+    # Every word of a signature is a name. In bodies of code plain words are many, and the word index finds them.
+    name = identifier_text(named, code=passage.role == "symbol")
     connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, name))
 
 

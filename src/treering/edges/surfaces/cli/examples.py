@@ -1,0 +1,71 @@
+"""Examples for the help of each command: what one wants, and the line that does it."""
+
+from collections.abc import Mapping
+
+Example = tuple[str, str]
+
+EXAMPLES: Mapping[str, tuple[Example, ...]] = {
+    "init": (
+        ("a space for this folder and all below it", "treering init"),
+        ("a named space, kept with your data", "treering init --space notes"),
+    ),
+    "ingest": (
+        ("the repository you are in", "treering ingest ."),
+        ("as it lies, with uncommitted changes, and wait for vectors", "treering ingest . --worktree --wait"),
+        ("a folder of documents, only Markdown", "treering ingest docs --mode path --option include='*.md'"),
+        ("a note", "echo 'Releases are cut on Tuesdays.' | treering ingest - --title Releases"),
+        ("how the last run stands", "treering ingest --mode status"),
+    ),
+    "query": (
+        ("what is known for a task", 'treering query "make the retry limit configurable"'),
+        ("ranked hits, and why they rank", 'treering query --mode search "retry limit" --limit 5 --explain'),
+        ("the exact lines behind a hit", "treering query --mode expand 'src:01k… 3f2a…'"),
+        ("what changed since Monday", 'treering query --mode recent --input \'{"since": "2026-01-05T00:00:00Z"}\''),
+        ("as it stood then", 'treering query "retry limit" --as-of 2026-01-01T00:00:00Z'),
+    ),
+    "crystallize": (
+        (
+            "a decision",
+            'treering crystallize --kind decision --title "One file per space" \\\n'
+            '      --question "Where is a space kept?" --outcome "In one SQLite file" \\\n'
+            '      --rationale "Nothing to operate" --alternative "A server"',
+        ),
+        (
+            "a fact with its evidence",
+            'treering crystallize --kind fact --title "Default port" --subject api \\\n'
+            "      --predicate port --value 8080 --evidence 'src:01k… 3f2a…' --status active",
+        ),
+        ("believe a candidate", "treering crystallize --mode promote know:01k…"),
+        ("replace what is no longer so", "treering crystallize --mode supersede know:01k… --by know:01m…"),
+        ("work done with everything it produced", "treering crystallize --mode activity --input @activity.json"),
+        ("resolve a task", 'treering crystallize work:01k… --kind task --status resolved --resolution "Done"'),
+    ),
+    "lint": (
+        ("look for broken form and drifted meaning", "treering lint"),
+        ("fail in CI where there are errors", "treering lint --strict"),
+        ("see the repairs, then apply them", "treering lint repair && treering lint repair --apply"),
+        ("verify the audit log; who changed this", "treering lint audit know:01k…"),
+        ("rebuild the indexes", "treering lint reindex --apply"),
+    ),
+    "review list": (("what waits for a decision", "treering review list"),),
+    "review show": (("what a patch would change", "treering review show patch:01k…"),),
+    "review apply": (("let it happen", "treering review apply patch:01k…"),),
+    "review reject": (("turn it down", 'treering review reject patch:01k… --reason "No evidence"'),),
+    "revert": (("take back what a patch did", 'treering revert patch:01k… --reason "Wrong branch"'),),
+    "erase": (("remove a source for good, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),),
+    "export": (("plain files, to keep or to move", "treering export backup/"),),
+    "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
+    "vectors": (("make all vectors that wait, now", "treering vectors"),),
+    "mcp": (
+        ("serve the four tools to an agent over stdio", "treering mcp"),
+        (
+            "in the configuration of a client",
+            '{"command": "treering", "args": ["mcp", "--space", "sqlite:/path/to.db"]}',
+        ),
+    ),
+    "try": (
+        ("see what Treering makes of the folder you are in", "treering try"),
+        ("for a task of yours", 'treering try "make the retry limit configurable"'),
+    ),
+    "version": (("which version this is", "treering version"),),
+}

@@ -1,0 +1,58 @@
+"""Reports as lines for people. Pure: a report in, lines out."""
+
+from collections.abc import Iterator
+
+from treering.edges.surfaces.cli.rendering import answers, changes, findings
+from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.context import ContextReport
+from treering.tools.envelope import Report
+from treering.tools.ingest_report import IngestReport, JobReport
+from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.search import SearchReport
+from treering.tools.submission import WriteReport
+
+
+def render(report: Report, *, fenced: bool = False) -> Iterator[Line]:
+    """Give the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
+    yield from _body(report, fenced=fenced)
+    for warning in report.warnings:
+        yield line(("warning: ", "yellow"), warning)
+
+
+def _body(report: Report, *, fenced: bool) -> Iterator[Line]:
+    match report:
+        case ContextReport():
+            return answers.render_context(report, fenced=fenced)
+        case SearchReport():
+            return answers.render_search(report, fenced=fenced)
+        case ExpandReport():
+            return answers.render_expanded(report, fenced=fenced)
+        case PageReport():
+            return answers.render_page(report)
+        case RelatedReport():
+            return answers.render_related(report)
+        case RecentReport():
+            return answers.render_recent(report)
+        case _:
+            return _told(report)
+
+
+def _told(report: Report) -> Iterator[Line]:
+    match report:
+        case IngestReport():
+            return changes.render_ingest(report)
+        case JobReport():
+            return changes.render_job(report)
+        case WriteReport():
+            return changes.render_write(report)
+        case LintReport():
+            return findings.render_findings(report)
+        case RepairReport():
+            return findings.render_repairs(report)
+        case ReindexReport():
+            return findings.render_reindex(report)
+        case AuditReport():
+            return findings.render_audit(report)
+        case _:
+            return iter((line(report.model_dump_json(indent=2)),))

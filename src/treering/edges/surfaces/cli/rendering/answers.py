@@ -1,0 +1,165 @@
+"""What `query` found, as lines."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from treering.core.fingerprint import fence
+from treering.core.pack import ContextPack, PackItem
+from treering.derived.packing import SECTIONS
+from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.tools.browsing import Change, ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.context import ContextReport
+from treering.tools.reading import Empty, ShownHit
+from treering.tools.search import SearchReport
+
+_SNIPPET_LINES = 6
+_SNIPPET_CHARS = 400
+_VALUE_CHARS = 300
+_LEFT_OUT = 10
+_USUAL = {"active", "finalized", "open"}
+
+
+def render_context(report: ContextReport, *, fenced: bool) -> Iterator[Line]:
+    """Show a context pack: by section, cited; then conflicts, gaps, and what to read next."""
+    if fenced:
+        yield line(report.text.rstrip("\n"))
+    else:
+        yield from _pack(report.pack)
+    yield from _empty(report.empty)
+
+
+def render_search(report: SearchReport, *, fenced: bool) -> Iterator[Line]:
+    """Show hits, best first, each with score, place and a snippet."""
+    for rank, hit in enumerate(report.hits, start=1):
+        yield from _hit(rank, hit, fenced=fenced)
+    if report.left_out:
+        yield line(f"{len(report.left_out)} more did not fit: ", ", ".join(report.left_out[:_LEFT_OUT]))
+    yield from _empty(report.empty)
+
+
+def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[Line]:
+    """Show what stands behind ids, word for word."""
+    for item in report.items:
+        versions = "" if item.versions == 1 else f", {item.versions} versions"
+        yield line((item.title or item.id, "bold"), f"  ({item.status}{versions})")
+        yield line((", ".join((*item.places[:3], item.id)), "dim"), indent=2)
+        text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
+        yield line(_quoted(text, item.places[0] if item.places else item.id, fenced=fenced), indent=2)
+        if item.cut:
+            yield line(("… cut; --max-tokens shows more", "dim"), indent=2)
+        yield line("")
+    for identity in report.missing:
+        yield line(("not found: ", "red"), identity)
+
+
+def render_page(report: PageReport) -> Iterator[Line]:
+    """Show one object whole: fields, links, what rests on it, history."""
+    shown = report.object
+    yield line((report.title, "bold"), f"  ({shown.get('kind')}, {shown.get('status')})")
+    yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
+    for name, value in shown.items():
+        if name not in {"id", "type", "kind", "status", "scope", "revision", "title", "segments"} and value:
+            yield line((f"{name}: ", "cyan"), _value(value), indent=2)
+    for segment in shown.get("segments", ()):
+        yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
+        yield line(segment["excerpt"], indent=4)
+    yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
+    yield from _listed("Rests on it", report.dependents)
+    yield from _listed("History", [_change(change) for change in report.history])
+
+
+def render_related(report: RelatedReport) -> Iterator[Line]:
+    """Show neighbours, nearest first."""
+    if not report.neighbours:
+        yield line("Nothing is related to it here.")
+    for one in report.neighbours:
+        arrow = "→" if one.direction == "out" else "←"
+        yield line(
+            f"{arrow} {one.relation}  ", (one.title, "bold"), f"  ({one.kind}, {one.status})", indent=2 * one.depth - 2
+        )
+        yield line((one.id, "dim"), indent=2 * one.depth)
+
+
+def render_recent(report: RecentReport) -> Iterator[Line]:
+    """Show changes, newest first."""
+    if not report.changes:
+        yield line("Nothing changed in this window.")
+    for one in report.changes:
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (one.title, "bold"), f"  by {one.actor}")
+        why = f": {one.reason}" if one.reason else ""
+        yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
+    if report.more:
+        yield line(f"{report.more} more; --limit shows them")
+
+
+def _pack(pack: ContextPack) -> Iterator[Line]:
+    yield line(("Context: ", "bold"), (pack.task, "bold"))
+    yield line(pack.summary)
+    for section in SECTIONS:
+        items = [item for item in pack.items if item.section == section]
+        if items:
+            yield from (line(""), line((section.upper(), "bold cyan")))
+            for item in items:
+                yield from _pack_item(item)
+    yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
+    yield from _listed("Missing", pack.missing_context)
+    yield from _listed("Read next", pack.recommended_next_reads)
+    yield from _listed("Citations", [f"{one.mark} {one.place or one.origin}" for one in pack.citations])
+
+
+def _pack_item(item: PackItem) -> Iterator[Line]:
+    state = "" if item.status in _USUAL else f" ({item.status})"
+    yield line((item.title, "bold"), state, f" {' '.join(item.citations)}")
+    yield from _flags(item.flags)
+    yield line(item.text, indent=2)
+    yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
+
+
+def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
+    state = "" if hit.status in _USUAL else f", {hit.status}"
+    title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
+    yield line(f"{rank}. ", (title or hit.origin, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state})")
+    yield from _flags(hit.flags)
+    yield line((hit.place, "green"), indent=3)
+    yield line(_quoted(_snippet(hit.text), hit.place, fenced=fenced), indent=3)
+    yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
+    if hit.explain:
+        yield line(("because ", "dim"), _value(hit.explain), indent=3)
+
+
+def _flags(flags: Sequence[str]) -> Iterator[Line]:
+    if flags:
+        yield line((f"careful: {', '.join(flags)}", "yellow"), indent=2)
+
+
+def _empty(empty: Empty | None) -> Iterator[Line]:
+    if empty:
+        count = f" ({empty.count} elsewhere)" if empty.count else ""
+        yield line((f"Nothing found: {empty.reason.replace('_', ' ')}{count}.", "bold"))
+        yield line(("hint: ", "yellow"), empty.hint)
+
+
+def _listed(title: str, items: Sequence[str]) -> Iterator[Line]:
+    if items:
+        yield from (line(""), line((title.upper(), "bold cyan")))
+        yield from (line(f"- {item}") for item in items)
+
+
+def _change(change: Change) -> str:
+    why = f": {change.reason}" if change.reason else ""
+    return f"{change.time[:19]}Z {change.event} by {change.actor} ({change.patch_id}){why}"
+
+
+def _quoted(text: str, origin: str, *, fenced: bool) -> str:
+    return fence(text, origin=origin) if fenced else text
+
+
+def _snippet(text: str) -> str:
+    lines = [row for row in text.splitlines() if row.strip()]
+    shown = "\n".join(lines[:_SNIPPET_LINES])[:_SNIPPET_CHARS]
+    return shown if shown == "\n".join(lines) else f"{shown} …"
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"

@@ -1,0 +1,128 @@
+"""What `ingest`, `crystallize` and review did, as lines."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from treering.core.diff import ObjectChange
+from treering.core.patch import PatchRecord, Receipt
+from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.tools.erasure import ErasureReceipt
+from treering.tools.ingest_report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
+from treering.tools.submission import WriteReport
+
+_STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta"}
+_TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
+_MOST_PER_OUTCOME = 10
+_MOST_IDS = 20
+
+
+def render_ingest(report: IngestReport) -> Iterator[Line]:
+    """Show counts, then the items a person may want to act on, with reasons."""
+    yield line((f"{'Would ingest' if report.dry_run else 'Ingested'}: ", "bold"), _counts(report.counts))
+    yield from _items([item for item in report.items if item.outcome in _TOLD], most=_MOST_PER_OUTCOME)
+    yield from _drift(report.staled, report.contested)
+    if report.pending_vectors and not report.dry_run:
+        yield line(f"Found by words now; {report.pending_vectors} texts still wait for their vector.")
+
+
+def render_job(report: JobReport) -> Iterator[Line]:
+    """Show how a job stands, with every result it holds."""
+    if not report.job:
+        yield line("Nothing was ingested here so far.")
+    else:
+        total = "" if report.total is None else f" of {report.total}"
+        yield line((f"{report.target}: {report.state}", "bold"), f"  {report.done}{total} items  ({report.job})")
+        yield line(_counts(report.counts))
+        yield from _items(report.items, most=len(report.items))
+        yield from _drift(report.staled, ())
+    if report.items_left_out:
+        yield line(f"{report.items_left_out} more; --option max_items=… or offset=… shows them")
+    made = report.total_vectors - report.pending_vectors
+    yield line(f"Vectors: {made} of {report.total_vectors} texts have one.")
+
+
+def render_write(report: WriteReport) -> Iterator[Line]:
+    """Show what was written, waits for review, or would change."""
+    if report.receipt:
+        yield from render_receipt("Recorded in", report.receipt)
+    elif report.status == "proposed":
+        yield line(("Waits for review: ", "yellow"), report.patch_id)
+        yield line(f"treering review show {report.patch_id}", indent=2)
+    else:
+        yield line(("Would change:", "bold"))
+    yield from render_diff(report.diff)
+    if report.possible_duplicates:
+        yield line(("Says nearly the same: ", "yellow"), ", ".join(report.possible_duplicates))
+
+
+def render_receipt(what: str, receipt: Receipt) -> Iterator[Line]:
+    """Show what a commit did, object by object."""
+    again = " (again: this key was used before)" if receipt.replayed else ""
+    yield line((f"{what} {receipt.patch_id}", "bold"), f"  audit {receipt.sequence}{again}")
+    for result in receipt.results[:_MOST_IDS]:
+        revision = f"  revision {result.revision}" if result.revision > 1 else ""
+        yield line(f"{result.outcome} {result.id}{revision}", indent=2)
+    if len(receipt.results) > _MOST_IDS:
+        yield line(f"and {len(receipt.results) - _MOST_IDS} more", indent=2)
+    yield from _drift(receipt.staled, receipt.contested)
+
+
+def render_diff(diff: Sequence[ObjectChange]) -> Iterator[Line]:
+    """Show changes field by field, as a diff."""
+    for change in diff:
+        yield line(f"{change.event} ", (change.title, "bold"), (f"  {change.id}", "dim"), indent=2)
+        for field in change.fields:
+            if field.before not in (None, "", [], {}):
+                yield line((f"- {field.field}: {_value(field.before)}", "red"), indent=4)
+            if field.after not in (None, "", [], {}):
+                yield line((f"+ {field.field}: {_value(field.after)}", "green"), indent=4)
+
+
+def render_proposals(records: Sequence[PatchRecord]) -> Iterator[Line]:
+    """Show the patches that wait."""
+    if not records:
+        yield line("Nothing waits for review.")
+    for record in records:
+        count = len(record.operations)
+        what = f"{count} change{'' if count == 1 else 's'} by {record.source.actor} ({record.source.channel})"
+        yield line((record.id, "bold"), f"  {record.created_at:%Y-%m-%d %H:%M}Z  {what}")
+        if record.reason:
+            yield line(record.reason, indent=2)
+
+
+def render_erasure(receipt: ErasureReceipt) -> Iterator[Line]:
+    """Show what was erased, what the probes found, and what is out of reach."""
+    yield line((f"Erased {', '.join(receipt.ids)}", "bold"), f"  audit {receipt.sequence}")
+    for probe in receipt.probes:
+        found = "nothing left" if not probe.found else f"{probe.found} FOUND"
+        yield line((f"{probe.name}: {found}", "red" if probe.found else ""), indent=2)
+    yield from _drift(receipt.staled, ())
+    if receipt.repeated_in:
+        yield line(("The same words also stand in: ", "yellow"), ", ".join(receipt.repeated_in))
+    yield line("Out of reach, for you to see to:")
+    yield from (line(f"- {place}", indent=2) for place in receipt.out_of_reach)
+
+
+def _counts(counts: Mapping[Outcome, int]) -> str:
+    return ", ".join(f"{counts[one]} {one}" for one in reversed(OUTCOMES) if counts.get(one)) or "nothing"
+
+
+def _items(items: Sequence[ItemResult], *, most: int) -> Iterator[Line]:
+    for outcome in OUTCOMES:
+        these = [item for item in items if item.outcome == outcome]
+        for item in these[:most]:
+            why = f": {item.why}" if item.why else f" from {item.moved_from}" if item.moved_from else ""
+            yield line((f"{outcome} ", _STYLES.get(outcome, "")), item.origin, why, indent=2)
+        if len(these) > most:
+            yield line(f"and {len(these) - most} more {outcome}; treering ingest --mode status", indent=2)
+
+
+def _drift(staled: Sequence[str], contested: Sequence[str]) -> Iterator[Line]:
+    for what, ids in (("Stale now", staled), ("Contested now", contested)):
+        if ids:
+            more = f" and {len(ids) - _MOST_IDS} more" if len(ids) > _MOST_IDS else ""
+            yield line((f"{what}: ", "yellow"), ", ".join(ids[:_MOST_IDS]), more, "  (treering lint explains)")
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

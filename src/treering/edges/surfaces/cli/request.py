@@ -1,0 +1,201 @@
+"""From the words of a command line to a verb's envelope. Nothing here knows a space."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from treering.core.errors import InvalidInput
+from treering.core.knowledge_payloads import PAYLOADS
+from treering.core.objects import WorkItem
+from treering.edges.surfaces.cli.flags import Calling, Saying
+from treering.tools.catalog import TOOLS
+from treering.tools.envelope import Envelope, Mode, Verb, parse
+
+_WORK_KINDS = frozenset(get_args(WorkItem.model_fields["kind"].annotation))
+_PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
+_ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
+
+
+def envelope_of(
+    verb: Verb, mode: str, calling: Calling, *, given: Mapping[str, Any], options: Mapping[str, Any]
+) -> Envelope:
+    """Put a call together: `--input` and what was said in words, `--option` and flags.
+
+    A flag that the mode takes as input becomes input. Raises `InvalidInput` for what cannot be read.
+    """
+    known = TOOLS[verb].modes.get(mode or TOOLS[verb].default)
+    wishes = {**_pairs(calling.option or (), known), **options}
+    moved = {name: wishes.pop(name) for name in list(wishes) if known and _is_input(name, known)}
+    data = {
+        "mode": mode,
+        "scope": calling.scope,
+        "input": {**read_object(calling.input), **moved, **given},
+        "options": wishes,
+    }
+    return parse(Envelope, data, where="call")
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """Read a JSON object from the text itself, from `@file`, or from stdin for `-`. Nothing gives an empty one."""
+    if not text:
+        return {}
+    try:
+        data = json.loads(_content(text))
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"--input is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
+            hint='Put the object in single quotes, such as \'{"task": "…"}\', or in a file: --input @file.json.',
+        ) from error
+    if not isinstance(data, dict):
+        raise InvalidInput("--input is JSON, but no object.", hint='Give an object such as {"task": "…"}.')
+    return data
+
+
+def read_stdin() -> str:
+    """Read all of stdin as UTF-8. Raises `InvalidInput` where it is not."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput("Stdin is not UTF-8 text.", hint="Convert it first, for instance with iconv.") from error
+
+
+def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
+    """Turn the words after `query` into input: a task, a search, or ids."""
+    if not words:
+        return {}
+    match mode or TOOLS["query"].default:
+        case "page":
+            name = " ".join(words)
+            return {"id": name} if len(words) == 1 and ":" in name else {"name": name}
+        case "expand":
+            return {"ids": _places(words)}
+        case other:
+            return {_ONE_TEXT.get(other, "text"): " ".join(words)}
+
+
+def mode_of(saying: Saying) -> str:
+    """Tell which mode of `crystallize` a kind belongs to; empty where it says nothing."""
+    if saying.by:
+        return "supersede"
+    if saying.kind in PAYLOADS:
+        return "knowledge"
+    return "work_item" if saying.kind in _WORK_KINDS else ""
+
+
+def record_from(ids: Sequence[str], mode: str, saying: Saying) -> dict[str, Any]:
+    """Turn ids and flags into the input of `crystallize`; a kind's own fields go into its payload."""
+    said = {_PLURALS.get(name, name): value for name, value in _said(saying)}
+    if mode == "promote":
+        return {**said, **({"ids": list(ids)} if ids else {})}
+    if len(ids) > 1:
+        raise InvalidInput(f"{len(ids)} ids were given.", hint="This mode changes one object at a time.")
+    said |= {"id": identity for identity in ids}
+    if "evidence_refs" in said:
+        said["evidence_refs"] = [_evidence(text) for text in said["evidence_refs"]]
+    if saying.kind in PAYLOADS:
+        return _with_payload(said, PAYLOADS[saying.kind].model_fields)
+    if ids and mode == "work_item":
+        said.pop("kind", None)  # it only told the mode; the kind of what exists is not changed by the way
+    return said
+
+
+def moment(text: str | None) -> str | int | None:
+    """Read `--as-of`: a sequence number or a time."""
+    return int(text) if text and text.isdecimal() else text
+
+
+def _said(saying: Saying) -> Iterable[tuple[str, Any]]:
+    for name in Saying.__dataclass_fields__:
+        value = getattr(saying, name)
+        if value:
+            yield name, _loose(value) if name == "value" else value
+
+
+def _with_payload(said: dict[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    payload = {name: value for name, value in said.items() if name in fields}
+    rest = {name: value for name, value in said.items() if name not in fields}
+    return {**rest, **({"payload": payload} if payload else {})}
+
+
+def _evidence(text: str) -> dict[str, str]:
+    source, _, segment = text.replace("#", " ").partition(" ")
+    if not segment.strip():
+        raise InvalidInput(
+            f"--evidence {text!r} names no segment.", hint="Give 'SOURCE SEGMENT', as `treering query` shows it."
+        )
+    return {"source_id": source, "segment_id": segment.strip()}
+
+
+def _places(words: Sequence[str]) -> list[str]:
+    """Join an id and the segment after it, whether or not they were quoted together."""
+    joined: list[str] = []
+    for word in words:
+        if ":" in word or not joined:
+            joined.append(word)
+        else:
+            joined[-1] += f" {word}"
+    return joined
+
+
+def _content(text: str) -> str:
+    if text == "-":
+        return read_stdin()
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{text[1:]} is not UTF-8 text.", hint="Convert it first.") from error
+    except OSError as error:
+        raise InvalidInput(
+            f"{text[1:]} cannot be read: {error.strerror}.", hint="Check the path after the @."
+        ) from error
+
+
+def _pairs(texts: Iterable[str], mode: Mode | None) -> dict[str, JsonValue]:
+    given: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"--option {text!r} is no KEY=VALUE.", hint="Such as --option limit=5.")
+        given.setdefault(name.strip().replace("-", "_"), []).append(value)
+    return {name: _value(values, _field(name, mode)) for name, values in given.items()}
+
+
+def _field(name: str, mode: Mode | None) -> FieldInfo | None:
+    return {**mode.input.model_fields, **mode.options.model_fields}.get(name) if mode else None
+
+
+def _is_input(name: str, mode: Mode) -> bool:
+    return name in mode.input.model_fields and name not in mode.options.model_fields
+
+
+def _value(texts: Sequence[str], field: FieldInfo | None) -> JsonValue:
+    """Read a value as what its field takes: JSON first, then plain text, then a list of either."""
+    last, many = texts[-1], [_loose(text) for text in texts]
+    if field is None:
+        return _loose(last) if len(texts) == 1 else many
+    kind = TypeAdapter[object](field.annotation)
+    readings: tuple[JsonValue, ...] = (_loose(last), last, many, list(texts))
+    return next((one for one in readings if _fits(kind, one)), _loose(last))
+
+
+def _fits(kind: TypeAdapter[object], value: JsonValue) -> bool:
+    try:
+        kind.validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _loose(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return value

@@ -1,0 +1,69 @@
+"""Commands by which a person decides: review, revert, erase."""
+
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.help import Command
+
+Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
+Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the audit log.")]
+
+
+def add_to(app: Typer) -> None:
+    """Add the commands to the command line."""
+    review = Typer(help="Decide about patches that wait for review.", rich_markup_mode=None, no_args_is_help=False)
+    for name, command in (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject)):
+        review.command(name, cls=Command)(spread(command))
+    app.add_typer(review, name="review")
+    for name, command in (("revert", revert), ("erase", erase)):
+        app.command(name, cls=Command)(spread(command))
+
+
+def show_waiting(access: Access) -> None:
+    """List the patches that wait, newest first."""
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.show_waiting(access)
+
+
+def show(patch: Patch, access: Access) -> None:
+    """Show what a waiting patch would change, field by field."""
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.show(patch, access)
+
+
+def apply(patch: Patch, writing: Writing, access: Access) -> None:
+    """Apply a waiting patch. Nobody approves their own proposal."""
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.apply(patch, access, writing)
+
+
+def reject(patch: Patch, writing: Writing, access: Access, reason: Reason = "") -> None:
+    """Turn a waiting patch down."""
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.reject(patch, reason, access, writing)
+
+
+def revert(patch: Patch, writing: Writing, access: Access, reason: Reason = "") -> None:
+    """Take back what an applied patch did, or say what has changed since."""
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.revert(patch, reason, access, writing)
+
+
+def erase(
+    ids: Annotated[list[str], Argument(metavar="ID...", help="The objects to remove.")],
+    writing: Writing,
+    access: Access,
+    reason: Reason = "",
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove objects for good, everywhere, and prove it. This cannot be taken back."""
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.erase(ids, reason, access, writing, sure=yes)

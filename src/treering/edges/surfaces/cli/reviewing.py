@@ -1,0 +1,72 @@
+"""What the commands by which a person decides do."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from treering.core.errors import InvalidInput
+from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.rendering.changes import (
+    render_diff,
+    render_erasure,
+    render_proposals,
+    render_receipt,
+)
+from treering.edges.surfaces.cli.rendering.lines import line
+from treering.edges.surfaces.cli.session import answer, embed_later, opened
+
+
+def show_waiting(access: Access) -> None:
+    """List the patches that wait."""
+    with opened(access) as space:
+        found = space.proposals()
+    answer(access, found, render_proposals(found))
+
+
+def show(patch: str, access: Access) -> None:
+    """Show a patch as a diff."""
+    with opened(access) as space:
+        diff = space.proposal_diff(patch)
+    answer(access, diff, [line((patch, "bold")), *render_diff(diff)])
+
+
+def apply(patch: str, access: Access, writing: Writing) -> None:
+    """Apply a patch."""
+    with opened(access, writing) as space:
+        receipt = space.approve(patch)
+        answer(access, receipt, render_receipt("Applied", receipt))
+        embed_later(space, writing)
+
+
+def reject(patch: str, reason: str, access: Access, writing: Writing) -> None:
+    """Turn a patch down."""
+    with opened(access, writing) as space:
+        record = space.reject(patch, reason)
+    answer(access, record, [line(f"Rejected {record.id}.")])
+
+
+def revert(patch: str, reason: str, access: Access, writing: Writing) -> None:
+    """Take a patch back."""
+    with opened(access, writing) as space:
+        receipt = space.revert(patch, reason)
+        answer(access, receipt, render_receipt(f"Reverted {patch} by", receipt))
+        embed_later(space, writing)
+
+
+def erase(ids: Sequence[str], reason: str, access: Access, writing: Writing, *, sure: bool) -> None:
+    """Erase objects, after asking. Exits with 1 where a probe still finds something."""
+    if not (sure or _is_confirmed(ids)):
+        raise typer.Exit(1)
+    with opened(access, writing) as space:
+        receipt = space.erase(ids, reason)
+    answer(access, receipt, render_erasure(receipt))
+    if not receipt.clean:
+        raise typer.Exit(1)
+
+
+def _is_confirmed(ids: Sequence[str]) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidInput("Erasing needs a yes, and nobody can be asked here.", hint="Say --yes.")
+    what = ids[0] if len(ids) == 1 else f"{len(ids)} objects"
+    return typer.confirm(f"Erase {what} for good? This cannot be taken back.", err=True)

@@ -1,0 +1,109 @@
+"""An open space for the time of one command: progress while it works, one answer, and what follows."""
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from pydantic import BaseModel, TypeAdapter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from treering.edges.settings import FOLDER, Settings
+from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.rendering.lines import Line, show
+from treering.edges.surfaces.space import Space, open_space
+from treering.tools import engine
+
+_IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*\n!.gitignore\n!*.toml\n"
+_WIDEST = 110  # columns: longer lines of prose are hard to read
+
+Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
+
+
+@contextmanager
+def opened(access: Access, writing: Writing | None = None, *, create: bool = False) -> Iterator[Space]:
+    """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits."""
+    address = Settings.read().space_address(access.space or None)
+    if create:
+        _prepare(address)
+    name = writing or Writing()
+    with (
+        open_space(
+            address,
+            actor=name.actor or None,
+            channel="agent" if name.as_agent else "user",
+            create=create,
+            background=False,
+        ) as space,
+        _progress() as progress,
+    ):
+        yield space.with_progress(progress)
+
+
+def answer(access: Access, data: Data, lines: Iterable[Line]) -> None:
+    """Print what a command found: JSON for programs, else lines for people."""
+    if access.as_json:
+        typer.echo(to_json(data))
+    else:
+        show(Console(highlight=False, width=_width(Console())), lines)
+
+
+def to_json(data: Data) -> str:
+    """Write a report, several, or plain facts as JSON."""
+    return TypeAdapter[Data](Data).dump_json(data, indent=2, serialize_as_any=True).decode()
+
+
+def is_piped() -> bool:
+    """Tell whether the answer goes to a program, which may hand it on to a model."""
+    return not sys.stdout.isatty()
+
+
+def embed_later(space: Space, writing: Writing) -> None:
+    """Have vectors that wait made by a process of its own, which outlives this one and holds no terminal."""
+    wanted = Settings.read().background and not writing.no_background
+    if not wanted or not space.engine.index.lag().pending:
+        return
+    worker = subprocess.Popen(  # noqa: S603 - this very program, with an address as its own argument
+        [sys.executable, "-m", "treering", "vectors", "--quiet", "--space", space.address],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
+    )
+    # Nobody waits for it; without a return code Python would warn that nobody did.
+    worker.returncode = 0
+
+
+def _prepare(address: str) -> None:
+    """Keep a new `.treering/` folder out of version control."""
+    folder = Path(address.removeprefix("sqlite:")).parent
+    if folder.name == FOLDER and not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").write_text(_IGNORED, encoding="utf-8")
+
+
+def _width(console: Console) -> int | None:
+    return min(console.width, _WIDEST) if console.is_terminal else None
+
+
+@contextmanager
+def _progress() -> Iterator[engine.Progress]:
+    """Show long work as a bar on stderr, where that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield engine.silent
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def advance(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what[:40].replace("[", "\\["), total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield advance

@@ -1,0 +1,86 @@
+"""Commands that make, move, serve and show a space."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option, Typer, echo
+
+from treering import __version__
+from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.help import Command
+
+Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of plain files.")]
+
+
+def add_to(app: Typer) -> None:
+    """Add the commands to the command line."""
+    for name, command in (
+        ("try", try_it),
+        ("init", init),
+        ("export", export),
+        ("import", import_from),
+        ("vectors", vectors),
+        ("mcp", mcp),
+        ("version", version),
+    ):
+        app.command(name, cls=Command)(spread(command))
+
+
+def try_it(
+    task: Annotated[str, Argument(metavar="[TASK]", help="What the context is for.")] = "",
+    wait: Annotated[bool, Option("--wait", help="First make all vectors, so that meaning counts too.")] = False,
+) -> None:
+    """Show what Treering does, on the folder you are in and in a temporary space."""
+    from treering.edges.surfaces.cli import trying
+
+    trying.try_here(task, wait=wait)
+
+
+def init(access: Access) -> None:
+    """Make a space: in a .treering/ folder here, or where --space says."""
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.init(access)
+
+
+def export(folder: Folder, access: Access) -> None:
+    """Write a space as plain files into a new folder."""
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.export(folder, access)
+
+
+def import_from(folder: Folder, writing: Writing, access: Access) -> None:
+    """Fill an empty space from an export, with the same ids and audit."""
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.import_from(folder, access, writing)
+
+
+def vectors(
+    access: Access,
+    quiet: Annotated[
+        bool, Option("--quiet", help="Say nothing, and leave at once where another process is at it.")
+    ] = False,
+) -> None:
+    """Make all vectors that wait, so that everything is found by meaning too."""
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.vectors(access, quiet=quiet)
+
+
+def mcp(
+    space: Annotated[str, Option("--space", metavar="ADDRESS", help="As for every command.")] = "",
+    underscore_names: Annotated[
+        bool, Option("--underscore-names", help="wiki_query instead of wiki.query, for clients that refuse a dot.")
+    ] = False,
+) -> None:
+    """Serve the four tools to an agent over stdio (Model Context Protocol)."""
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.serve_mcp(space, underscore_names=underscore_names)
+
+
+def version() -> None:
+    """Print the version."""
+    echo(f"treering {__version__}")

@@ -1,0 +1,50 @@
+"""`treering try`: the main job on the folder one is in, in a space that is gone afterwards."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.rendering import render
+from treering.edges.surfaces.cli.rendering.lines import Line, line, show
+from treering.edges.surfaces.cli.session import opened
+from treering.edges.surfaces.space import Space
+
+TASK = "understand this project: what it does, how it is built and tested, which rules a change has to keep"
+_TOKENS = 1_500
+
+
+def try_here(task: str, *, wait: bool) -> None:
+    """Ingest the folder one is in, print a context pack with citations, and lint."""
+    console = Console(highlight=False)
+    with TemporaryDirectory(prefix="treering-") as folder:
+        with opened(Access(space=f"sqlite:{Path(folder) / 'try.db'}"), Writing(), create=True) as space:
+            for lines in _steps(space, task or TASK, wait=wait):
+                show(console, lines)
+
+
+def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[Line]]:
+    yield [line(("1. Ingest this folder", "bold"))]
+    yield [*_indented(render(_ingest(space, wait=wait))), line("")]
+    yield [line(("2. Ask for the context of a task", "bold"))]
+    report = space.query("context", input={"task": task}, options={"max_tokens": _TOKENS})
+    yield [*_indented(render(report)), line("")]
+    yield [line(("3. Lint", "bold"))]
+    for mode in ("structure", "semantic"):
+        yield list(_indented(render(space.lint(mode, options={"limit": 5}))))
+    yield [line(""), line("That space is gone again. Keep one of your own: treering init && treering ingest .")]
+
+
+def _ingest(space: Space, *, wait: bool) -> object:
+    here = {"path": str(Path.cwd())}
+    try:
+        return space.ingest("repo", input=here, options={"wait": wait})
+    except (InvalidInput, Unavailable):
+        return space.ingest("path", input=here, options={"wait": wait})  # no repository, or no git
+
+
+def _indented(lines: Iterator[Line]) -> Iterator[Line]:
+    return (Line(one.text, one.indent + 2) for one in lines)

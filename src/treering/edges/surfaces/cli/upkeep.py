@@ -1,0 +1,78 @@
+"""What the commands that make, move and serve a space do."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from treering.edges.settings import FILE, FOLDER, Settings
+from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.rendering.lines import line
+from treering.edges.surfaces.cli.session import answer, embed_later, opened
+from treering.edges.surfaces.space import Space
+
+_PROBE_SECONDS = 1.0
+
+
+def init(access: Access) -> None:
+    """Make a space. Without an address it is this folder's own, whatever lies in the folders above."""
+    settings = Settings.read()
+    here = access.space or settings.space or f"sqlite:{settings.folder / FOLDER / FILE}"
+    path = Path(settings.space_address(here).removeprefix("sqlite:"))
+    existed = path.exists()
+    with opened(Access(space=here), create=True) as space:
+        facts = {"address": space.address, "created": not existed}
+    said = f"{'There is already a space' if existed else 'Made a space'} at {facts['address']}."
+    lines = [line(said), line("Next: treering ingest .", indent=2)]
+    answer(access, facts, lines)
+
+
+def export(folder: Path, access: Access) -> None:
+    """Write a space as plain files."""
+    with opened(access) as space:
+        counts = space.export(folder)
+    answer(access, {"folder": str(folder), "counts": counts}, [line(f"Exported to {folder}: {_listed(counts)}.")])
+
+
+def import_from(folder: Path, access: Access, writing: Writing) -> None:
+    """Fill an empty space."""
+    with opened(access, writing, create=True) as space:
+        counts = space.import_from(folder)
+        said = line(f"Imported from {folder}: {_listed(counts)}.")
+        answer(access, {"address": space.address, "counts": counts}, [said])
+        embed_later(space, writing)
+
+
+def vectors(access: Access, *, quiet: bool) -> None:
+    """Make all vectors that wait; quietly, only where nobody else is at it."""
+    with opened(access) as space:
+        index = space.engine.index
+        waiting = index.lag().pending
+        if quiet and not (waiting and _is_free(space)):
+            return
+        if waiting:
+            space.embed_pending()
+        lag = index.lag()
+    if not quiet:
+        made = waiting - lag.pending
+        facts = {"made": made, "pending": lag.pending, "total": lag.total}
+        answer(access, facts, [line(f"{made} vectors made; {lag.total - lag.pending} of {lag.total} texts have one.")])
+
+
+def serve_mcp(space: str, *, underscore_names: bool) -> None:
+    """Serve the four tools over stdio until the client hangs up."""
+    from treering.edges.surfaces.mcp import serve  # only here: the SDK takes a while to load
+
+    settings = Settings.read()
+    serve(settings.space_address(space or None), underscore_names=underscore_names or settings.underscore_names)
+
+
+def _is_free(space: Space) -> bool:
+    """Tell whether nobody is making vectors of this space."""
+    owner = space.engine.clock.random_bytes(8).hex()
+    held = space.engine.index.lease(owner, seconds=_PROBE_SECONDS)
+    if held:
+        space.engine.index.lease(owner, seconds=0)
+    return held
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {table}{'' if count == 1 else 's'}" for table, count in counts.items())

@@ -1,0 +1,90 @@
+"""The four verbs as commands."""
+
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from treering.edges.surfaces.cli.flags import (
+    Access,
+    Bringing,
+    Calling,
+    Note,
+    Reading,
+    Recording,
+    Saying,
+    Writing,
+    spread,
+)
+from treering.edges.surfaces.cli.help import VerbCommand
+
+ModeName = Annotated[str, Option("--mode", help="What to do; see the modes below.")]
+
+
+def add_to(app: Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (ingest, query, crystallize, lint):
+        app.command(cls=VerbCommand)(spread(command))
+
+
+def ingest(
+    bringing: Bringing,
+    note: Note,
+    calling: Calling,
+    writing: Writing,
+    access: Access,
+    what: Annotated[
+        str, Argument(metavar="[PATH]", help="A folder, a file, a repository; - for a text from stdin.")
+    ] = "",
+    mode: ModeName = "",
+) -> None:
+    """Bring outside input in: repositories, folders, files, texts. Unchanged input changes nothing."""
+    from treering.edges.surfaces.cli import verbs
+
+    verbs.ingest(what, mode, access, calling, bringing, note, writing)
+
+
+def query(
+    reading: Reading,
+    calling: Calling,
+    access: Access,
+    words: Annotated[list[str] | None, Argument(metavar="[TEXT]...", help="The task, the words, or the ids.")] = None,
+    mode: ModeName = "",
+) -> None:
+    """Ask what is known: a context pack for a task, or search, pages, neighbours, history."""
+    from treering.edges.surfaces.cli import verbs
+
+    verbs.query(words or [], mode, access, calling, reading)
+
+
+def crystallize(
+    saying: Saying,
+    recording: Recording,
+    calling: Calling,
+    writing: Writing,
+    access: Access,
+    ids: Annotated[list[str] | None, Argument(metavar="[ID]...", help="What to change, promote or supersede.")] = None,
+    mode: ModeName = "",
+) -> None:
+    """Record what was done, decided and learned. Without --mode, the --kind says which mode is meant."""
+    from treering.edges.surfaces.cli import verbs
+
+    verbs.crystallize(ids or [], mode, access, calling, saying, recording, writing)
+
+
+def lint(
+    calling: Calling,
+    writing: Writing,
+    access: Access,
+    mode: Annotated[str, Argument(metavar="[MODE]", help="Default: structure and semantic.")] = "",
+    about: Annotated[str, Argument(metavar="[ID]", help="For audit: whose history.")] = "",
+    rule: Annotated[list[str] | None, Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")] = None,
+    limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many findings.")] = None,
+    apply: Annotated[bool, Option("--apply", help="Apply the repairs, or rebuild the index.")] = False,
+    wait: Annotated[bool, Option("--wait", help="For reindex: also make all vectors that wait.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 where there are errors.")] = False,
+) -> None:
+    """Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes."""
+    from treering.edges.surfaces.cli import verbs
+
+    options = {"limit": limit, "apply": apply or None, "wait": wait or None}
+    verbs.lint(mode, about, rule or [], access, calling, options, writing, strict=strict)

@@ -1,0 +1,154 @@
+"""What the commands of the four verbs do: a call, an answer, an exit code."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.edges.surfaces.cli.flags import (
+    Access,
+    Bringing,
+    Calling,
+    Note,
+    Reading,
+    Recording,
+    Saying,
+    Writing,
+    asked,
+)
+from treering.edges.surfaces.cli.rendering import render
+from treering.edges.surfaces.cli.request import (
+    envelope_of,
+    mode_of,
+    moment,
+    question_from,
+    read_stdin,
+    record_from,
+)
+from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened
+from treering.edges.surfaces.space import Space
+from treering.tools.envelope import Report
+from treering.tools.ingest_report import IngestReport
+from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+
+_FAILED = 1
+_STDIN = "-"
+
+
+def ingest(
+    what: str, mode: str, access: Access, calling: Calling, bringing: Bringing, note: Note, writing: Writing
+) -> None:
+    """Bring in a path, a note from stdin, or what `--input` holds. Exits with 1 where an item failed."""
+    if not (what or mode or calling.input):
+        raise InvalidInput("There is nothing to ingest.", hint="Name a path, such as `treering ingest .`.")
+    reads_only = mode == "status"
+    with opened(access, writing, create=not reads_only) as space:
+        chosen = mode or _mode_for(what, calling, space)
+        envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
+        report = space.call("ingest", envelope)
+        answer(access, report, render(report))
+        if isinstance(report, IngestReport) and not report.dry_run:
+            embed_later(space, writing)
+    if isinstance(report, IngestReport) and report.counts.get("failed"):
+        raise typer.Exit(_FAILED)
+
+
+def query(words: Sequence[str], mode: str, access: Access, calling: Calling, reading: Reading) -> None:
+    """Ask, and print what is known."""
+    given = question_from(words, mode)
+    if not given and not calling.input and mode != "recent":
+        raise InvalidInput("There is no question.", hint='Say what it is for: treering query "…".')
+    options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
+    envelope = envelope_of("query", mode, calling, given=given, options=options)
+    with opened(access) as space:
+        report = space.call("query", envelope)
+    answer(access, report, render(report, fenced=is_piped()))
+
+
+def crystallize(
+    ids: Sequence[str],
+    mode: str,
+    access: Access,
+    calling: Calling,
+    saying: Saying,
+    recording: Recording,
+    writing: Writing,
+) -> None:
+    """Record something."""
+    chosen = mode or mode_of(saying)
+    given = record_from(ids, chosen, saying)
+    if not given and not calling.input:
+        raise InvalidInput("There is nothing to record.", hint="Say what with flags or --input; see the examples.")
+    envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
+    with opened(access, writing) as space:
+        report = space.call("crystallize", envelope)
+        answer(access, report, render(report))
+        embed_later(space, writing)
+
+
+def lint(
+    mode: str,
+    about: str,
+    rules: Sequence[str],
+    access: Access,
+    calling: Calling,
+    options: Mapping[str, Any],
+    writing: Writing,
+    *,
+    strict: bool,
+) -> None:
+    """Look for drift; without a mode for broken form and drifted meaning. Exits with 1 only where asked to."""
+    given = {**({"id": about} if about else {}), **({"rules": list(rules)} if rules else {})}
+    wanted = {name: value for name, value in options.items() if value is not None}
+    modes = [mode] if mode else ["structure", "semantic"]
+    envelopes = [envelope_of("lint", one, calling, given=given, options=wanted) for one in modes]
+    with opened(access, writing) as space:
+        reports = [space.call("lint", envelope) for envelope in envelopes]
+        lines = (line for report in reports for line in render(report))
+        answer(access, reports[0] if mode else reports, lines)
+        embed_later(space, writing)
+    if strict and any(map(_has_errors, reports)):
+        raise typer.Exit(_FAILED)
+
+
+def _mode_for(what: str, calling: Calling, space: Space) -> str:
+    """Choose the mode for what is to be read: a repository where git knows it, else files."""
+    if what == _STDIN or (not what and calling.input):
+        return "source"
+    try:
+        space.engine.adapters["repo"].origin(what)
+    except (InvalidInput, Unavailable):
+        return "path"  # no folder, no repository, or no git here
+    return "repo"
+
+
+def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
+    if what == _STDIN:
+        named = {"title": note.title, "origin": note.origin}
+        return {"items": [{"kind": "note", "text": read_stdin(), **{k: v for k, v in named.items() if v}}]}
+    if not what:
+        return {}
+    match mode:
+        case "status":
+            return {"job": what}
+        case "source":
+            raise InvalidInput(
+                "Mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."
+            )
+        case _:
+            return {"path": what}
+
+
+def _has_errors(report: Report) -> bool:
+    match report:
+        case LintReport(findings=findings):
+            return any(finding.severity == "error" for finding in findings)
+        case RepairReport(repairs=repairs):
+            return any(repair.outcome == "failed" for repair in repairs)
+        case ReindexReport(differences=differences, rebuilt=rebuilt):
+            return bool(differences) and not rebuilt
+        case AuditReport(verified=verified, differences=differences):
+            return not verified or bool(differences)
+        case _:
+            return False

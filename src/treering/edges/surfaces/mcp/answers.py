@@ -1,0 +1,228 @@
+"""What a client gets: a report as text for its model and as data for its program, both bounded."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from treering.core.diff import ObjectChange
+from treering.core.pack import ContextPack, PackItem
+from treering.derived.packing import render
+from treering.derived.tokens import cut_to_tokens, estimate_tokens
+from treering.edges.surfaces.mcp.fitting import Entry, fit_entries, fit_json, left_out
+from treering.tools.browsing import Expanded, ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.context import ContextReport
+from treering.tools.envelope import Report
+from treering.tools.ingest_report import IngestReport, ItemResult, JobReport
+from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.reading import ReadReport
+from treering.tools.search import SearchReport
+from treering.tools.submission import WriteReport
+
+_LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
+_TAIL = 80  # tokens for naming what a pack leaves out
+
+
+def text_of(report: Report, *, max_tokens: int) -> str:
+    """Write a report for a model: recalled text fenced as data, what does not fit named."""
+    if isinstance(report, ContextReport):
+        return _context(report, max_tokens)
+    title, entries = _outline(report)
+    return fit_entries(title, entries, _notes(report), max_tokens=max_tokens)
+
+
+def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[str, Any]:
+    """Give a report as JSON data without empty fields; how it came to be only where that was asked for."""
+    data = report.model_dump(mode="json", exclude_none=True)
+    if isinstance(report, ContextReport):
+        del data["text"]  # it is the text of the answer
+    if not explain:
+        data.pop("trace", None)
+        data.get("pack", {}).pop("trace", None)
+    return fit_json(_without_empty(data), max_tokens=max_tokens)
+
+
+def _context(report: ContextReport, max_tokens: int) -> str:
+    notes = [f"- {note}" for note in _notes(report)]
+    room = max_tokens - sum(map(estimate_tokens, notes))
+    pack, dropped = _fitted(report.pack, room)
+    refs = [*dropped, *report.left_out]
+    tail = [left_out(refs, max_tokens=max_tokens)] if refs else []
+    return cut_to_tokens("\n".join([render(pack).rstrip(), "", *tail, *notes]).rstrip(), max_tokens)
+
+
+def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]:
+    """Shorten a pack until it fits as it is written: the last items first, then what to read next."""
+    dropped: list[str] = []
+    while (excess := estimate_tokens(render(pack)) + _TAIL - max_tokens) > 0 and pack.items:
+        last = pack.items[-1]
+        shorter = _shorter(last, excess)
+        if shorter is None:
+            dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
+        pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
+    if excess > 0:
+        pack = pack.model_copy(update={"recommended_next_reads": ()})
+    return pack, dropped
+
+
+def _shorter(item: PackItem, excess: int) -> PackItem | None:
+    room = estimate_tokens(item.text) - excess - 2
+    if room < _LEAST:
+        return None
+    flags = tuple(dict.fromkeys((*item.flags, "cut")))
+    return item.model_copy(update={"text": cut_to_tokens(item.text, room) + "\n…", "flags": flags})
+
+
+def _with_items(pack: ContextPack, items: tuple[PackItem, ...]) -> ContextPack:
+    used = {mark for item in items for mark in item.citations}
+    citations = tuple(citation for citation in pack.citations if citation.mark in used)
+    return pack.model_copy(update={"items": items, "citations": citations})
+
+
+def _outline(report: Report) -> tuple[str, list[Entry]]:
+    match report:
+        case SearchReport():
+            return f"{len(report.hits)} hits.", list(_hits(report))
+        case PageReport():
+            return f"{report.title}: {report.object.get('status', '')}", list(_page(report))
+        case RelatedReport():
+            return f"{len(report.neighbours)} neighbours.", list(_neighbours(report))
+        case RecentReport():
+            return f"{len(report.changes)} changes, newest first; {report.more} more.", list(_changes(report))
+        case ExpandReport():
+            return f"{len(report.items)} opened.", [_opened(item) for item in report.items]
+        case IngestReport() | JobReport():
+            return _ingested(report), [_item(item) for item in report.items]
+        case WriteReport():
+            return _written(report), list(_diff(report.diff))
+        case LintReport():
+            return _counted("findings", report.counts), list(_findings(report))
+        case RepairReport():
+            return f"{len(report.repairs)} repairs: {report.status}.", list(_repairs(report))
+        case ReindexReport():
+            title = f"{len(report.differences)} differences; {report.rebuilt} rebuilt."
+            return title, [Entry(line) for line in report.differences]
+        case AuditReport():
+            title = "The audit log verifies." if report.verified else f"The audit log does NOT verify: {report.problem}"
+            return title, [Entry(line) for line in (*report.differences, *report.events)]
+        case _:
+            return f"{report.verb} {report.mode}: {report.status}", []
+
+
+def _hits(report: SearchReport) -> Iterable[Entry]:
+    for number, hit in enumerate(report.hits, start=1):
+        state = "" if hit.status == "active" else f" ({hit.status})"
+        warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
+        name = " — ".join(filter(None, (hit.title, hit.heading)))
+        ref = f"{hit.object_id} {hit.segment_id}".strip()
+        evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
+        head = f"{number}. {name} [{hit.kind}]{state} `{ref}`{evidence}{warning}"
+        yield Entry(head, hit.text, origin=hit.place or hit.origin, ref=ref)
+
+
+def _page(report: PageReport) -> Iterable[Entry]:
+    for name, value in report.object.items():
+        if value not in ("", None, [], {}) and name != "segments":
+            yield Entry(f"- {name}: {value}" if isinstance(value, str | int | float) else f"- {name}:\n{value}")
+    for segment in report.object.get("segments", ()):
+        ref = f"{report.object['id']} {segment['segment_id']}"
+        yield Entry(f"`{ref}` {segment['heading']}", segment["excerpt"], origin=report.title, ref=ref)
+    for link in report.links:
+        yield Entry(f"- {link['type']}: {link['source']} → {link['target']}")
+    if report.dependents:
+        yield Entry(f"- depended on by: {', '.join(report.dependents)}")
+    for change in reversed(report.history):
+        yield Entry(f"- {change.time} {change.event} by {change.actor} {change.status} {change.reason}".rstrip())
+
+
+def _neighbours(report: RelatedReport) -> Iterable[Entry]:
+    for one in report.neighbours:
+        arrow = "→" if one.direction == "out" else "←"
+        state = f"{one.type}/{one.kind}, {one.status}"
+        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {one.title} ({state})", ref=one.id)
+
+
+def _changes(report: RecentReport) -> Iterable[Entry]:
+    for change in report.changes:
+        what = f"{change.event} `{change.id}` {change.title}"
+        yield Entry(f"- {change.time} {what} {change.status} by {change.actor} {change.reason}".rstrip(), ref=change.id)
+
+
+def _opened(item: Expanded) -> Entry:
+    cut = " (cut)" if item.cut else ""
+    head = f"`{item.id}` {item.title} ({item.status}, {item.versions} versions){cut}"
+    text = item.text if item.object is None else "\n".join(_lines(item.object))
+    return Entry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
+
+
+def _lines(data: dict[str, Any]) -> Iterable[str]:
+    return (f"{name}: {value}" for name, value in data.items() if value not in ("", None, [], {}))
+
+
+def _ingested(report: IngestReport | JobReport) -> str:
+    title = _counted("items", report.counts)
+    job = f" Job {report.job}." if report.job else ""
+    left = f" {report.items_left_out} more items: mode status." if report.items_left_out else ""
+    state = f" {report.state}: {report.done} of {report.total or '?'}." if isinstance(report, JobReport) else ""
+    waiting = f" {report.pending_vectors} texts wait for their vector." if report.pending_vectors else ""
+    stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
+    return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
+
+
+def _item(item: ItemResult) -> Entry:
+    why = f" ({item.why})" if item.why else ""
+    return Entry(f"- {item.outcome} {item.origin}{why}", ref=item.origin)
+
+
+def _written(report: WriteReport) -> str:
+    results = report.receipt.results if report.receipt else ()
+    done = "; ".join(f"{result.outcome} {result.id}" for result in results) or ", ".join(report.ids)
+    patch = f" Patch {report.patch_id}." if report.patch_id else ""
+    parts = [f"{report.mode}: {report.status}. {done}.{patch}"]
+    for word in ("staled", "contested", "possible_duplicates"):
+        ids = getattr(report, word)
+        if ids:
+            parts.append(f"{word.replace('_', ' ').capitalize()}: {', '.join(ids)}.")
+    return " ".join(parts)
+
+
+def _diff(changes: Sequence[ObjectChange]) -> Iterable[Entry]:
+    for change in changes:
+        yield Entry(f"- {change.model_dump(mode='json', exclude_defaults=True)}")
+
+
+def _findings(report: LintReport) -> Iterable[Entry]:
+    for one in report.findings:
+        fix = f" Fix: {one.fix_summary}" if one.fix_summary else ""
+        yield Entry(f"- {one.severity} {one.rule}: {one.explanation} ({', '.join(one.ids)}){fix}", ref=one.rule)
+
+
+def _repairs(report: RepairReport) -> Iterable[Entry]:
+    for one in report.repairs:
+        yield Entry(f"- {one.outcome} {one.rule}: {one.summary} ({', '.join(one.ids)}) {one.why}".rstrip(), ref=one.rule)
+
+
+def _counted(what: str, counts: dict[Any, int]) -> str:
+    total = sum(counts.values())
+    each = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{total} {what}{f': {each}' if each else ''}."
+
+
+def _notes(report: Report) -> list[str]:
+    notes = [f"warning: {warning}" for warning in report.warnings]
+    if isinstance(report, ReadReport) and report.empty:
+        notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
+    if isinstance(report, SearchReport) and report.left_out:
+        notes.append(f"{len(report.left_out)} more hits did not fit: {', '.join(report.left_out[:5])}")
+    if isinstance(report, ExpandReport) and report.missing:
+        notes.append(f"not found: {', '.join(report.missing)}")
+    return notes
+
+
+def _without_empty(data: Any) -> Any:
+    match data:
+        case dict():
+            kept = {key: _without_empty(value) for key, value in data.items()}
+            return {key: value for key, value in kept.items() if value not in ("", None, [], {})}
+        case list():
+            return [_without_empty(item) for item in data]
+        case _:
+            return data

@@ -1,0 +1,107 @@
+"""Answering calls: the space, opened by the first of them, and what becomes of its reports.
+
+Whoever imports this module loads search, models and parsers; the server does so when the first call comes.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+from pydantic_core import to_jsonable_python
+
+from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.edges.surfaces.mcp.answers import data_of, text_of
+from treering.edges.surfaces.mcp.fitting import fit_json
+from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS
+from treering.edges.surfaces.space import Space, open_space
+from treering.tools.catalog import TOOLS
+from treering.tools.engine import Progress
+from treering.tools.envelope import Envelope, Value, parse
+
+_WRITERS = {"ingest", "crystallize"}
+_ACTOR_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one call is answered with."""
+
+    text: str
+    data: dict[str, Any]
+    is_error: bool = False
+
+
+class _Bound(Value):
+    """The option every call understands."""
+
+    max_tokens: int = Field(default=DEFAULT_TOKENS, ge=50)
+
+
+class Desk:
+    """Answers the calls of one client, from any thread."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._space: Space | None = None
+        self._lock = threading.Lock()
+
+    def answer(self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress) -> Answer:
+        """Run a verb and give its report, or the error in its one shape."""
+        try:
+            envelope = parse(Envelope, arguments, where="call")
+            bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
+            report = self._opened(verb, actor).with_progress(progress).call(verb, _bounded(verb, envelope, bound))
+        except TreeringError as error:
+            return error_answer(error)
+        explain = bool(envelope.options.get("explain"))
+        return Answer(text_of(report, max_tokens=bound), data_of(report, max_tokens=bound, explain=explain))
+
+    def close(self) -> None:
+        """Close the space, if it was opened."""
+        with self._lock:
+            if self._space:
+                self._space.close()
+            self._space = None
+
+    def _opened(self, verb: str, actor: str) -> Space:
+        """Open the space at the first call. Only writing makes a new one: a read of a wrong address must fail."""
+        with self._lock:
+            if self._space is None:
+                name = " ".join(actor.split())[:_ACTOR_CHARS]
+                self._space = open_space(
+                    self._address, actor=name or None, channel="agent", create=verb in _WRITERS
+                )
+            return self._space
+
+
+def unknown_tool(name: str, known: Mapping[str, str]) -> Answer:
+    """Answer a call of a tool there is not."""
+    names = list(known.values())
+    return error_answer(
+        InvalidInput(f"There is no tool {name!r}.", hint=nearest(name, names), details={"given": name, "known": names})
+    )
+
+
+def error_answer(error: TreeringError) -> Answer:
+    """Show an error in its one shape."""
+    data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
+    return Answer(f"{error.code}: {error.message}\n{error.hint}".rstrip(), data, is_error=True)
+
+
+def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
+    """Hand the bound on to modes that fit their own answers into it; others are fitted afterwards."""
+    options = {name: value for name, value in envelope.options.items() if name != "max_tokens"}
+    tool = TOOLS[verb]
+    mode = tool.modes.get(envelope.mode or tool.default)
+    if mode and "max_tokens" in mode.options.model_fields:
+        options["max_tokens"] = bound
+    return envelope.model_copy(update={"options": options})
+
+
+def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {name: options[name]} if options.get(name) is not None else {}
+
+
+MakeDesk = Callable[[], Desk]

@@ -1,0 +1,122 @@
+import pytest
+
+from treering.core.errors import Denied
+from treering.core.objects import Channel, Object
+from treering.core.patch import Author, Erase, MoveScope, Operation, Supersede, Transition, Update
+from treering.core.policy import (
+    Policy,
+    check_approval,
+    check_gate,
+    check_reverter,
+    check_revision_of,
+    check_trust,
+    needs_review,
+)
+from treering.testing.builders import ADA, BOB, Builder, author
+from treering.testing.clocks import SteppingClock
+
+make = Builder(SteppingClock())
+KNOWN = make.fact("Ada", "hives", 3)
+EVE = author("agent", "eve")
+REVIEWED = Policy(direct_channels=frozenset({"user"}))
+
+
+def trusts(policy: Policy, by: Author, part: Object | Operation) -> bool:
+    try:
+        check_trust(make.patch(part, by=by), policy)
+    except Denied:
+        return False
+    return True
+
+
+def test_a_refusal_names_the_channel_and_a_way_out() -> None:
+    with pytest.raises(Denied) as refused:
+        check_trust(make.patch(Erase(id=KNOWN.id, expected_revision=1), by=EVE), Policy())
+    assert refused.value.details == {"channel": "agent"}
+    assert refused.value.hint
+
+
+def test_a_space_without_a_policy_lets_every_channel_write_directly() -> None:
+    assert not any(needs_review(make.patch(make.node("x"), by=by), Policy()) for by in (ADA, EVE))
+
+
+def test_patches_of_other_channels_and_reviewed_operations_wait() -> None:
+    erase = make.patch(Erase(id=KNOWN.id, expected_revision=1))
+    waiting = make.patch(make.node("x"), by=EVE)
+    assert needs_review(waiting, REVIEWED)
+    assert not needs_review(make.patch(make.node("x")), REVIEWED)
+    assert needs_review(erase, Policy(reviewed_operations=frozenset({"erase"})))
+    check_gate(erase, Policy())
+    with pytest.raises(Denied):
+        check_gate(waiting, REVIEWED)
+
+
+@pytest.mark.parametrize(
+    ("channel", "allowed"), [("user", True), ("import", True), ("system", True), ("agent", False), ("adapter", False)]
+)
+def test_only_declaring_channels_declare(channel: Channel, allowed: bool) -> None:
+    for memory_source in ("user_declared", "human_curated"):
+        fact = make.fact("Ada", "hives", 3, memory_source=memory_source)
+        change = Update(id=fact.id, expected_revision=1, changes={"memory_source": memory_source})
+        assert trusts(Policy(), author(channel), fact) is allowed
+        assert trusts(Policy(), author(channel), change) is allowed
+
+
+def test_an_adapter_proposes_candidates_and_no_more() -> None:
+    adapter = author("adapter")
+    source = make.source("3 hives.")
+    active = make.fact("Ada", "hives", 3, make.evidence(source))
+    assert trusts(Policy(), adapter, source)
+    assert trusts(Policy(), adapter, KNOWN)
+    assert trusts(Policy(), adapter, Transition(id=source.id, expected_revision=1, to="archived"))
+    for part in (
+        active,
+        Transition(id=KNOWN.id, expected_revision=1, to="active"),
+        Supersede(id=KNOWN.id, expected_revision=1, by=active.id),
+        MoveScope(id=KNOWN.id, expected_revision=1, to="/"),
+    ):
+        assert not trusts(Policy(), adapter, part)
+        assert trusts(Policy(), EVE, part)
+
+
+def test_an_adapter_rewrites_only_candidates() -> None:
+    adapter = author("adapter")
+    active = KNOWN.model_copy(update={"status": "active"})
+    check_revision_of(KNOWN, adapter, Policy())
+    check_revision_of(make.node("x"), adapter, Policy())
+    check_revision_of(None, adapter, Policy())
+    check_revision_of(active, EVE, Policy())
+    with pytest.raises(Denied):
+        check_revision_of(active, adapter, Policy())
+
+
+@pytest.mark.parametrize("channel", ["agent", "adapter", "import"])
+def test_only_erasing_channels_erase(channel: Channel) -> None:
+    erase = Erase(id=KNOWN.id, expected_revision=1)
+    assert trusts(Policy(), ADA, erase)
+    assert not trusts(Policy(), author(channel), erase)
+    assert trusts(Policy(erasing_channels=frozenset({channel})), author(channel), erase)
+
+
+def test_nobody_approves_their_own_proposal_unless_the_space_allows_it() -> None:
+    check_approval(ADA, BOB, Policy())
+    check_approval(ADA, ADA, Policy(self_approval=True))
+    with pytest.raises(Denied):
+        check_approval(ADA, ADA, Policy())
+
+
+def test_a_reviewed_channel_approves_nothing_under_any_name() -> None:
+    check_approval(EVE, ADA, REVIEWED)
+    with pytest.raises(Denied):
+        check_approval(EVE, author("agent", "not eve"), REVIEWED)
+
+
+def test_where_every_channel_is_reviewed_people_review_one_another() -> None:
+    check_approval(ADA, BOB, Policy(direct_channels=frozenset()))
+
+
+def test_reverting_needs_a_channel_that_writes_directly_and_is_believed() -> None:
+    check_reverter(EVE, Policy())
+    for by, policy in ((EVE, REVIEWED), (author("adapter"), Policy())):
+        with pytest.raises(Denied):
+            check_reverter(by, policy)

@@ -1,0 +1,54 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.core.errors import InvalidInput
+from treering.core.scope import ROOT, is_within, lineage, parse_scope, sees
+
+parts = st.lists(st.sampled_from(["a", "b", "ab", "repo name", "ä"]), max_size=4)
+scopes = parts.map(lambda names: "/" + "/".join(names))
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"), [("/", "/"), ("/a", "/a"), ("/a/", "/a"), ("/a b/ü", "/a b/ü"), ("/a/..b", "/a/..b")]
+)
+def test_a_scope_has_one_normal_form(text: str, normal: str) -> None:
+    assert parse_scope(text) == normal
+    assert parse_scope(normal) == normal
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "a/b", "//", "/a//b", "/.", "/a/../b", "/a\n", "/a/\x00", "/ a", "/" + "a" * 129, "/a" * 17],
+)
+def test_what_is_no_path_is_no_scope(text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_scope(text)
+    assert "/repo/acme-web" in refused.value.hint
+
+
+def test_a_lineage_goes_from_the_root_to_the_scope() -> None:
+    assert lineage("/") == ("/",)
+    assert lineage("/a/b") == ("/", "/a", "/a/b")
+
+
+def test_a_scope_whose_name_begins_alike_is_not_within() -> None:
+    assert is_within("/repo/ab", "/repo")
+    assert not is_within("/repo/ab", "/repo/a")
+
+
+@given(scopes, scopes)
+def test_a_read_sees_exactly_the_lineage(reader: str, scope: str) -> None:
+    assert sees(reader, scope) == (scope in lineage(reader))
+
+
+@given(scopes, scopes)
+def test_descending_adds_exactly_what_lies_below(reader: str, scope: str) -> None:
+    below = scope == reader or reader == ROOT or scope.startswith(reader + "/")
+    assert sees(reader, scope, descend=True) == (below or scope in lineage(reader))
+
+
+@given(scopes)
+def test_everybody_sees_the_root_and_themselves(scope: str) -> None:
+    assert sees(scope, ROOT)
+    assert sees(scope, scope)

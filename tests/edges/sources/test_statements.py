@@ -1,0 +1,223 @@
+import json
+from typing import Any
+
+import pytest
+
+from treering.core.knowledge_payloads import PAYLOADS
+from treering.edges.sources.markdown import segment_markdown
+from treering.edges.sources.statements import is_markdown, statements
+from treering.edges.sources.text import segment_text
+from treering.ports.adapter import KnowledgeDraft, SegmentDraft
+
+RECORD = """# 7. Keep the ledger in one file
+
+Date: 2024-03-01
+
+## Status
+
+{status}
+
+## Context and Problem Statement
+
+People want one file to back up. Which store should hold the ledger?
+
+## Considered Options
+
+* [SQLite](sqlite.md)
+* Postgres
+* A folder of JSON files
+
+## Decision Outcome
+
+Chosen option: "SQLite", because it needs no server and survives
+a power cut.
+
+### Consequences
+
+* Only one writer at a time.
+"""
+
+
+def segments_of(path: str, text: str) -> list[SegmentDraft]:
+    cut = segment_markdown if is_markdown(path) else segment_text
+    return cut(path, text, commit=None, max_chars=4_000)
+
+
+def stated(path: str, text: str) -> tuple[KnowledgeDraft, ...]:
+    found = statements(path, text, segments_of(path, text))
+    for draft in found:
+        PAYLOADS[draft.kind].model_validate(dict(draft.payload))
+    return found
+
+
+def payloads(path: str, text: str) -> list[dict[str, Any]]:
+    return [dict(draft.payload) for draft in stated(path, text)]
+
+
+def test_an_accepted_record_states_a_decision() -> None:
+    text = RECORD.format(status="Accepted. Supersedes record 3.")
+    (draft,) = stated("docs/decisions/0007-one-file.md", text)
+    assert (draft.kind, draft.title) == ("decision", "Keep the ledger in one file")
+    assert draft.payload == {
+        "question": "Which store should hold the ledger?",
+        "outcome": "SQLite",
+        "rationale": "it needs no server and survives a power cut.",
+        "alternatives": ["SQLite", "Postgres", "A folder of JSON files"],
+    }
+
+
+def test_a_decision_points_at_the_segment_that_states_it() -> None:
+    path, text = "docs/adr/0007.md", RECORD.format(status="Accepted")
+    (draft,) = stated(path, text)
+    assert "Chosen option" in segments_of(path, text)[draft.segment].text
+
+
+def test_a_short_record_states_its_first_paragraph_and_its_context() -> None:
+    text = "# Use trigrams\n\n## Context\n\nIdentifiers were not found.\n\n## Decision\n\nWe index trigrams.\n\nMore.\n"
+    (draft,) = stated("doc/adr/adr-0002-trigrams.md", text)
+    assert draft.payload == {
+        "question": "Use trigrams",
+        "outcome": "We index trigrams.",
+        "rationale": "Identifiers were not found.",
+        "alternatives": [],
+    }
+
+
+@pytest.mark.parametrize(
+    "status", ["Superseded by 0009", "Rejected", "**Deprecated**", "Proposed", "Accepted, then withdrawn"]
+)
+def test_a_record_that_is_not_in_force_states_nothing(status: str) -> None:
+    assert stated("docs/adr/0007-one-file.md", RECORD.format(status=status)) == ()
+
+
+@pytest.mark.parametrize("line", ["---\nstatus: rejected\n---\n", "* Status: superseded by [9](9.md)\n\n"])
+def test_a_status_outside_its_section_counts_too(line: str) -> None:
+    text = line + RECORD.replace("## Status\n\n{status}\n\n", "")
+    assert stated("docs/adr/0007-one-file.md", text) == ()
+    in_force = text.replace("rejected", "accepted").replace("superseded by", "accepted with")
+    assert len(stated("docs/adr/0007-one-file.md", in_force)) == 1
+
+
+def test_a_record_is_known_by_its_headings_wherever_it_lies() -> None:
+    assert len(stated("notes/storage.md", RECORD.format(status="Accepted"))) == 1
+
+
+def test_indexes_templates_and_other_documents_state_no_decision() -> None:
+    text = RECORD.format(status="Accepted")
+    assert stated("docs/adr/README.md", text) == ()
+    assert stated("docs/adr/template.md", text) == ()
+    assert stated("docs/guide.md", "# Guide\n\n## Decision\n\nTake the left path.\n") == ()
+
+
+def test_rules_are_the_sentences_that_command_or_forbid() -> None:
+    text = """# Contributing
+
+Thanks! We never sleep. If you do not know where to start, ask.
+
+- All changes **must** come with a test. Otherwise they will not be merged.
+- Never commit generated files.
+- Please do not open issues for questions.
+
+Is a signed commit required? No signature is required.
+
+```
+You must not read this as a rule.
+```
+"""
+    assert payloads("CONTRIBUTING.md", text) == [
+        {
+            "rule": "All changes must come with a test.",
+            "scope": "repository",
+            "violation_impact": "Otherwise they will not be merged.",
+        },
+        {"rule": "Never commit generated files.", "scope": "repository", "violation_impact": ""},
+        {"rule": "Please do not open issues for questions.", "scope": "repository", "violation_impact": ""},
+    ]
+
+
+def test_rules_of_a_subfolder_hold_there() -> None:
+    (rule,) = payloads("services/billing/AGENTS.md", "Money values must be integers of cents.\n")
+    assert rule["scope"] == "services/billing"
+
+
+def test_rules_are_read_from_plain_text_too_and_are_at_most_thirty() -> None:
+    text = "\n\n".join(f"Module {number} must be documented." for number in range(50))
+    assert len(payloads("CONTRIBUTING", text)) == 30
+    assert len(payloads("CONTRIBUTING.rst", text)) == 30
+
+
+def test_other_documents_set_no_rules() -> None:
+    assert stated("docs/guide.md", "You must turn the handle.\n") == ()
+
+
+def test_a_python_manifest_states_its_facts_and_needs() -> None:
+    text = """[project]
+name = "acme"
+version = "1.4.0"
+license = "MIT"
+requires-python = ">=3.11"
+dependencies = ["numpy>=2,<3", "rich[jupyter]", "tomli>=1; python_version<'3.11'", "tomli>=2; python_version>='3.11'"]
+"""
+    facts = {(one["subject"], one["predicate"]): one["value"] for one in payloads("pyproject.toml", text)}
+    assert facts == {
+        ("pyproject.toml", "package name"): "acme",
+        ("acme", "version"): "1.4.0",
+        ("acme", "license"): "MIT",
+        ("acme", "requires python"): ">=3.11",
+        ("acme", "depends on numpy"): ">=2,<3",
+        ("acme", "depends on rich"): "any version",
+        ("acme", "depends on tomli"): ">=1; python_version<'3.11' | >=2; python_version>='3.11'",
+    }
+
+
+def test_manifests_of_other_languages_state_theirs() -> None:
+    package = {"name": "web", "version": "2.0.0", "engines": {"node": ">=22"}, "dependencies": {"left": "^1"}}
+    cargo = """[package]
+name = "core"
+version = "0.3.0"
+rust-version = "1.80"
+[dependencies]
+serde = { version = "1" }
+"""
+    go = """module example.org/tool
+
+go 1.24
+
+require (
+	example.org/a/b v1.2.3
+	example.org/c/d v0.1.0 // indirect
+)
+"""
+
+    def lines(path: str, text: str) -> list[str]:
+        return [f"{one['predicate']}={one['value']}" for one in payloads(path, text)]
+
+    assert lines("package.json", json.dumps(package)) == [
+        *("package name=web", "version=2.0.0", "requires node=>=22", "depends on left=^1")
+    ]
+    assert lines("Cargo.toml", cargo) == [
+        *("package name=core", "version=0.3.0", "requires rust=1.80", "depends on serde=1")
+    ]
+    assert lines("go.mod", go) == [
+        *("package name=example.org/tool", "requires go=1.24", "depends on example.org/a/b=v1.2.3")
+    ]
+
+
+def test_at_most_sixty_dependencies_are_stated() -> None:
+    manifest = {"name": "web", "dependencies": {f"package-{number}": "1" for number in range(100)}}
+    assert len(payloads("package.json", json.dumps(manifest))) == 61
+
+
+def test_each_fact_points_at_the_segment_with_its_line() -> None:
+    scripts = {f"script-{number}": "run " * 20 for number in range(40)}
+    text = json.dumps({"name": "web", "scripts": scripts, "dependencies": {"left": "^1"}}, indent=2)
+    segments = segments_of("package.json", text)
+    needs = stated("package.json", text)[-1]
+    assert '"left"' in segments[needs.segment].text
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "[]", '{"name": 7, "version": []}', "name = 'x'"])
+def test_a_broken_manifest_states_nothing(text: str) -> None:
+    assert stated("package.json", text) == ()
+    assert stated("Cargo.toml", text) == ()
+    assert stated("pyproject.toml", text) == ()

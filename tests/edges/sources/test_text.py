@@ -1,0 +1,171 @@
+import codecs
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.core.locator import Lines, Section
+from treering.edges.sources.lines import split_lines
+from treering.edges.sources.text import Decoded, decode, role_of, segment_inline_text, segment_text
+from treering.ports.adapter import SegmentDraft
+
+PARAGRAPH = "Some words about how rings of a tree are counted, and why they matter to those who count. " * 4
+
+
+def segments(path: str, text: str, max_chars: int = 4_000) -> list[SegmentDraft]:
+    return segment_text(path, text, commit=None, max_chars=max_chars)
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        ("naïve café".encode(), "utf-8"),
+        (codecs.BOM_UTF8 + "naïve café".encode(), "utf-8"),
+        (codecs.BOM_UTF16_LE + "naïve café".encode("utf-16-le"), "utf-16-le"),
+        (codecs.BOM_UTF16_BE + "naïve café".encode("utf-16-be"), "utf-16-be"),
+        (codecs.BOM_UTF32_LE + "naïve café".encode("utf-32-le"), "utf-32-le"),
+        ("naïve café".encode("latin-1"), "latin-1"),
+    ],
+)
+def test_text_is_read_whatever_its_encoding(data: bytes, encoding: str) -> None:
+    assert decode(data) == Decoded("naïve café", encoding)
+
+
+def test_damaged_utf8_is_read_and_the_damage_reported() -> None:
+    found = decode("größer, schöner, weiter: été".encode() + b" \xff\xfe end")
+    assert found is not None
+    assert found.text.startswith("größer")
+    assert found.replaced == 2
+    assert "2 invalid sequences" in found.warning()
+
+
+def test_a_guessed_encoding_is_reported() -> None:
+    found = decode("déjà vu".encode("latin-1"))
+    assert found is not None
+    assert "latin-1" in found.warning()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+        bytes(range(1, 256)) * 4,
+        b"\x01\x02\x03\x04\x05" * 20,
+        codecs.BOM_UTF16_LE + b"\x00\xd8" * 40,
+        "日本語のテキスト".encode("shift-jis") * 10,
+    ],
+)
+def test_what_is_no_text_is_not_read_as_one(data: bytes) -> None:
+    assert decode(data) is None
+
+
+def test_an_empty_file_is_text() -> None:
+    assert decode(b"") == Decoded("")
+
+
+def test_plain_text_is_packed_paragraph_by_paragraph() -> None:
+    text = "\n\n".join(f"{number}. {PARAGRAPH}" for number in range(8))
+    parts = segments("notes.txt", text)
+    assert 2 < len(parts) < 8
+    assert all(len(part.text) <= 1_300 for part in parts)
+    assert all(part.text[0].isdigit() for part in parts)
+
+
+def test_underlined_titles_of_restructured_text_are_heading_paths() -> None:
+    text = f"=====\nGuide\n=====\n\n{PARAGRAPH}\n\nInstall\n-------\n\n{PARAGRAPH}\n\nUse\n---\n\n{PARAGRAPH}\n"
+    assert [part.heading for part in segments("guide.rst", text)] == ["Guide", "Guide > Install", "Guide > Use"]
+
+
+def test_adornment_in_a_literal_block_or_table_is_no_title() -> None:
+    text = f"Guide\n=====\n\n{PARAGRAPH}::\n\n    title\n    -----\n\n=====  =====\na      b\n=====  =====\n"
+    assert {part.heading for part in segments("guide.rst", text)} == {"Guide"}
+
+
+def test_toml_is_cut_between_tables_that_keep_their_comments() -> None:
+    rows = "\n".join(f'key{number} = "{"v" * 40}"' for number in range(20))
+    parts = segments("settings.toml", f"title = 1\n\n[one]\n{rows}\n\n# about two\n[two]\n{rows}\n")
+    assert [part.heading for part in parts] == ["one", "two"]
+    assert parts[1].text.startswith("# about two\n[two]")
+    assert {part.role for part in parts} == {"data"}
+
+
+def test_yaml_and_json_are_cut_between_top_level_keys() -> None:
+    yaml = "".join(f"{name}:\n" + f"  - {'x' * 60}\n" * 15 for name in ("first", "second"))
+    assert [part.heading for part in segments("a.yaml", yaml)] == ["first", "second"]
+    as_json = json.dumps({"first": ["x" * 60] * 15, "second": {"inner": ["y" * 60] * 15}}, indent=2)
+    assert [part.heading for part in segments("a.json", as_json)] == ["first", "second"]
+
+
+def test_code_without_a_parser_has_the_role_of_code() -> None:
+    assert [part.role for part in segments("build.lua", "local x = 1\n")] == ["code"]
+    assert (role_of("Makefile"), role_of("go.mod"), role_of("LICENSE"), role_of(".editorconfig")) == (
+        "code",
+        "data",
+        "prose",
+        "data",
+    )
+
+
+def test_one_endless_line_is_cut_into_parts_of_the_same_line() -> None:
+    parts = segments("data.json", "[" + "1234567890," * 1_000 + "0]", max_chars=1_000)
+    assert all(len(part.text) <= 1_000 for part in parts)
+    assert {part.locator.cite() for part in parts} == {"data.json#L1-L1"}
+
+
+def test_an_inline_text_is_cited_by_offset() -> None:
+    text = "\n\n".join([PARAGRAPH] * 8)
+    parts = segment_inline_text(text, max_chars=4_000)
+    assert len(parts) > 1
+    for part in parts:
+        assert isinstance(part.locator, Section)
+        assert text[part.locator.offset :].startswith(part.text)
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "Title",
+            "=====",
+            "-----",
+            "",
+            "",
+            "text",
+            PARAGRAPH,
+            "  indented",
+            "::",
+            "[table]",
+            "# comment",
+            "key: value",
+        ),
+        *('  "member": [', "  }", "{", "- item", "<a>", "\t<b/>", "\x0b", "x" * 300, "..", "......"),
+    ]
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.sampled_from(["a.txt", "a.rst", "a.toml", "a.yaml", "a.json", "a.xml", "a.csv", "a.lua"]),
+    st.lists(PIECES, max_size=25),
+    st.integers(20, 2_000),
+)
+def test_every_line_that_is_not_blank_is_in_one_segment(path: str, pieces: list[str], most: int) -> None:
+    lines = split_lines("\n".join(pieces))
+    count = [0] * len(lines)
+    parts = segments(path, "\n".join(pieces), most)
+    for part in parts:
+        assert isinstance(part.locator, Lines)
+        assert len(part.text) <= most
+        for line in range(part.locator.start - 1, part.locator.end):
+            count[line] += 1
+    for number, line in enumerate(lines):
+        if line.strip() and len(line) <= most:
+            in_a_path = any(line.strip() in part.heading for part in parts) or set(line) <= set("=-.")
+            assert count[number] == 1 or (count[number] == 0 and path in ("a.txt", "a.rst") and in_a_path)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_no_bytes_make_decoding_fail(data: bytes) -> None:
+    found = decode(data)
+    assert found is None or "\0" not in found.text

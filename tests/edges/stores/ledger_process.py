@@ -1,0 +1,69 @@
+"""A process of its own that works on a space until it is stopped, fails, or has done enough.
+
+`write PATH SEED COUNT` prints the ids of what it wrote after each commit returned; `read PATH SEED STOP` reads until
+the file STOP exists; `fill PATH SEED BYTES` writes until files may not grow any more, then prints the error's code.
+"""
+
+import resource
+import sys
+from pathlib import Path
+
+from treering.core.errors import TreeringError
+from treering.core.patch import Update
+from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.ledger import SqliteLedger
+from treering.ports.ledger import Ledger, Selection
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+
+
+def write(ledger: Ledger, make: Builder, count: int) -> None:
+    for number in range(count):
+        source = make.source(f"Text {number} " * 20, origin=make.node("x").id)
+        fact = make.fact(source.id, "number", number, make.evidence(source))
+        update = Update(id=source.id, expected_revision=1, changes={"title": f"Number {number}"})
+        ledger.commit(make.patch(source, fact))
+        ledger.commit(make.patch(update))
+        say(source.id, fact.id)
+
+
+def read(ledger: Ledger, stop: Path) -> None:
+    while not stop.exists():
+        before = ledger.sequence()
+        assert [event.seq for event in ledger.events(limit=before)] == list(range(1, before + 1))
+        assert len(list(ledger.select(Selection(types=("source",))))) * 3 >= before - 3
+        ledger.verify()
+
+
+def fill(ledger: Ledger, make: Builder, size: int) -> None:
+    if size:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        write(ledger, make, 100_000)
+    except TreeringError as error:
+        say(error.code)
+    ledger.verify()
+
+
+def say(*words: str) -> None:
+    sys.stdout.write(" ".join(words) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    role, path, seed, last = sys.argv[1:]
+    clock = SteppingClock(seed=seed)
+    ledger = SqliteLedger(Database(path), clock=clock)
+    say("ready")
+    match role:
+        case "write":
+            write(ledger, Builder(clock), int(last))
+        case "read":
+            read(ledger, Path(last))
+        case "fill":
+            fill(ledger, Builder(clock), int(last))
+    ledger.close()
+
+
+if __name__ == "__main__":
+    main()

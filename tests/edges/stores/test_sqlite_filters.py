@@ -1,0 +1,115 @@
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.core.filters import FIELDS, And, Compare, Not, Or, matches
+from treering.derived.passages import passages_of, record_of
+from treering.edges.stores.sqlite.filters import condition
+from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.projection import apply_changes
+from treering.edges.stores.sqlite.tables import create_tables
+from treering.testing.builders import Builder, day
+from treering.testing.clocks import SteppingClock
+
+# Few values, so that they often meet; of every type, and with what SQLite is known to treat in its own way.
+_TEXTS = st.sampled_from(["", "a", "A", "ab", "a\0b", "é", "é", "蜂", "𝒳", "%", "a_", "'; --", "1", "true", "/", "/a"])
+_TEXT = _TEXTS | st.text(st.characters(codec="utf-8"), max_size=4)
+_NUMBERS = st.sampled_from([0, 1, -1, 0.0, -0.0, 1.0, 0.1 + 0.2, 1e300, 2**53, 2**53 + 1, float(2**53), -(2**63)])
+_NUMBER = _NUMBERS | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+_SCALAR = _TEXT | _NUMBER | st.booleans()
+_NAME = st.sampled_from(["n", "path", "a.b", '"', "$", "é", "a\0b"])
+_METADATA = st.dictionaries(_NAME, _SCALAR, max_size=3)
+
+# A caller's filter may hold more than any record does: halves of surrogate pairs, infinities, what is no number.
+_WANTED = _SCALAR | st.sampled_from(["\ud800", "a\udfff", float("inf"), float("-inf"), float("nan")])
+_FIELD = st.sampled_from([*sorted(FIELDS), "unknown"]) | _NAME.map("metadata.{}".format)
+_COMPARE = (
+    st.builds(Compare, _FIELD, st.sampled_from(["eq", "ne", "lt", "lte", "gt", "gte"]), _WANTED)
+    | st.builds(Compare, _FIELD, st.just("in"), st.lists(_WANTED, max_size=4).map(tuple))
+    | st.builds(Compare, _FIELD, st.just("exists"), st.booleans())
+    | st.builds(Compare, _FIELD, st.just("prefix"), _TEXT)
+)
+_FILTER = st.recursive(
+    _COMPARE,
+    lambda part: (
+        st.builds(Not, part)
+        | st.builds(And, st.lists(part, max_size=3).map(tuple))
+        | st.builds(Or, st.lists(part, max_size=3).map(tuple))
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def connection():
+    opened = apsw.Connection(":memory:")
+    create_tables(opened)
+    yield opened
+    opened.close()
+
+
+def store(connection, *items):
+    for table in ("passages", "passage_metadata", "passage_endings", "passage_words", "passage_names"):
+        connection.execute(f"DELETE FROM {table}")
+    apply_changes(connection, [Change(1, item.id, None, item) for item in items])
+
+
+def found(connection, where):
+    wanted = condition(where)
+    sql = f"SELECT p.object_id FROM passages p WHERE {wanted.sql} ORDER BY p.key"
+    return [identity for (identity,) in connection.execute(sql, wanted.bindings)]
+
+
+def expected(items, where):
+    return [item.id for item in items if matches(where, record_of(passages_of(item)[0]))]
+
+
+def a_source(make, title, metadata, scope="/"):
+    return make.source("Text.", origin=title or "o", title=title, metadata=metadata, scope=scope)
+
+
+@settings(max_examples=300, deadline=None)
+@given(title=_TEXT, metadata=_METADATA, other=_METADATA, where=_FILTER)
+def test_sql_takes_exactly_the_passages_the_reference_takes(connection, title, metadata, other, where):
+    make = Builder(SteppingClock())
+    items = [a_source(make, title, metadata), a_source(make, "b", other, scope="/a"), make.node("蜂")]
+    store(connection, *items)
+    assert found(connection, where) == expected(items, where)
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=_SCALAR, wanted=_WANTED, operator=st.sampled_from(["eq", "ne", "lt", "lte", "gt", "gte"]))
+def test_every_kind_of_value_compares_with_every_other_as_the_reference_says(connection, value, wanted, operator):
+    items = [a_source(Builder(SteppingClock()), "t", {"n": value})]
+    store(connection, *items)
+    where = Compare("metadata.n", operator, wanted)
+    assert found(connection, where) == expected(items, where)
+
+
+def test_a_very_long_filter_is_no_error(connection):
+    make = Builder(SteppingClock())
+    items = [make.node("hive"), make.node("tent")]
+    store(connection, *items)
+    either = Or(tuple(Compare("title", "eq", f"name {n}") for n in range(3_000)))
+    assert found(connection, either) == []
+    assert found(connection, Not(either)) == [item.id for item in items]
+    among = Compare("title", "in", (*(f"name {n}" for n in range(3_000)), "hive"))
+    assert found(connection, among) == [items[0].id]
+
+
+def test_times_compare_as_times(connection):
+    clock = SteppingClock(day("2026-03-01"))
+    early = Builder(clock).node("early")
+    clock.set(day("2026-04-01"))
+    late = Builder(clock).node("late")
+    late = late.model_copy(update={"id": "node:" + "z" * 26})
+    store(connection, early, late)
+    assert found(connection, Compare("created_at", "gte", "2026-03-15T00:00:00Z")) == [late.id]
+
+
+def test_a_whole_number_too_great_for_the_store_compares_as_a_float(connection):
+    source = a_source(Builder(SteppingClock()), "t", {"n": 10**30})
+    store(connection, source)
+    assert found(connection, Compare("metadata.n", "gt", 10**29)) == [source.id]
+    assert found(connection, Compare("metadata.n", "gt", 10**400)) == []
