@@ -14,6 +14,7 @@ from treering.core.draft import Draft, Put, View, Write, revise
 from treering.core.errors import Conflict, IllegalTransition, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.lifecycle import INITIAL, check_transition
+from treering.core.names import check_name_is_free
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import (
     AddLink,
@@ -233,6 +234,7 @@ def _update(operation: Update, draft: Draft) -> OperationResult:
     revised = rename_references(revise(item, operation.changes), draft.renamed)
     if revised == item:
         return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
+    check_name_is_free(revised, draft)
     match item, revised:
         case Source(), Source():
             _check_segments(revised, earlier=item.segments)
@@ -338,8 +340,7 @@ def _move(operation: MoveScope, draft: Draft) -> OperationResult:
     if item.scope == operation.to:
         return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
     moved = item.model_copy(update={"scope": operation.to})
-    if isinstance(moved, Source) and draft.view.source_by_origin(moved.scope, moved.origin):
-        raise Conflict(f"{moved.origin!r} is already a source in {moved.scope}.", hint="Archive one of the two first.")
+    check_name_is_free(moved, draft)
     if isinstance(moved, Knowledge) and (twin := _twin(moved, draft)):
         draft.change(item, "merged", status="archived")
         return _absorb(moved, twin, draft)
@@ -459,7 +460,9 @@ def _restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
     if earlier is None:
         raise InvalidPatch(f"Revision {first.before} of {target} is gone.", hint="Its content was erased.")
     fields = {name: getattr(earlier, name) for name in type(earlier).model_fields if name not in item.STAMPED}
-    return _changed(draft.change(item, "reverted", **fields))
+    restored = draft.change(item, "reverted", **fields)
+    check_name_is_free(restored, draft)
+    return _changed(restored)
 
 
 def _restore_link(link: Link, *, was_added: bool, draft: Draft) -> None:

@@ -2,12 +2,16 @@
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
 from treering.ports.ledger import Ledger, Record
 
@@ -16,27 +20,32 @@ VERSION = 1
 TABLES = ("event", "revision", "segment", "link", "patch", "receipt")
 _MANIFEST = "manifest.json"
 _BLOBS = "blobs"
+_BLOB_NAME = re.compile(r"[0-9a-f]{64}")
+_ROW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+_AGAIN = "Export the space again."
 
 
 def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     """Write everything a ledger holds into a new folder; give the number of records per table.
 
-    The folder appears only when it is complete. Raises `Conflict` where it exists already.
+    The folder appears only when it is complete. Raises `Conflict` where it exists already, and `Corrupt` where
+    the ledger does not verify: a damaged space makes no export that could be taken for a whole one.
     """
     if folder.exists():
         raise Conflict(f"{folder} exists already.", hint="Name a new folder for the export.")
+    ledger.verify()
     partial = folder.with_name(folder.name + ".partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
         (partial / _BLOBS).mkdir(parents=True)
-        counts = _write(ledger, partial)
-        head = ledger.verify()
-        manifest = {"format": FORMAT, "version": VERSION, "head": head.model_dump(), "counts": counts}
-        (partial / _MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        manifest = _write(ledger, partial)
+        (partial / _MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
         partial.rename(folder)
     except OSError as error:
         raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Choose another place.") from error
-    return counts
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest.counts
 
 
 def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
@@ -46,24 +55,36 @@ def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     ledger is not empty; nothing was changed then.
     """
     manifest = _read_manifest(folder)
-    ledger.load(_read(folder))
-    counts: dict[str, int] = manifest["counts"]
-    return counts
+    ledger.load(_read(folder, manifest))
+    return manifest.counts
 
 
-def _write(ledger: Ledger, folder: Path) -> dict[str, int]:
-    counts = dict.fromkeys(TABLES, 0)
+class _Manifest(BaseModel):
+    """What an export holds: the number of records per table, and the head of its audit log."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: str
+    version: int
+    head: Anchor
+    counts: dict[str, int]
+
+
+def _write(ledger: Ledger, folder: Path) -> _Manifest:
+    counts, head = dict.fromkeys(TABLES, 0), Anchor(seq=0, hash=GENESIS)
     with ExitStack() as files:
         lines: dict[str, TextIO] = {
             table: files.enter_context((folder / f"{table}s.jsonl").open("w", encoding="utf-8")) for table in TABLES
         }
         for record in ledger.records():
             row = dict(record.row)
+            if record.table == "event":
+                head = Anchor(seq=row["seq"], hash=row["hash"])
             if record.table == "segment":
                 row["blob"] = _write_blob(folder, row.pop("text"))
             lines[record.table].write(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n")
             counts[record.table] += 1
-    return counts
+    return _Manifest(format=FORMAT, version=VERSION, head=head, counts=counts)
 
 
 def _write_blob(folder: Path, text: str) -> str:
@@ -76,42 +97,58 @@ def _write_blob(folder: Path, text: str) -> str:
     return name
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_manifest(folder: Path) -> _Manifest:
     path = folder / _MANIFEST
     if not path.is_file():
         raise NotFound(f"{folder} holds no export.", hint=f"Name a folder with a {_MANIFEST}.")
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise Corrupt(f"{path} cannot be read.", hint="Export the space again.") from error
-    if manifest.get("format") != FORMAT or manifest.get("version", 0) > VERSION:
+        manifest = _Manifest.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise Corrupt(f"{path} cannot be read.", hint=_AGAIN) from error
+    if manifest.format != FORMAT or manifest.version > VERSION:
         raise InvalidInput(f"{path} is not an export this Treering can read.", hint="Upgrade Treering.")
     return manifest
 
 
-def _read(folder: Path) -> Iterator[Record]:
+def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
+    """Give the records; raise `Corrupt` at the first that is not as the manifest says."""
     for table in TABLES:
-        path = folder / f"{table}s.jsonl"
-        if not path.is_file():
-            raise Corrupt(f"{path} is missing.", hint="Export the space again.")
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                yield _record(folder, table, line, f"{path.name} line {number}")
+        count, last = 0, None
+        for last in _read_table(folder, table):
+            count += 1
+            yield last
+        if count != manifest.counts.get(table):
+            raise Corrupt(f"{table}s.jsonl has {count} lines, not {manifest.counts.get(table)}.", hint=_AGAIN)
+        if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != _place_of(manifest.head):
+            raise Corrupt("The log ends at another event than its manifest says.", hint=_AGAIN)
 
 
-def _record(folder: Path, table: str, line: str, place: str) -> Record:
+def _read_table(folder: Path, table: str) -> Iterator[Record]:
+    path = folder / f"{table}s.jsonl"
+    if not path.is_file():
+        raise Corrupt(f"{path} is missing.", hint=_AGAIN)
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            yield _record(folder, table, line, f"{path.name} line {number}")
+
+
+def _record(folder: Path, table: str, line: bytes, place: str) -> Record:
     try:
-        row = json.loads(line)
+        row = _ROW.validate_json(line)
         if table == "segment":
-            row["text"] = _read_blob(folder, row.pop("blob"))
-    except (json.JSONDecodeError, KeyError, AttributeError) as error:
-        raise Corrupt(f"{place} cannot be read.", hint="Export the space again.") from error
+            row["text"] = _read_blob(folder, str(row.pop("blob")))
+    except (ValidationError, KeyError) as error:
+        raise Corrupt(f"{place} cannot be read.", hint=_AGAIN) from error
     return Record(table, row)
 
 
 def _read_blob(folder: Path, name: str) -> str:
     path = folder / _BLOBS / name[:2] / name
-    data = path.read_bytes() if path.is_file() else b""
+    data = path.read_bytes() if _BLOB_NAME.fullmatch(name) and path.is_file() else b""
     if hashlib.sha256(data).hexdigest() != name:
-        raise Corrupt(f"The blob {name} is missing or changed.", hint="Export the space again.")
+        raise Corrupt(f"The blob {name} is missing or changed.", hint=_AGAIN)
     return data.decode()
+
+
+def _place_of(head: Anchor) -> tuple[int, str]:
+    return head.seq, head.hash

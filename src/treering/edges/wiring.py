@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from treering.core.audit import Anchor
-from treering.core.errors import NotFound, UnknownBackend
+from treering.core.errors import InvalidInput, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
+from treering.core.policy import Policy
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
 from treering.edges.models.bge import BgeSmall
@@ -59,10 +60,14 @@ def open_engine(opening: Opening) -> Opened:
     if address == MEMORY:
         return _open_sqlite(MEMORY, opening)
     scheme, colon, rest = address.partition(":")
-    if not colon:
+    if not colon or PureWindowsPath(address).drive:
         return _open_sqlite(address, opening)
     if scheme not in STORES:
         raise UnknownBackend(scheme, known=STORES)
+    if not rest:
+        raise InvalidInput(
+            f"{address!r} names no place.", hint=f"Write {scheme}:PATH, or :memory: for a passing space."
+        )
     return STORES[scheme](rest, opening)
 
 
@@ -77,6 +82,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             f"There is no space at {path}.",
             hint="Create it with `treering init` or the first `treering ingest`; or name another with --space.",
         )
+    policy = _policy(path, opening)
     clock = SystemClock()
     embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
     with ExitStack() as closing:
@@ -86,7 +92,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
         ledger = SqliteLedger(
             database,
             clock=clock,
-            policy=read_policy(opening.policy or _policy_path(path, opening.settings)),
+            policy=policy,
             followers=(index,),
             anchor=_anchor(opening),
         )
@@ -121,8 +127,16 @@ class OnRequest:
         self._inner.finish(progress)
 
 
-def _policy_path(path: str, settings: Settings) -> Path:
-    return Path(settings.policy) if settings.policy else Path(path).with_suffix(".policy.toml")
+def _policy(path: str, opening: Opening) -> Policy:
+    """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
+    named = opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
+    if named:
+        if not named.is_file():
+            raise NotFound(
+                f"There is no policy file {named}.", hint="Correct its path: without it nothing is reviewed."
+            )
+        return read_policy(named)
+    return Policy() if path == MEMORY else read_policy(Path(path).with_suffix(".policy.toml"))
 
 
 def _anchor(opening: Opening) -> AnchorStore | None:

@@ -8,12 +8,16 @@ from pydantic import Field, field_validator
 
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef
-from treering.core.filters import And, Compare, Filter
+from treering.core.filters import And, Compare, Filter, matches
 from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
+from treering.core.scope import sees
+from treering.derived.fusion import VECTORS, WORDS
+from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, render, section_of
-from treering.derived.passages import passages_of
-from treering.derived.retrieval import Hit, Question, Retrieval, retrieve
+from treering.derived.passages import passages_of, record_of
+from treering.derived.profile import code_before_tests
+from treering.derived.retrieval import PLACES, RELATED_AT, Hit, Question, Retrieval, is_shown, retrieve
 from treering.ports.clock import fresh_id
 from treering.ports.index import Reach
 from treering.ports.ledger import Selection
@@ -35,6 +39,11 @@ _BELIEFS = 16
 _PER_SOURCE = 4
 _READS = 8
 _DEFAULT_TOKENS = 4_000
+_FAINT = 0.2
+"""Part of the best score in the words arm below which a belief or a warning is noise."""
+
+_WITHDRAWN = ("stale", "superseded")
+_WITHDRAWN_SHOWN = 5
 
 
 class ContextInput(Value):
@@ -63,9 +72,11 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     question = question_of(call, given.task, semantic=options.semantic)
     sources = _retrieve(call, question, reach, ("source",), _SOURCES, max_per_source=_PER_SOURCE)
     beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS)
-    related = _resting_on(call, sources.hits, beliefs.hits, reach)
-    drafts = [_belief(call, item, score, reach) for item, score in _objects(call, beliefs.hits, related, reach)]
-    drafts += [_source(hit) for hit in sources.hits]
+    answering = _to_the_point(beliefs.hits, sources.hits)
+    shown = code_before_tests(sources.hits, given.task)
+    related = _resting_on(call, shown, answering, reach)
+    drafts = [_belief(call, item, score, reach) for item, score in _objects(call, answering, related, reach)]
+    drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, question, options)
     if options.explain:
@@ -110,6 +121,24 @@ def _retrieve(
     )
 
 
+def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit]) -> list[Hit]:
+    """Leave out beliefs that share no more with the task than a common word.
+
+    Scores are scaled within each of the two rankings; the raw ones can be compared between them.
+    """
+    best = max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0)
+    return [
+        hit
+        for hit in beliefs
+        if _raw(hit, VECTORS) >= RELATED_AT or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
+    ]
+
+
+def _raw(hit: Hit, arm: str) -> float:
+    part = hit.fused.parts.get(arm)
+    return part.raw if part else 0.0
+
+
 def _resting_on(call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach) -> list[tuple[str, float]]:
     """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence."""
     if reach.at is not None:
@@ -130,14 +159,15 @@ def _resting_on(call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reac
 def _objects(
     call: Call, hits: Sequence[Hit], related: Sequence[tuple[str, float]], reach: Reach
 ) -> list[tuple[Object, float]]:
-    """Read what was found; what is only related comes after what answers, withdrawn things never."""
-    ranked = [(hit.head.object_id, hit.score) for hit in hits] + list(related)
-    states = call.engine.ledger.heads([identity for identity, _ in ranked], as_of=reach.at)
-    shown = []
-    for identity, score in ranked:
-        state = states.get(identity)
-        if state and (reach.withdrawn or state.status not in {"stale", "superseded", "archived", "cancelled"}):
-            shown.append((call.engine.ledger.get(identity, as_of=reach.at), score))
+    """Read what was found; what is only related comes after what answers, and passes the same gate."""
+    ledger = call.engine.ledger
+    shown: list[tuple[Object, float]] = [(ledger.get(hit.head.object_id, as_of=reach.at), hit.score) for hit in hits]
+    states = ledger.heads([identity for identity, _ in related], as_of=reach.at)
+    for identity, score in related:
+        if is_shown(states.get(identity), reach):
+            item = ledger.get(identity, as_of=reach.at)
+            if matches(reach.where, record_of(passages_of(item)[0])):
+                shown.append((item, score))
     return shown
 
 
@@ -183,23 +213,24 @@ def _places(call: Call, item: Object, reach: Reach) -> Iterable[Citation]:
             yield from (found for ref in item.evidence_refs if (found := _place(call, ref, reach)))
         case Activity() | WorkItem():
             for source_id in item.source_refs:
-                yield Citation(mark="", object_id=source_id, origin=_origin(call, source_id), place="")
+                yield Citation(mark="", object_id=source_id, origin=_origin(call, source_id, reach))
         case _:
             return
 
 
 def _place(call: Call, ref: EvidenceRef, reach: Reach) -> Citation | None:
+    """Cite evidence; of a source in another scope only its id is told."""
+    origin = _origin(call, ref.source_id, reach)
     try:
         segment = call.engine.ledger.segment(ref.source_id, ref.segment_id)
-        source = call.engine.ledger.heads([ref.source_id], as_of=reach.at).get(ref.source_id)
     except NotFound:
         return None
-    return cite(ref, origin=source.title if source else ref.source_id, place=segment.locator.cite())
+    return cite(ref, origin=origin, place="" if origin == ref.source_id else segment.locator.cite())
 
 
-def _origin(call: Call, source_id: str) -> str:
-    head = call.engine.ledger.heads([source_id]).get(source_id)
-    return head.title if head else source_id
+def _origin(call: Call, source_id: str, reach: Reach) -> str:
+    head = call.engine.ledger.heads([source_id], as_of=reach.at).get(source_id)
+    return head.title if head and sees(reach.scope, head.scope, descend=reach.descend) else source_id
 
 
 def _build(
@@ -272,7 +303,8 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
 
 def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
-    gaps = [f"Nothing here mentions `{name}`." for name in _unknown_names(call, question)]
+    unknown = ", ".join(f"`{name}`" for name in _unknown_names(call, question)[:_READS])
+    gaps = [f"Nothing here mentions {unknown}."] if unknown else []
     withdrawn = _withdrawn(call, question, reach)
     gaps += [f"`{identity}` ({title}) is {status}: do not rely on it." for identity, title, status in withdrawn]
     sections = {item.section for item in packed.items}
@@ -282,21 +314,20 @@ def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tu
 
 
 def _unknown_names(call: Call, question: Question) -> list[str]:
-    words = question.terms.words
-    known = call.engine.index.knows(words)
-    return [word for word in words if word not in known][:_READS]
+    names = names_in(question.text)
+    return unknown_among(names, call.engine.index.knows(sorted({term for terms in names.values() for term in terms})))
 
 
 def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, str, str]]:
     if reach.withdrawn or reach.at is not None:
         return []
-    gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", ("stale", "superseded"))))
-    hits = call.engine.index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=3)
-    heads = call.engine.index.heads([hit.key for hit in hits])
+    gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
+    index = call.engine.index
+    hits = index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=_WITHDRAWN_SHOWN)
+    best = max((hit.score for hit in index.by_words(question.terms, reach=reach, limit=1)), default=0.0)
+    heads = index.heads([hit.key for hit in hits if hit.score >= _FAINT * best])
     states = call.engine.ledger.heads(head.object_id for head in heads.values())
-    return [
-        (state.id, state.title, state.status) for state in states.values() if state.status in {"stale", "superseded"}
-    ]
+    return [(state.id, state.title, state.status) for state in states.values() if state.status in _WITHDRAWN]
 
 
 def _next_reads(packed: Packed) -> tuple[str, ...]:

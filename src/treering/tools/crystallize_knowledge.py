@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from treering.core.canonical import normalise_text
 from treering.core.errors import InvalidInput
-from treering.core.filters import And, Compare
+from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition, Update
 from treering.core.scope import ROOT, Scope, is_within, lineage
@@ -137,7 +137,8 @@ def _correct(
     operations: list[Operation] = []
     if changes:
         if isinstance(changes.get("payload"), dict):
-            changes["payload"] = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+            said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+            changes["payload"] = parse(type(item.payload), said, where="input.payload")
         operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
     if status and status != item.status:
         operations.append(Transition(id=item.id, expected_revision=expected, to=status))
@@ -185,9 +186,9 @@ def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
 
 def _held(call: Call, child: str) -> list[Object]:
     """Give what moves: what was archived or merged away stays behind."""
-    inside = And((Compare("scope", "prefix", child), Compare("status", "ne", "archived"), Compare("status", "ne", "merged")))
-    everything = Selection(scope=child, descend=True, where=inside)
-    return [item for item in call.engine.ledger.select(everything) if is_within(item.scope, child)]
+    staying = Compare("status", "in", ("archived", "merged"))
+    selection = Selection(scope=child, descend=True, where=Not(staying))
+    return [item for item in call.engine.ledger.select(selection) if is_within(item.scope, child)]
 
 
 def _likeness(one: str, other: str) -> float:

@@ -6,12 +6,13 @@ from pydantic import Field, ValidationError
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
+from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.locator import Section
 from treering.core.objects import Activity, Knowledge, MemorySource, Node, Source, WorkItem, invalid_fields
 from treering.core.patch import Create, Operation
 from treering.derived.passages import passages_of
 from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
-from treering.tools.envelope import Call, Value
+from treering.tools.envelope import Call, Value, parse
 
 _Made = TypeVar("_Made", Activity, Knowledge, Node, WorkItem)
 
@@ -74,6 +75,7 @@ class WorkItemFields(Value):
 
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
     """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it."""
+    parse(PAYLOADS[fields.kind], fields.payload, where="payload")
     given = fields.model_dump(mode="json", exclude_none=True)
     declared = fields.memory_source or _default_source(call, fields)
     note: tuple[Operation, ...] = ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from treering.core.errors import NotFound
+from treering.core.errors import InvalidInput, NotFound
 from treering.core.objects import Object, Source
 from treering.core.patch import Erase, Patch
 from treering.derived.analysis import query_terms
@@ -50,9 +50,12 @@ class ErasureReceipt(Value):
 def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
     """Erase objects with all their revisions, then look for them everywhere.
 
-    Raises `NotFound` for an unknown id and `Denied` where the channel may not erase; nothing was changed then.
+    Raises `InvalidInput` without ids, `NotFound` for an unknown one and `Denied` where the channel may not erase;
+    nothing was changed then.
     """
-    items = [engine.ledger.get(identity) for identity in identities]
+    items = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
+    if not items:
+        raise InvalidInput("Nothing is named to erase.", hint="Give the ids of objects, such as src:01k….")
     texts = {text for item in items for text in _texts(engine, item)}
     patch = Patch(
         id=fresh_id("patch", engine.clock),

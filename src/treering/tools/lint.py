@@ -1,21 +1,22 @@
 """The verb `lint`: find drift and repair it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from treering.core.audit import Anchor
+from treering.core.audit import Anchor, AuditEvent
 from treering.core.diff import ObjectChange, changes_of
-from treering.core.errors import TreeringError
+from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.policy import needs_review
+from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
 from treering.tools.rules import semantic, structure
-from treering.tools.rules.survey import Finding, Survey, survey
+from treering.tools.rules.survey import Finding, Rule, survey
 from treering.tools.submission import build_patch
 
-Rule = Callable[[Survey], Iterator[Finding]]
+_EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
@@ -76,19 +77,25 @@ class RepairReport(Report):
 
 def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport:
     """Show, or with `apply` carry out, the fixes that findings carry. One that fails hides no other."""
-    seen = survey(call.engine.ledger, scope=call.scope, now=call.engine.clock.now())
-    findings = _chosen(_findings((*structure.RULES, *semantic.RULES), seen), given.rules)
-    fixable = [finding for finding in findings if finding.fix][: options.limit]
+    found = _found(call, _EVERY_RULE, given)
+    fixable = [finding for finding in found if finding.fix][: options.limit]
     repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
+    if any(one.outcome == "applied" for one in repairs):
+        call.engine.vectoriser.start()
     failed = sum(one.outcome == "failed" for one in repairs)
     return RepairReport(
         verb="lint",
         mode="repair",
         scope=call.scope,
         status="unchanged" if not options.apply or not repairs else "partial" if failed else "ok",
+        warnings=_unknown_silenced(call),
         ids=tuple(dict.fromkeys(identity for one in repairs for identity in one.ids)),
         repairs=repairs,
     )
+
+
+class ReindexInput(Value):
+    """Nothing: all projections of the space are looked at."""
 
 
 class ReindexOptions(Value):
@@ -106,7 +113,7 @@ class ReindexReport(Report):
     pending_vectors: int = 0
 
 
-def reindex(call: Call, _given: LintInput, options: ReindexOptions) -> ReindexReport:
+def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
     """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
     index = call.engine.index
     differences = tuple(index.differences())
@@ -152,12 +159,8 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
         head = ledger.verify()
     except TreeringError as error:
         problem = f"{error.message} {error.hint}"
-    events = ledger.events_of(given.id) if given.id else list(ledger.events(after=given.after))
-    lines = tuple(
-        f"{event.seq} {render_time(event.timestamp)} {event.actor} ({event.channel}) {event.event_type} "
-        f"{event.target}" + (f": {event.reason}" if event.reason else "")
-        for event in events[-options.limit :]
-    )
+    told = [event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event)]
+    events = _within(call, told)[-options.limit :]
     return AuditReport(
         verb="lint",
         mode="audit",
@@ -167,21 +170,35 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
         verified=not problem,
         problem=problem,
         differences=tuple(call.engine.index.differences()),
-        events=lines,
+        events=tuple(map(_line, events)),
     )
+
+
+def _named_in(event: AuditEvent) -> tuple[str, str]:
+    return event.target, event.patch_id
+
+
+def _within(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
+    """Leave out what happened in other scopes; at the root everything is told, also of what was erased since."""
+    if call.scope == ROOT:
+        return list(events)
+    heads = call.engine.ledger.heads(event.target for event in events)
+    return [event for event in events if event.target in heads and is_within(heads[event.target].scope, call.scope)]
+
+
+def _line(event: AuditEvent) -> str:
+    what = f"{event.actor} ({event.channel}) {event.event_type} {event.target}"
+    return f"{event.seq} {render_time(event.timestamp)} {what}" + (f": {event.reason}" if event.reason else "")
 
 
 def _lint(
     call: Call,
     mode: Literal["structure", "semantic"],
-    rules: Sequence[Rule],
+    rules: Mapping[str, Rule],
     given: LintInput,
     options: LintOptions,
 ) -> LintReport:
-    ledger = call.engine.ledger
-    seen = survey(ledger, scope=call.scope, now=call.engine.clock.now())
-    silenced = ledger.policy.silenced_rules
-    found = [one for one in _chosen(_findings(rules, seen), given.rules) if one.rule not in silenced]
+    found = _found(call, rules, given)
     found.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
     counts: dict[str, int] = {}
     for one in found:
@@ -195,17 +212,27 @@ def _lint(
         ids=tuple(dict.fromkeys(identity for one in shown for identity in one.ids)),
         findings=shown,
         counts=counts,
-        silenced=silenced,
+        warnings=_unknown_silenced(call),
+        silenced=call.engine.ledger.policy.silenced_rules,
     )
 
 
-def _findings(rules: Iterable[Rule], seen: Survey) -> Iterator[Finding]:
-    for rule in rules:
-        yield from rule(seen)
+def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> list[Finding]:
+    """Run the rules that were asked for, but for the silenced ones. Raises `InvalidInput` for an unknown name."""
+    for name in given.rules:
+        if name not in rules:
+            raise InvalidInput(
+                f"There is no rule {name!r} in this mode.", hint=nearest(name, rules), details={"known": list(rules)}
+            )
+    ledger = call.engine.ledger
+    wanted = [name for name in given.rules or rules if name not in ledger.policy.silenced_rules]
+    seen = survey(ledger, scope=call.scope, now=call.engine.clock.now())
+    return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)]
 
 
-def _chosen(findings: Iterable[Finding], rules: Sequence[str]) -> list[Finding]:
-    return [finding for finding in findings if not rules or finding.rule in rules]
+def _unknown_silenced(call: Call) -> tuple[str, ...]:
+    silenced = call.engine.ledger.policy.silenced_rules
+    return tuple(f"The policy silences {name!r}, which is no rule." for name in silenced if name not in _EVERY_RULE)
 
 
 def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
@@ -232,7 +259,7 @@ TOOL = Tool(
             Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure),
             Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic),
             Mode("repair", "Apply the fixes findings carry.", LintInput, RepairOptions, RepairReport, repair),
-            Mode("reindex", "Verify or rebuild projections.", LintInput, ReindexOptions, ReindexReport, reindex),
+            Mode("reindex", "Verify or rebuild projections.", ReindexInput, ReindexOptions, ReindexReport, reindex),
             Mode(
                 "audit", "Verify the audit log; who changed what and why.", AuditInput, LintOptions, AuditReport, audit
             ),

@@ -161,6 +161,13 @@ def test_a_place_is_found_by_id_path_title_or_heading_and_the_whole_of_one_comes
     assert space.placed("auth/sess") == space.placed("x") == space.placed("%") == []
 
 
+def test_a_name_that_only_ends_inside_a_word_with_the_text_comes_after_one_that_has_it_whole(space):
+    inside = space.make.source("a", origin="1", title="recommit")
+    whole = space.make.source("b", origin="2", title="Ledger.commit")
+    space.commit(inside, whole)
+    assert space.placed("commit") == [whole.id, inside.id]
+
+
 def test_words_are_known_while_something_current_has_them(space):
     source = space.make.source("Bees live in a hive.", title="Swarm")
     space.commit(source)

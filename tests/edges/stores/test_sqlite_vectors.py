@@ -109,6 +109,7 @@ def test_vectors_of_different_models_never_mix(path):
     large = open_space(path, dimension=128)
     assert large.index.lag() == Lag(1, 1)
     assert large.index.by_vector(np.ones(128, np.float32) / np.float32(128**0.5), reach=seen(), limit=5) == []
+    assert large.index.vectors([1]) == {}
     assert [item.text for item in large.index.pending(9)] == ["Bees hum."]
     small.commit(small.make.source("Ants dig.", origin="2"))
     assert large.index.lag() == Lag(2, 2)

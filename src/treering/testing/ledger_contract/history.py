@@ -6,7 +6,7 @@ import pytest
 
 from treering.core.audit import GENESIS, Anchor, verify_chain
 from treering.core.errors import Corrupt, NotFound
-from treering.core.patch import AddLink, Link, RemoveLink, Update
+from treering.core.patch import AddLink, Link, MoveScope, RemoveLink, Update
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import Builder, author
 from treering.testing.clocks import START, SteppingClock
@@ -40,7 +40,7 @@ class History(Stage):
     def test_a_selection_in_the_past_judges_objects_as_they_were(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("One", scope="/then")
         first = ledger.commit(make.patch(node))
-        ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={"scope": "/now"})))
+        ledger.commit(make.patch(MoveScope(id=node.id, expected_revision=1, to="/now")))
         assert [item.id for item in ledger.select(Selection("/then", as_of=first.sequence))] == [node.id]
         assert list(ledger.select(Selection("/then"))) == []
 

@@ -129,6 +129,18 @@ class Reverting(Stage):
         with pytest.raises((Conflict, InvalidPatch)):
             ledger.revert(cut.patch_id, by=ADA, reason="Wrong.")
 
+    def test_a_name_taken_since_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
+        source, node = make.source("One."), make.node("Hive")
+        ledger.commit(make.patch(source, node))
+        ended = [
+            ledger.commit(make.patch(Transition(id=item.id, expected_revision=1, to="archived")))
+            for item in (source, node)
+        ]
+        ledger.commit(make.patch(make.source("Two."), make.node("Hive")))
+        for receipt in ended:
+            with pytest.raises(Conflict):
+                ledger.revert(receipt.patch_id, by=ADA, reason="Wrong.")
+
     def test_a_channel_without_trust_takes_nothing_back(self, ledger: Ledger, make: Builder) -> None:
         done = ledger.commit(make.patch(make.node("One")))
         with pytest.raises(Denied):

@@ -130,7 +130,7 @@ class Writing(Stage):
             ledger.commit(make.patch(_update(node.id, sumary="x")))
         assert "summary" in refused.value.hint
 
-    @pytest.mark.parametrize("field", ["id", "revision", "created_at", "status", "origin_channel", "salt"])
+    @pytest.mark.parametrize("field", ["id", "revision", "created_at", "status", "scope", "origin_channel", "salt"])
     def test_an_update_cannot_change_what_the_ledger_stamps(self, ledger: Ledger, make: Builder, field: str) -> None:
         node = make.node("Hive")
         ledger.commit(make.patch(node))
@@ -213,6 +213,21 @@ class Writing(Stage):
             ledger.commit(make.patch(Merge(id=two.id, expected_revision=2, into=one.id)))
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(Merge(id=one.id, expected_revision=2, into=two.id)))
+
+    def test_a_name_that_is_taken_cannot_be_taken_by_changing_or_moving(self, ledger: Ledger, make: Builder) -> None:
+        source, other, away = make.source("1."), make.source("2.", origin="b"), make.source("3.", scope="/away")
+        node, twin, far = make.node("Hive"), make.node("Box"), make.node("Hive", scope="/away")
+        ledger.commit(make.patch(source, other, away, node, twin, far))
+        before = contents(ledger)
+        for operation in (
+            _update(other.id, origin=source.origin),
+            _update(twin.id, slug=node.slug),
+            MoveScope(id=away.id, expected_revision=1, to="/"),
+            MoveScope(id=far.id, expected_revision=1, to="/"),
+        ):
+            with pytest.raises(Conflict):
+                ledger.commit(make.patch(operation))
+        assert contents(ledger) == before
 
     def test_links_are_added_once_and_removed(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("Hive"), make.node("Garden")

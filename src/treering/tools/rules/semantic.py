@@ -139,9 +139,9 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
 
 def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
-    for parent in map(seen.find, item.derived_from):
-        if isinstance(parent, Knowledge) and parent.status in _WITHDRAWN:
-            lost.append(f"{parent.title!r}, which it was derived from, is {parent.status}.")
+    parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
+    fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
+    lost += [f"{seen.named(parent)}, which it was derived from, is {parent.status}." for parent in fallen]
     if lost:
         return " ".join(lost)
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked so."
@@ -155,6 +155,8 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     source = seen.find(ref.source_id)
     if not isinstance(source, Source):
         return f"Source {ref.source_id} was erased."
+    if not seen.shows(source):
+        return f"Source {ref.source_id}, in another scope, no longer holds its evidence."
     if source.status != "active":
         return f"{source.origin} is {source.status}."
     try:
@@ -197,7 +199,7 @@ def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Findi
             rule="superseded-but-used",
             severity="warning",
             ids=(identity, parent.id),
-            explanation=f"{title!r} leans on {parent.title!r}, which is {parent.status}{_successor(parent, seen)}.",
+            explanation=f"{title!r} leans on {seen.named(parent)}, which is {parent.status}{_successor(parent, seen)}.",
         )
 
 

@@ -1,7 +1,7 @@
 """What lint looks at: every object a scope holds, once, and how they hang together."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -9,10 +9,10 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from treering.core.lifecycle import CURRENT
-from treering.core.objects import Knowledge, Object, Source
+from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
-from treering.core.policy import Policy
 from treering.core.references import references_of
+from treering.core.scope import ROOT, is_within, sees
 from treering.ports.ledger import Ledger, Selection
 from treering.tools.envelope import Value
 
@@ -33,13 +33,14 @@ class Finding(Value):
 
 @dataclass(frozen=True)
 class Survey:
-    """All objects below a scope, and all that they refer to."""
+    """All objects at and below a scope, with the links they have, and what lies elsewhere in the space."""
 
     objects: Mapping[str, Object]
     links: Sequence[Link]
     ledger: Ledger
-    policy: Policy
     now: datetime
+    scope: str = ROOT
+    elsewhere: Mapping[str, Object] = field(default_factory=dict)
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Give the objects of one type, in order of id."""
@@ -51,7 +52,7 @@ class Survey:
 
     def find(self, identity: str) -> Object | None:
         """Give an object by id, also from outside the surveyed scope."""
-        return self.objects.get(identity) or self._outside.get(identity)
+        return self.objects.get(identity) or self.elsewhere.get(identity)
 
     def exists(self, identity: str) -> bool:
         """Tell whether an id leads somewhere in the space."""
@@ -62,10 +63,19 @@ class Survey:
         source = self.find(source_id)
         return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
 
+    def named(self, item: Object) -> str:
+        """Give what an object is called, or its id alone where it lies out of sight of the surveyed scope."""
+        return repr(title_of(item)) if self.shows(item) else item.id
+
+    def shows(self, item: Object) -> bool:
+        """Tell whether a reader of the surveyed scope may be told of an object."""
+        return sees(self.scope, item.scope, descend=True)
+
     @cached_property
     def referred(self) -> frozenset[str]:
         """Ids that something refers or links to."""
-        found = {ref for item in self.objects.values() for ref in references_of(item)}
+        everything = (*self.objects.values(), *self.elsewhere.values())
+        found = {ref for item in everything for ref in references_of(item)}
         return frozenset(found | {link.target for link in self.links} | {link.source for link in self.links})
 
     @cached_property
@@ -76,12 +86,6 @@ class Survey:
             if key := item.claim_key():
                 groups.setdefault(key, []).append(item)
         return groups
-
-    @cached_property
-    def _outside(self) -> Mapping[str, Object]:
-        missing = (ref for item in self.objects.values() for ref in references_of(item))
-        wanted = {ref for ref in missing if ref not in self.objects} | _ends(self.links) - self.objects.keys()
-        return {identity: self.ledger.get(identity) for identity in self.ledger.heads(sorted(wanted))}
 
     @cached_property
     def _segment_ids(self) -> dict[str, frozenset[str]]:
@@ -98,11 +102,9 @@ Rule = Callable[[Survey], Iterator[Finding]]
 
 
 def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
-    """Read everything at and below a scope."""
-    objects = {item.id: item for item in ledger.select(Selection(scope=scope, descend=True))}
+    """Read everything at and below a scope, and what it may lean on elsewhere."""
+    everything = list(ledger.select(Selection(scope=ROOT, descend=True)))
+    objects = {item.id: item for item in everything if is_within(item.scope, scope)}
+    elsewhere = {item.id: item for item in everything if item.id not in objects}
     links = {(link.type, link.source, link.target): link for item in objects for link in ledger.links(item)}
-    return Survey(objects, tuple(links.values()), ledger, ledger.policy, now)
-
-
-def _ends(links: Iterable[Link]) -> set[str]:
-    return {end for link in links for end in (link.source, link.target)}
+    return Survey(objects, tuple(links.values()), ledger, now, scope, elsewhere)

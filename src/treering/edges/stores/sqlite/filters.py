@@ -122,9 +122,12 @@ def _compared(column: str, sign: str, value: Scalar, *, typed: bool) -> Conditio
 
 
 def _starting(column: str, prefix: str) -> Condition:
-    # As bytes: SQLite's functions on text stop at a NUL character.
+    is_text = f"typeof({column}) = 'text'"
     start = _text(prefix)
-    sql = f"((typeof({column}) = 'text' AND substr(CAST({column} AS BLOB), 1, {len(start)}) = ?) IS TRUE)"
+    if not start:  # a part of an empty value would be NULL
+        return Condition(f"({is_text})")
+    # As bytes: SQLite's functions on text stop at a NUL character.
+    sql = f"(({is_text} AND substr(CAST({column} AS BLOB), 1, {len(start)}) = ?) IS TRUE)"
     return Condition(sql, (start,))
 
 

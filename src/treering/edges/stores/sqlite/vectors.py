@@ -56,13 +56,15 @@ class VectorShelf:
 
     def add(self, connection: apsw.Connection, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
+        keys: list[int] = []
         for text_hash, vector in vectors.items():
             if vector.shape != (self._dimension,):
                 raise InvalidInput(
                     f"A vector of shape {vector.shape} cannot be kept for {self._model}.",
                     hint=f"This index keeps {self._dimension} components.",
                 )
-            self._add(connection, bytes.fromhex(text_hash), vector)
+            keys += self._add(connection, bytes.fromhex(text_hash), vector)
+        log_vectors(connection, keys)
 
     def waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str, str]]:
         """Give content hash, object and part of texts that wait, those to embed first at the front."""
@@ -122,16 +124,16 @@ class VectorShelf:
         row = next(connection.execute(sql, (self._model, self._dimension)), None)
         return int(row[0]) if row else 0
 
-    def _add(self, connection: apsw.Connection, digest: bytes, vector: Vector) -> None:
+    def _add(self, connection: apsw.Connection, digest: bytes, vector: Vector) -> list[int]:
+        """Keep one vector; give the passages it is for."""
         row = next(connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (digest,)), None)
         if row is None:  # erased or rewritten while it was being embedded
-            return
+            return []
         sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector) VALUES(?, ?, ?)"
         connection.execute(sql, (self._model_id, row[0], vector.astype(_STORED).tobytes()))
         sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
         connection.execute(sql, (self._model_id, row[0]))
-        keys = [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
-        log_vectors(connection, keys)
+        return [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
 
     def _search(self, connection: apsw.Connection, vector: Vector, sight: Sight, limit: int) -> list[Scored]:
         filtered = _filtered(connection, sight) if sight.filtered else None

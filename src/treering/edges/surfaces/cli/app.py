@@ -10,13 +10,12 @@ from treering.edges.surfaces.cli import review_commands, space_commands, verb_co
 # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
 app = typer.Typer(
     name="treering",
-    help="Memory for LLM agents that can be checked.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (space_commands, verb_commands, review_commands):
+for commands in (verb_commands, review_commands, space_commands):
     commands.add_to(app)
 
 

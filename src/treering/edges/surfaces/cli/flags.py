@@ -98,11 +98,11 @@ class Saying:
     """What is recorded, for the common cases; anything else is said with --input."""
 
     kind: Annotated[
-        str, Option("--kind", help="decision, fact, constraint, procedure, preference; task, bug …; debug, review …")
+        str, Option("--kind", metavar="KIND", help="decision, fact, constraint …; task, bug …; debug, review …")
     ] = ""
     title: Annotated[str, Option("--title", metavar="TEXT", help="What people call it.")] = ""
     summary: Annotated[str, Option("--summary", metavar="TEXT", help="What it is about.")] = ""
-    status: Annotated[str, Option("--status", help="Such as active, or resolved for work.")] = ""
+    status: Annotated[str, Option("--status", metavar="STATUS", help="Such as active, or resolved for work.")] = ""
     evidence: Annotated[
         list[str] | None,
         Option("--evidence", metavar="'SOURCE SEGMENT'", help="What it rests on, as `query` shows it; repeatable."),

@@ -31,9 +31,9 @@ class VerbCommand(Command):
         from treering.tools.catalog import TOOLS
 
         tool = TOOLS[ctx.command_path.rpartition(" ")[2]]
-        with formatter.section("Modes (* the default of the tool)"):
+        with formatter.section("Modes"):
             for mode in tool.modes.values():
-                formatter.write_dl([(f"{mode.name}{'*' if mode.name == tool.default else ''}", mode.summary)])
+                formatter.write_dl([(mode.name, mode.summary)])
                 with formatter.indentation():
                     formatter.write_dl([("input", ", ".join(mode.input.model_fields) or "none")])
                     formatter.write_dl([("options", ", ".join(mode.options.model_fields) or "none")])

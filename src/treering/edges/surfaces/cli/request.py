@@ -94,7 +94,8 @@ def record_from(ids: Sequence[str], mode: str, saying: Saying) -> dict[str, Any]
         return {**said, **({"ids": list(ids)} if ids else {})}
     if len(ids) > 1:
         raise InvalidInput(f"{len(ids)} ids were given.", hint="This mode changes one object at a time.")
-    said |= {"id": identity for identity in ids}
+    if ids:
+        said["id"] = ids[0]
     if "evidence_refs" in said:
         said["evidence_refs"] = [_evidence(text) for text in said["evidence_refs"]]
     if saying.kind in PAYLOADS:
@@ -180,7 +181,7 @@ def _value(texts: Sequence[str], field: FieldInfo | None) -> JsonValue:
     last, many = texts[-1], [_loose(text) for text in texts]
     if field is None:
         return _loose(last) if len(texts) == 1 else many
-    kind = TypeAdapter[object](field.annotation)
+    kind: TypeAdapter[object] = TypeAdapter(field.rebuild_annotation())
     readings: tuple[JsonValue, ...] = (_loose(last), last, many, list(texts))
     return next((one for one in readings if _fits(kind, one)), _loose(last))
 

@@ -17,8 +17,8 @@ def add_to(app: Typer) -> None:
     for name, command in (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject)):
         review.command(name, cls=Command)(spread(command))
     app.add_typer(review, name="review")
-    for name, command in (("revert", revert), ("erase", erase)):
-        app.command(name, cls=Command)(spread(command))
+    app.command("revert", cls=Command)(spread(revert))
+    app.command("erase", cls=Command)(spread(erase))
 
 
 def show_waiting(access: Access) -> None:
@@ -36,7 +36,10 @@ def show(patch: Patch, access: Access) -> None:
 
 
 def apply(patch: Patch, writing: Writing, access: Access) -> None:
-    """Apply a waiting patch. Nobody approves their own proposal."""
+    """Apply a waiting patch.
+
+    Nobody approves their own proposal, unless the policy file says so.
+    """
     from treering.edges.surfaces.cli import reviewing
 
     reviewing.apply(patch, access, writing)
@@ -50,20 +53,23 @@ def reject(patch: Patch, writing: Writing, access: Access, reason: Reason = "") 
 
 
 def revert(patch: Patch, writing: Writing, access: Access, reason: Reason = "") -> None:
-    """Take back what an applied patch did, or say what has changed since."""
+    """Take back what a patch did, or say why that cannot be."""
     from treering.edges.surfaces.cli import reviewing
 
     reviewing.revert(patch, reason, access, writing)
 
 
 def erase(
-    ids: Annotated[list[str], Argument(metavar="ID...", help="The objects to remove.")],
+    ids: Annotated[list[str], Argument(metavar="ID", help="The objects to remove.")],
     writing: Writing,
     access: Access,
     reason: Reason = "",
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove objects for good, everywhere, and prove it. This cannot be taken back."""
+    """Remove objects for good, everywhere, and prove it.
+
+    This cannot be taken back. The audit log keeps the fact, and hashes.
+    """
     from treering.edges.surfaces.cli import reviewing
 
     reviewing.erase(ids, reason, access, writing, sure=yes)

@@ -17,7 +17,8 @@ from treering.edges.surfaces.cli.rendering.lines import Line, show
 from treering.edges.surfaces.space import Space, open_space
 from treering.tools import engine
 
-_IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*\n!.gitignore\n!*.toml\n"
+_IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
+_DESCRIBED = 40  # columns of what is being done
 _WIDEST = 110  # columns: longer lines of prose are hard to read
 
 Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
@@ -97,13 +98,17 @@ def _progress() -> Iterator[engine.Progress]:
     if not console.is_terminal:
         yield engine.silent
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bars = Progress(*columns, console=console, transient=True)
+    tasks: dict[str, TaskID] = {}
 
-        def advance(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what[:40].replace("[", "\\["), total=total)
-            bars.update(tasks[what], completed=done, total=total)
+    def advance(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what[:_DESCRIBED], total=total)
+            bars.start()
+        bars.update(tasks[what], completed=done, total=total)
 
+    try:
         yield advance
+    finally:
+        bars.stop()

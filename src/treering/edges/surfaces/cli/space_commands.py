@@ -27,17 +27,20 @@ def add_to(app: Typer) -> None:
 
 
 def try_it(
-    task: Annotated[str, Argument(metavar="[TASK]", help="What the context is for.")] = "",
+    task: Annotated[str, Argument(metavar="TASK", help="What the context is for.")] = "",
     wait: Annotated[bool, Option("--wait", help="First make all vectors, so that meaning counts too.")] = False,
 ) -> None:
-    """Show what Treering does, on the folder you are in and in a temporary space."""
+    """Show what Treering does with the folder you are in.
+
+    In a temporary space: nothing stays.
+    """
     from treering.edges.surfaces.cli import trying
 
     trying.try_here(task, wait=wait)
 
 
 def init(access: Access) -> None:
-    """Make a space: in a .treering/ folder here, or where --space says."""
+    """Make a space for this folder, or where --space says."""
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.init(access)
@@ -51,7 +54,10 @@ def export(folder: Folder, access: Access) -> None:
 
 
 def import_from(folder: Folder, writing: Writing, access: Access) -> None:
-    """Fill an empty space from an export, with the same ids and audit."""
+    """Fill an empty space from an export.
+
+    It has the same ids and the same audit log.
+    """
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.import_from(folder, access, writing)
@@ -63,7 +69,10 @@ def vectors(
         bool, Option("--quiet", help="Say nothing, and leave at once where another process is at it.")
     ] = False,
 ) -> None:
-    """Make all vectors that wait, so that everything is found by meaning too."""
+    """Make the vectors that wait.
+
+    Until then, what is new is found by words and names only.
+    """
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.vectors(access, quiet=quiet)
@@ -75,7 +84,7 @@ def mcp(
         bool, Option("--underscore-names", help="wiki_query instead of wiki.query, for clients that refuse a dot.")
     ] = False,
 ) -> None:
-    """Serve the four tools to an agent over stdio (Model Context Protocol)."""
+    """Serve the four tools to an agent over MCP (stdio)."""
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.serve_mcp(space, underscore_names=underscore_names)

@@ -7,23 +7,28 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from treering.core.errors import InvalidInput, Unavailable
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.rendering import render
 from treering.edges.surfaces.cli.rendering.lines import Line, line, show
 from treering.edges.surfaces.cli.session import opened
 from treering.edges.surfaces.space import Space
+from treering.tools.envelope import Report
 
-TASK = "understand this project: what it does, how it is built and tested, which rules a change has to keep"
+TASK = "learn how a change is made and tested here, and which decisions and rules it has to keep"
 _TOKENS = 1_500
+# The task stands word for word in this module; finding it there would answer nothing.
+_OPTIONS = {"exclude": ["**/surfaces/cli/trying.py"]}
 
 
 def try_here(task: str, *, wait: bool) -> None:
     """Ingest the folder one is in, print a context pack with citations, and lint."""
     console = Console(highlight=False)
-    with TemporaryDirectory(prefix="treering-") as folder:
-        with opened(Access(space=f"sqlite:{Path(folder) / 'try.db'}"), Writing(), create=True) as space:
-            for lines in _steps(space, task or TASK, wait=wait):
-                show(console, lines)
+    with (
+        TemporaryDirectory(prefix="treering-") as folder,
+        opened(Access(space=f"sqlite:{Path(folder) / 'try.db'}"), create=True) as space,
+    ):
+        for lines in _steps(space, task or TASK, wait=wait):
+            show(console, lines)
 
 
 def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[Line]]:
@@ -38,12 +43,12 @@ def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[Line]]:
     yield [line(""), line("That space is gone again. Keep one of your own: treering init && treering ingest .")]
 
 
-def _ingest(space: Space, *, wait: bool) -> object:
-    here = {"path": str(Path.cwd())}
+def _ingest(space: Space, *, wait: bool) -> Report:
+    here, options = {"path": str(Path.cwd())}, {**_OPTIONS, "wait": wait}
     try:
-        return space.ingest("repo", input=here, options={"wait": wait})
+        return space.ingest("repo", input=here, options=options)
     except (InvalidInput, Unavailable):
-        return space.ingest("path", input=here, options={"wait": wait})  # no repository, or no git
+        return space.ingest("path", input=here, options=options)  # no repository, or no git
 
 
 def _indented(lines: Iterator[Line]) -> Iterator[Line]:

@@ -10,6 +10,7 @@ from treering.edges.surfaces.cli.session import answer, embed_later, opened
 from treering.edges.surfaces.space import Space
 
 _PROBE_SECONDS = 1.0
+_PLURALS = {"patch": "patches"}
 
 
 def init(access: Access) -> None:
@@ -75,4 +76,6 @@ def _is_free(space: Space) -> bool:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {table}{'' if count == 1 else 's'}" for table, count in counts.items())
+    return ", ".join(
+        f"{count} {table if count == 1 else _PLURALS.get(table, table + 's')}" for table, count in counts.items()
+    )

@@ -17,8 +17,6 @@ from treering.edges.surfaces.cli.flags import (
 )
 from treering.edges.surfaces.cli.help import VerbCommand
 
-ModeName = Annotated[str, Option("--mode", help="What to do; see the modes below.")]
-
 
 def add_to(app: Typer) -> None:
     """Add the commands to the command line."""
@@ -33,11 +31,16 @@ def ingest(
     writing: Writing,
     access: Access,
     what: Annotated[
-        str, Argument(metavar="[PATH]", help="A folder, a file, a repository; - for a text from stdin.")
+        str, Argument(metavar="PATH", help="A folder, a file, a repository; - for a text from stdin.")
     ] = "",
-    mode: ModeName = "",
+    mode: Annotated[
+        str, Option("--mode", metavar="MODE", help="See below. Default: repo where git knows the path, else path.")
+    ] = "",
 ) -> None:
-    """Bring outside input in: repositories, folders, files, texts. Unchanged input changes nothing."""
+    """Bring in repositories, folders, files and texts.
+
+    Unchanged input changes nothing, so it is always safe to do it again.
+    """
     from treering.edges.surfaces.cli import verbs
 
     verbs.ingest(what, mode, access, calling, bringing, note, writing)
@@ -47,10 +50,13 @@ def query(
     reading: Reading,
     calling: Calling,
     access: Access,
-    words: Annotated[list[str] | None, Argument(metavar="[TEXT]...", help="The task, the words, or the ids.")] = None,
-    mode: ModeName = "",
+    words: Annotated[list[str] | None, Argument(metavar="TEXT", help="The task, the words, or the ids.")] = None,
+    mode: Annotated[str, Option("--mode", metavar="MODE", help="See below. Default: context.")] = "",
 ) -> None:
-    """Ask what is known: a context pack for a task, or search, pages, neighbours, history."""
+    """Ask what is known, for a task or in general.
+
+    Text is a task to gather context for, unless --mode says otherwise.
+    """
     from treering.edges.surfaces.cli import verbs
 
     verbs.query(words or [], mode, access, calling, reading)
@@ -62,10 +68,15 @@ def crystallize(
     calling: Calling,
     writing: Writing,
     access: Access,
-    ids: Annotated[list[str] | None, Argument(metavar="[ID]...", help="What to change, promote or supersede.")] = None,
-    mode: ModeName = "",
+    ids: Annotated[list[str] | None, Argument(metavar="ID", help="What to change, promote or supersede.")] = None,
+    mode: Annotated[
+        str, Option("--mode", metavar="MODE", help="See below. Default: what --kind belongs to, else activity.")
+    ] = "",
 ) -> None:
-    """Record what was done, decided and learned. Without --mode, the --kind says which mode is meant."""
+    """Record what was done, decided and learned.
+
+    Everything of one call is written as one patch, whole or not at all.
+    """
     from treering.edges.surfaces.cli import verbs
 
     verbs.crystallize(ids or [], mode, access, calling, saying, recording, writing)
@@ -75,15 +86,18 @@ def lint(
     calling: Calling,
     writing: Writing,
     access: Access,
-    mode: Annotated[str, Argument(metavar="[MODE]", help="Default: structure and semantic.")] = "",
-    about: Annotated[str, Argument(metavar="[ID]", help="For audit: whose history.")] = "",
+    mode: Annotated[str, Argument(metavar="MODE", help="Default: structure and semantic.")] = "",
+    about: Annotated[str, Argument(metavar="ID", help="For audit: whose history.")] = "",
     rule: Annotated[list[str] | None, Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")] = None,
     limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many findings.")] = None,
     apply: Annotated[bool, Option("--apply", help="Apply the repairs, or rebuild the index.")] = False,
     wait: Annotated[bool, Option("--wait", help="For reindex: also make all vectors that wait.")] = False,
     strict: Annotated[bool, Option("--strict", help="Exit with 1 where there are errors.")] = False,
 ) -> None:
-    """Find drift: broken references, contradictions, stale beliefs; repair; verify audit and indexes."""
+    """Find drift, and repair it.
+
+    Broken references, contradictions, stale beliefs; the audit log and the indexes verified.
+    """
     from treering.edges.surfaces.cli import verbs
 
     options = {"limit": limit, "apply": apply or None, "wait": wait or None}

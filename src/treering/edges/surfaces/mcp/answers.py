@@ -1,5 +1,6 @@
 """What a client gets: a report as text for its model and as data for its program, both bounded."""
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -41,7 +42,8 @@ def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[s
 
 
 def _context(report: ContextReport, max_tokens: int) -> str:
-    notes = [f"- {note}" for note in _notes(report)]
+    told = {f"warning: {gap}" for gap in report.pack.missing_context}
+    notes = [f"- {note}" for note in _notes(report) if note not in told]
     room = max_tokens - sum(map(estimate_tokens, notes))
     pack, dropped = _fitted(report.pack, room)
     refs = [*dropped, *report.left_out]
@@ -80,15 +82,21 @@ def _with_items(pack: ContextPack, items: tuple[PackItem, ...]) -> ContextPack:
 def _outline(report: Report) -> tuple[str, list[Entry]]:
     match report:
         case SearchReport():
-            return f"{len(report.hits)} hits.", list(_hits(report))
+            return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
             return f"{report.title}: {report.object.get('status', '')}", list(_page(report))
         case RelatedReport():
-            return f"{len(report.neighbours)} neighbours.", list(_neighbours(report))
+            return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
         case RecentReport():
-            return f"{len(report.changes)} changes, newest first; {report.more} more.", list(_changes(report))
+            return f"Changes, newest first: {len(report.changes)}; {report.more} more.", list(_changes(report))
         case ExpandReport():
-            return f"{len(report.items)} opened.", [_opened(item) for item in report.items]
+            return f"Opened: {len(report.items)}.", [_opened(item) for item in report.items]
+        case _:
+            return _outline_of_work(report)
+
+
+def _outline_of_work(report: Report) -> tuple[str, list[Entry]]:
+    match report:
         case IngestReport() | JobReport():
             return _ingested(report), [_item(item) for item in report.items]
         case WriteReport():
@@ -96,9 +104,9 @@ def _outline(report: Report) -> tuple[str, list[Entry]]:
         case LintReport():
             return _counted("findings", report.counts), list(_findings(report))
         case RepairReport():
-            return f"{len(report.repairs)} repairs: {report.status}.", list(_repairs(report))
+            return f"Repairs: {len(report.repairs)} ({report.status}).", list(_repairs(report))
         case ReindexReport():
-            title = f"{len(report.differences)} differences; {report.rebuilt} rebuilt."
+            title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
             return title, [Entry(line) for line in report.differences]
         case AuditReport():
             title = "The audit log verifies." if report.verified else f"The audit log does NOT verify: {report.problem}"
@@ -119,11 +127,10 @@ def _hits(report: SearchReport) -> Iterable[Entry]:
 
 
 def _page(report: PageReport) -> Iterable[Entry]:
-    for name, value in report.object.items():
-        if value not in ("", None, [], {}) and name != "segments":
-            yield Entry(f"- {name}: {value}" if isinstance(value, str | int | float) else f"- {name}:\n{value}")
+    identity = report.object["id"]
+    yield Entry(f"`{identity}`", _fields(report.object), origin=report.title, ref=identity)
     for segment in report.object.get("segments", ()):
-        ref = f"{report.object['id']} {segment['segment_id']}"
+        ref = f"{identity} {segment['segment_id']}"
         yield Entry(f"`{ref}` {segment['heading']}", segment["excerpt"], origin=report.title, ref=ref)
     for link in report.links:
         yield Entry(f"- {link['type']}: {link['source']} → {link['target']}")
@@ -149,18 +156,23 @@ def _changes(report: RecentReport) -> Iterable[Entry]:
 def _opened(item: Expanded) -> Entry:
     cut = " (cut)" if item.cut else ""
     head = f"`{item.id}` {item.title} ({item.status}, {item.versions} versions){cut}"
-    text = item.text if item.object is None else "\n".join(_lines(item.object))
+    text = item.text if item.object is None else _fields(item.object)
     return Entry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
 
 
-def _lines(data: dict[str, Any]) -> Iterable[str]:
-    return (f"{name}: {value}" for name, value in data.items() if value not in ("", None, [], {}))
+def _fields(data: dict[str, Any]) -> str:
+    """Write an object's fields, one a line, without its segments."""
+    shown = {name: value for name, value in _without_empty(data).items() if name != "segments"}
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in shown.items()
+    )
 
 
 def _ingested(report: IngestReport | JobReport) -> str:
     title = _counted("items", report.counts)
     job = f" Job {report.job}." if report.job else ""
-    left = f" {report.items_left_out} more items: mode status." if report.items_left_out else ""
+    left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
     state = f" {report.state}: {report.done} of {report.total or '?'}." if isinstance(report, JobReport) else ""
     waiting = f" {report.pending_vectors} texts wait for their vector." if report.pending_vectors else ""
     stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
@@ -186,7 +198,7 @@ def _written(report: WriteReport) -> str:
 
 def _diff(changes: Sequence[ObjectChange]) -> Iterable[Entry]:
     for change in changes:
-        yield Entry(f"- {change.model_dump(mode='json', exclude_defaults=True)}")
+        yield Entry("- " + json.dumps(change.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False))
 
 
 def _findings(report: LintReport) -> Iterable[Entry]:
@@ -197,13 +209,15 @@ def _findings(report: LintReport) -> Iterable[Entry]:
 
 def _repairs(report: RepairReport) -> Iterable[Entry]:
     for one in report.repairs:
-        yield Entry(f"- {one.outcome} {one.rule}: {one.summary} ({', '.join(one.ids)}) {one.why}".rstrip(), ref=one.rule)
+        yield Entry(
+            f"- {one.outcome} {one.rule}: {one.summary} ({', '.join(one.ids)}) {one.why}".rstrip(), ref=one.rule
+        )
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:
     total = sum(counts.values())
     each = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{total} {what}{f': {each}' if each else ''}."
+    return f"{what.capitalize()}: {total}{f' ({each})' if each else ''}."
 
 
 def _notes(report: Report) -> list[str]:

@@ -3,8 +3,9 @@
 Whoever imports this module loads search, models and parsers; the server does so when the first call comes.
 """
 
+import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ class _Bound(Value):
 class Desk:
     """Answers the calls of one client, from any thread."""
 
-    def __init__(self, address: str | None) -> None:
+    def __init__(self, address: str) -> None:
         self._address = address
         self._space: Space | None = None
         self._lock = threading.Lock()
@@ -70,9 +71,7 @@ class Desk:
         with self._lock:
             if self._space is None:
                 name = " ".join(actor.split())[:_ACTOR_CHARS]
-                self._space = open_space(
-                    self._address, actor=name or None, channel="agent", create=verb in _WRITERS
-                )
+                self._space = open_space(self._address, actor=name or None, channel="agent", create=verb in _WRITERS)
             return self._space
 
 
@@ -87,7 +86,7 @@ def unknown_tool(name: str, known: Mapping[str, str]) -> Answer:
 def error_answer(error: TreeringError) -> Answer:
     """Show an error in its one shape."""
     data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
-    return Answer(f"{error.code}: {error.message}\n{error.hint}".rstrip(), data, is_error=True)
+    return Answer(json.dumps(data, ensure_ascii=False), data, is_error=True)
 
 
 def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
@@ -102,6 +101,3 @@ def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
 
 def _only(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {name: options[name]} if options.get(name) is not None else {}
-
-
-MakeDesk = Callable[[], Desk]

@@ -79,7 +79,9 @@ def _with_losses(data: dict[str, Any], lost: Mapping[str, int], max_tokens: int)
     if not lost:
         return data
     words = ", ".join(f"{count} of {path}" for path, count in lost.items())
-    hint = f"Left out to fit {max_tokens} tokens: {words}. Raise options.max_tokens, or fetch ids with query mode expand."
+    hint = (
+        f"Left out to fit {max_tokens} tokens: {words}. Raise options.max_tokens, or fetch ids with query mode expand."
+    )
     return {**data, "warnings": [*data.get("warnings", ()), hint]}
 
 

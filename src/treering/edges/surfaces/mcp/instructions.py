@@ -1,5 +1,7 @@
 """What an agent is told when it connects: the loop, and how far to trust what it gets."""
 
+from collections.abc import Mapping
+
 INSTRUCTIONS = """\
 Treering is this project's memory. It keeps what was seen, decided and done, with evidence. Work in a loop:
 
@@ -9,7 +11,7 @@ Where nothing is known, {ingest} the repository first (mode repo, input.path); a
 
 2. WORK. Constraints and decisions bind you unless the user says otherwise.
 
-3. CRYSTALLIZE what you did and learned, once it holds. {crystallize} mode activity, with knowledge[] in the same call. \
+3. CRYSTALLIZE what you did and learned, once it holds. {crystallize} mode activity, with knowledge[] in one call. \
 Give each its evidence_refs: source_id and segment_id of hits from mode search, or object_id and segment_id of \
 sources in a pack. State only what the evidence shows. Record decisions with question, outcome and rationale.
 
@@ -27,6 +29,6 @@ options.as_of answers as of an earlier time. Errors carry a hint: follow it. On 
 """
 
 
-def instructions(names: dict[str, str]) -> str:
+def instructions(names: Mapping[str, str]) -> str:
     """Give the instructions with the tools called by the names a client sees, keyed by verb."""
     return INSTRUCTIONS.format(**names)

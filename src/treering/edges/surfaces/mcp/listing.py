@@ -4,6 +4,8 @@ Many clients refuse `oneOf` and objects without properties. So each tool has a p
 and `options` with the fields of all modes side by side, each saying in which mode it means what.
 """
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +49,11 @@ _MOST_NESTED = 2
 def tool_listing() -> list[Schema]:
     """Give the tools as the protocol lists them, as JSON data."""
     return [_listed(tool) for tool in TOOLS.values()]
+
+
+def rendered() -> str:
+    """Write the listing as it is shipped, in `listing.json`."""
+    return json.dumps(tool_listing(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _listed(tool: Tool) -> Schema:
@@ -227,3 +234,8 @@ def _resolved(prop: Schema, root: Schema) -> Schema:
     if len(choices) == 1:
         return {**_resolved(choices[0], root), **{key: value for key, value in prop.items() if key != "anyOf"}}
     return prop
+
+
+if __name__ == "__main__":
+    # Renders `listing.json` anew: python -m treering.edges.surfaces.mcp.listing > …/listing.json
+    sys.stdout.write(rendered())

@@ -12,12 +12,16 @@ from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairRe
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 
+_MOST_WARNINGS = 8
+
 
 def render(report: Report, *, fenced: bool = False) -> Iterator[Line]:
     """Give the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
     yield from _body(report, fenced=fenced)
-    for warning in report.warnings:
+    for warning in report.warnings[:_MOST_WARNINGS]:
         yield line(("warning: ", "yellow"), warning)
+    if len(report.warnings) > _MOST_WARNINGS:
+        yield line(f"{len(report.warnings) - _MOST_WARNINGS} more warnings; --json shows them")
 
 
 def _body(report: Report, *, fenced: bool) -> Iterator[Line]:

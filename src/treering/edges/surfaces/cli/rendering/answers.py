@@ -128,8 +128,9 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
 
 
 def _flags(flags: Sequence[str]) -> Iterator[Line]:
-    if flags:
-        yield line((f"careful: {', '.join(flags)}", "yellow"), indent=2)
+    careful = [flag for flag in flags if flag != "cut"]  # that shows by itself
+    if careful:
+        yield line((f"careful: {', '.join(careful)}", "yellow"), indent=2)
 
 
 def _empty(empty: Empty | None) -> Iterator[Line]:

@@ -12,6 +12,8 @@ from treering.tools.submission import WriteReport
 
 _STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta"}
 _TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
+_MACHINERY = {"id", "type", "title", "fingerprint", "content_type", "captured_at", "last_verified_at"}
+"""Fields of an object that tell a reviewer nothing beside its title and id."""
 _MOST_PER_OUTCOME = 10
 _MOST_IDS = 20
 
@@ -72,10 +74,9 @@ def render_diff(diff: Sequence[ObjectChange]) -> Iterator[Line]:
     for change in diff:
         yield line(f"{change.event} ", (change.title, "bold"), (f"  {change.id}", "dim"), indent=2)
         for field in change.fields:
-            if field.before not in (None, "", [], {}):
-                yield line((f"- {field.field}: {_value(field.before)}", "red"), indent=4)
-            if field.after not in (None, "", [], {}):
-                yield line((f"+ {field.field}: {_value(field.after)}", "green"), indent=4)
+            if field.field not in _MACHINERY:
+                yield from _side("-", "red", field.field, field.before)
+                yield from _side("+", "green", field.field, field.after)
 
 
 def render_proposals(records: Sequence[PatchRecord]) -> Iterator[Line]:
@@ -124,5 +125,11 @@ def _drift(staled: Sequence[str], contested: Sequence[str]) -> Iterator[Line]:
             yield line((f"{what}: ", "yellow"), ", ".join(ids[:_MOST_IDS]), more, "  (treering lint explains)")
 
 
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def _side(sign: str, style: str, name: str, value: object) -> Iterator[Line]:
+    """Show one side of a change; what holds fields of its own, such as a payload, field by field."""
+    if isinstance(value, Mapping):
+        for inner, part in value.items():
+            yield from _side(sign, style, f"{name}.{inner}", part)
+    elif value not in (None, "", [], ()):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield line((f"{sign} {name}: {text}", style), indent=4)

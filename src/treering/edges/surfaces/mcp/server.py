@@ -1,0 +1,157 @@
+"""The MCP server: the four tools over standard input and output.
+
+Listing the tools needs neither the catalogue nor the space: what is listed was rendered into `listing.json` (a
+test holds it equal to the catalogue). Everything heavy is loaded by the first call, in a worker thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import cached_property, partial
+from importlib import resources
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.to_thread import run_sync
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+
+from treering import __version__
+from treering.edges.settings import Settings
+from treering.edges.surfaces.mcp.instructions import instructions
+from treering.edges.surfaces.mcp.progress import Watch
+
+if TYPE_CHECKING:
+    from treering.edges.surfaces.mcp.desk import Answer, Desk
+
+Context = ServerRequestContext[None]
+_SERVED_AT_ONCE = 4
+_LISTING = "listing.json"
+
+
+def serve(address: str, *, underscore_names: bool = False) -> None:
+    """Serve a space over standard input and output until the client hangs up.
+
+    `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
+    Nothing but the protocol goes to standard output; the log goes to standard error.
+    """
+    logging.basicConfig(level=logging.WARNING)
+    underscored = underscore_names or Settings.read().underscore_names
+    with suppress(KeyboardInterrupt):
+        anyio.run(_serve, build_server(address, underscore_names=underscored))
+
+
+def build_server(address: str, *, underscore_names: bool = False) -> Server[None]:
+    """Make a server of the space an address names. The space is opened by the first call."""
+    tools = _Tools(address, underscored=underscore_names)
+
+    @asynccontextmanager
+    async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await run_sync(tools.close)
+
+    return Server(
+        "treering",
+        version=__version__,
+        title="Treering",
+        description="Memory that can be checked: evidence, contradictions, gaps and history.",
+        instructions=instructions(tools.names),
+        lifespan=lifespan,
+        on_list_tools=tools.list_tools,
+        on_call_tool=tools.call_tool,
+    )
+
+
+async def _serve(server: Server[None]) -> None:
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+class _Tools:
+    """Lists and calls the four tools."""
+
+    def __init__(self, address: str, *, underscored: bool) -> None:
+        self._address = address
+        self._underscored = underscored
+        self._desk: Desk | None = None
+        self._lock = Lock()
+        self._limiter = anyio.CapacityLimiter(_SERVED_AT_ONCE)
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """The tools' names as this client sees them, by verb."""
+        return {name.partition(".")[2]: self._shown(name) for name in (tool["name"] for tool in self._listing)}
+
+    async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        """Answer `tools/list`."""
+        tools = [Tool.model_validate({**tool, "name": self._shown(tool["name"])}) for tool in self._listing]
+        return ListToolsResult(tools=tools)
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next report."""
+        watch = Watch()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(watch.follow, context.session.report_progress)
+                answer = await run_sync(
+                    partial(self._answer, params, _client_of(context), watch),
+                    abandon_on_cancel=True,
+                    limiter=self._limiter,
+                )
+                group.cancel_scope.cancel()
+        finally:
+            watch.give_up()
+        await watch.tell_newest(context.session.report_progress)
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer.text)],
+            structured_content=answer.data,
+            is_error=answer.is_error,
+        )
+
+    def close(self) -> None:
+        """Close what was opened."""
+        with self._lock:
+            if self._desk:
+                self._desk.close()
+
+    def _answer(self, params: CallToolRequestParams, client: str, watch: Watch) -> Answer:
+        # Imported by the first call: the handshake must not wait for search, models and parsers.
+        from treering.edges.surfaces.mcp.desk import Desk, unknown_tool
+
+        verb = next((verb for verb, name in self.names.items() if name == params.name), None)
+        if verb is None:
+            return unknown_tool(params.name, self.names)
+        with self._lock:
+            desk = self._desk = self._desk or Desk(self._address)
+        return desk.answer(verb, params.arguments or {}, actor=client, progress=watch.report)
+
+    @cached_property
+    def _listing(self) -> list[dict[str, Any]]:
+        text = resources.files("treering.edges.surfaces.mcp").joinpath(_LISTING).read_text(encoding="utf-8")
+        listing: list[dict[str, Any]] = json.loads(text)
+        return listing
+
+    def _shown(self, name: str) -> str:
+        return name.replace(".", "_") if self._underscored else name
+
+
+def _client_of(context: Context) -> str:
+    """Give the name the client gave itself, if it did."""
+    params = context.session.client_params
+    return params.client_info.name if params else ""

@@ -1,0 +1,33 @@
+"""What all tests share: an environment without settings of whoever runs them, and spaces that are closed again."""
+
+import os
+
+import pytest
+import space_parts
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("TREERING_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def open_space():
+    """Open spaces without a model, `:memory:` unless an address is given; close them after the test."""
+    opened = []
+
+    def open_one(address=":memory:", **options):
+        space = space_parts.open_space(address, **options)
+        opened.append(space)
+        return space
+
+    yield open_one
+    for space in opened:
+        space.close()
+
+
+@pytest.fixture
+def space(open_space):
+    """A space in memory, written by an agent."""
+    return open_space()

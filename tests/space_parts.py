@@ -1,0 +1,84 @@
+"""Short ways to fill a space in tests and to look into it."""
+
+import treering
+from treering.core.patch import Create, Patch
+from treering.ports.clock import fresh_id
+from treering.ports.ledger import Selection
+from treering.testing.hashing_embedder import HashingEmbedder
+
+
+def open_space(address=":memory:", **options):
+    """Open a space that embeds by hashing words, and only when asked to."""
+    return treering.open(address, **{"background": False, "embedder": HashingEmbedder(), **options})
+
+
+def note(space, text, *, origin="", scope="/", **fields):
+    """Ingest a text; give the evidence its first segment makes."""
+    item = {"text": text, "origin": origin, **fields}
+    report = space.ingest("source", scope=scope, input={"items": [item]})
+    (result,) = report.items or (None,)
+    assert result and result.source_id, report
+    source = space.engine.ledger.get(result.source_id)
+    return {"source_id": source.id, "segment_id": source.segments[0].segment_id}
+
+
+def decide(space, title, *evidence, scope="/", options=None, **fields):
+    """Crystallize a decision; give its id."""
+    given = {
+        "kind": "decision",
+        "title": title,
+        "payload": {"question": f"Which way for {title}?", "outcome": title},
+        "evidence_refs": list(evidence),
+        **({"status": "active"} if evidence else {}),
+        **fields,
+    }
+    return only_id(space.crystallize("knowledge", scope=scope, input=given, options=options or {}), "know:")
+
+
+def state_fact(space, subject, predicate, value, *evidence, scope="/", **fields):
+    """Crystallize a fact with a value; give its id."""
+    payload = {"subject": subject, "predicate": predicate, "value": value}
+    title = f"{subject} {predicate} {value}"
+    return decide(space, title, *evidence, scope=scope, kind="fact", payload=payload, **fields)
+
+
+def task(space, title, *, scope="/", **fields):
+    """Open a work item; give its id."""
+    return only_id(space.crystallize("work_item", scope=scope, input={"title": title, **fields}), "work:")
+
+
+def only_id(report, prefix):
+    """Give the one id with this prefix that a report names."""
+    (identity,) = (identity for identity in report.ids if identity.startswith(prefix))
+    return identity
+
+
+def read(space, identity):
+    """Read an object from the ledger."""
+    return space.engine.ledger.get(identity)
+
+
+def status(space, *identities):
+    """Give the statuses of objects; of a single one, its status."""
+    found = [read(space, identity).status for identity in identities]
+    return found if len(found) > 1 else found[0]
+
+
+def records(space):
+    """Give everything a space holds."""
+    return list(space.engine.ledger.records())
+
+
+def all_of(space, kind, scope="/"):
+    """Give all objects of a type at and below a scope."""
+    return list(space.engine.ledger.select(Selection(scope=scope, descend=True, types=(kind,))))
+
+
+def put(space, *objects):
+    """Commit objects made by hand as one patch."""
+    clock = space.engine.clock
+    operations = [Create(object=item) for item in objects]
+    author = space.engine.author
+    return space.engine.ledger.commit(
+        Patch(id=fresh_id("patch", clock), source=author, operations=operations, created_at=clock.now())
+    )
