@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.objects import Knowledge, Object, invalid_fields
-from treering.core.patch import Effect, Link
+from treering.core.patch import Effect, Link, OperationResult
 from treering.core.policy import Policy
 
 _Kind = TypeVar("_Kind", bound=Object)
@@ -247,3 +247,23 @@ def effect_of(write: Write) -> Effect:
             return Effect(event="unlinked", target=link.source, link=link)
         case Erased(before):
             return Effect(event="erased", target=before.id, before=before.revision)
+
+
+def created(item: Object) -> OperationResult:
+    """Say that an object was created."""
+    return OperationResult(outcome="created", id=item.id, revision=1)
+
+
+def changed(item: Object) -> OperationResult:
+    """Say that an object was changed."""
+    return OperationResult(outcome="updated", id=item.id, revision=item.revision)
+
+
+def resolved_link(link: Link, draft: Draft) -> Link:
+    """Give the link between the objects that stand for its ends in this patch."""
+    return link.model_copy(update={"source": draft.resolve(link.source), "target": draft.resolve(link.target)})
+
+
+def united(known: tuple[str, ...], more: Sequence[str], *, without: str = "") -> tuple[str, ...]:
+    """Give all texts once, in order."""
+    return tuple(dict.fromkeys([*known, *(text for text in more if text != without)]))

@@ -91,3 +91,14 @@ def _targets(item: WorkItem, field: str) -> tuple[str, ...]:
     if field == "parent_ref":
         return (item.parent_ref,) if item.parent_ref else ()
     return item.depends_on
+
+
+def adopt(earlier: str | None, item: WorkItem, draft: Draft) -> None:
+    """Keep the parents' `child_refs` in step with `parent_ref`."""
+    if earlier == item.parent_ref:
+        return
+    for parent_id, belongs in ((earlier, False), (item.parent_ref, True)):
+        parent = draft.find(parent_id) if parent_id else None
+        if isinstance(parent, WorkItem):
+            others = tuple(ref for ref in parent.child_refs if ref != item.id)
+            draft.change(parent, "children_changed", child_refs=(*others, item.id) if belongs else others)

@@ -1,0 +1,34 @@
+"""How the benchmarks are run this time."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Sizes and folders. `quick` runs everything small: to see that it works, and not to compare with targets.
+
+    `cache` keeps what is costly to have (a source tree, vectors of the labelled sets) from run to run.
+    """
+
+    quick: bool
+    cache: Path
+
+    @classmethod
+    def read(cls, *, quick: bool) -> "Plan":
+        """Take the cache folder from `TREERING_BENCH_CACHE`, by default one in the folder for temporary files."""
+        default = Path(tempfile.gettempdir()) / "treering-benchmarks"
+        cache = Path(os.environ.get("TREERING_BENCH_CACHE", "") or default)
+        cache.mkdir(parents=True, exist_ok=True)
+        return cls(quick, cache)
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """Give an empty folder that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="treering-benchmark-") as folder:
+        yield Path(folder)

@@ -1,0 +1,145 @@
+"""Changing what exists: fields, statuses, links, merges, successors, scopes."""
+
+from typing import Any
+
+from treering.core.contradiction import rivals
+from treering.core.creation import absorb, find_twin
+from treering.core.draft import Draft, changed, resolved_link, revise, united
+from treering.core.errors import InvalidPatch
+from treering.core.grounding import check_segments, check_words, require_support, with_checked_evidence
+from treering.core.lifecycle import check_transition
+from treering.core.names import check_name_is_free
+from treering.core.objects import Knowledge, Node, Source, WorkItem
+from treering.core.patch import Link, Merge, MoveScope, OperationResult, Supersede, Transition, Update
+from treering.core.references import adopt, check_acyclic, rename_references
+
+
+def update(operation: Update, draft: Draft) -> OperationResult:
+    """Change fields."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into"} & operation.changes.keys()
+    if fixed:
+        raise InvalidPatch(
+            f"{', '.join(sorted(fixed))} cannot be changed by an update.",
+            hint="A status changes by a transition, a scope by a move; ids, revisions and times are the ledger's.",
+            details={"fields": sorted(fixed)},
+        )
+    revised = rename_references(revise(item, operation.changes), draft.renamed)
+    if revised == item:
+        return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
+    check_name_is_free(revised, draft)
+    match item, revised:
+        case Source(), Source():
+            check_segments(revised, earlier=item.segments)
+            check_words(revised, item.segments, draft)
+            draft.withdrawn.append(item.id)
+        case Knowledge(), Knowledge():
+            revised = with_checked_evidence(revised, draft, earlier=item.evidence_refs)
+            if revised.status == "active":
+                require_support(revised, draft)
+    made = draft.change(item, "updated", **{name: getattr(revised, name) for name in operation.changes})
+    if isinstance(item, WorkItem) and isinstance(made, WorkItem):
+        check_acyclic(made, draft)
+        adopt(item.parent_ref, made, draft)
+    return changed(made)
+
+
+def transition(operation: Transition, draft: Draft) -> OperationResult:
+    """Move to another status."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    check_transition(item, operation.to)
+    changes: dict[str, Any] = {"status": operation.to}
+    match item:
+        case Knowledge():
+            changes |= _activation(item, draft) if operation.to == "active" else {}
+            if operation.to == "superseded":
+                raise InvalidPatch(f"{item.id} needs a successor.", hint="Use a supersede operation, naming it.")
+        case Node() if operation.to == "merged":
+            raise InvalidPatch(f"{item.id} needs a node to merge into.", hint="Use a merge operation.")
+        case WorkItem():
+            changes |= _resolution(item, operation)
+        case _:
+            pass
+    draft.withdrawn.append(item.id)
+    return changed(draft.change(item, "transitioned", **changes))
+
+
+def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
+    require_support(item, draft)
+    against = rivals(item.model_copy(update={"status": "active"}), draft)
+    if item.status == "contested" and against:
+        raise InvalidPatch(
+            f"{item.id} is contradicted by {against[0].id}.",
+            hint="Supersede the claim that lost, naming this one as its successor.",
+            details={"id": item.id, "rivals": [rival.id for rival in against]},
+        )
+    return {"last_verified_at": draft.now}
+
+
+def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
+    if operation.to == "resolved":
+        resolution = operation.resolution or item.resolution
+        if not resolution:
+            raise InvalidPatch(f"{item.id} needs a resolution to be resolved.", hint="Say what resolved it.")
+        return {"resolution": resolution}
+    return {"resolution": operation.resolution} if operation.resolution else {}
+
+
+def relate(link: Link, draft: Draft) -> OperationResult:
+    """Add a link."""
+    link = resolved_link(link, draft)
+    if link.type == "similar_to":
+        raise InvalidPatch("'similar_to' links are derived, not written.", hint="Use 'references' or 'about'.")
+    if link.source == link.target:
+        raise InvalidPatch(f"{link.source} cannot be linked to itself.", hint="Name another target.")
+    draft.get(link.source)
+    draft.get(link.target)
+    return OperationResult(outcome="linked" if draft.link(link) else "unchanged", id=link.source)
+
+
+def merge(operation: Merge, draft: Draft) -> OperationResult:
+    """Fold a node into another."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    into = draft.get(operation.into)
+    if not isinstance(item, Node) or not isinstance(into, Node) or item.id == into.id:
+        raise InvalidPatch("Only a node can be merged, into another node.", hint="Name two node: ids.")
+    if into.status != "active":
+        raise InvalidPatch(f"{into.id} is {into.status}.", hint="Merge into an active node.")
+    check_transition(item, "merged")
+    draft.change(into, "updated", aliases=united(into.aliases, (item.name, *item.aliases), without=into.name))
+    return changed(draft.change(item, "merged", status="merged", merged_into=into.id))
+
+
+def supersede(operation: Supersede, draft: Draft) -> OperationResult:
+    """Replace knowledge by other knowledge that is believed."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    by = draft.get(operation.by)
+    if not isinstance(item, Knowledge) or not isinstance(by, Knowledge) or item.id == by.id:
+        raise InvalidPatch("Knowledge is superseded by other knowledge.", hint="Name two know: ids.")
+    if by.status not in {"active", "contested"}:
+        raise InvalidPatch(
+            f"{by.id} is {by.status}; only active knowledge can replace other knowledge.",
+            hint="Promote it first, or create it as active with evidence.",
+        )
+    check_transition(item, "superseded")
+    made = draft.change(item, "superseded", status="superseded")
+    draft.link(Link(type="supersedes", source=by.id, target=item.id))
+    draft.withdrawn.append(item.id)
+    if by.status == "contested" and not rivals(by, draft):
+        # Naming the winner is the resolution: it is believed again, on the evidence it has.
+        require_support(by, draft)
+        draft.change(by, "settled", status="active", last_verified_at=draft.now)
+    return changed(made)
+
+
+def move(operation: MoveScope, draft: Draft) -> OperationResult:
+    """Move to another scope; an exact duplicate there takes the evidence over."""
+    item = draft.expect(operation.id, operation.expected_revision)
+    if item.scope == operation.to:
+        return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
+    moved = item.model_copy(update={"scope": operation.to})
+    check_name_is_free(moved, draft)
+    if isinstance(moved, Knowledge) and (twin := find_twin(moved, draft)):
+        draft.change(item, "merged", status="archived")
+        return absorb(moved, twin, draft)
+    return changed(draft.change(item, "moved", scope=operation.to))

@@ -1,0 +1,467 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_stage import README, Stage
+
+from treering.core.errors import (
+    Conflict,
+    Corrupt,
+    Denied,
+    IllegalTransition,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+    TreeringError,
+    Unavailable,
+)
+from treering.edges.surfaces.cli.failures import exit_code
+from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.context import ContextReport
+from treering.tools.ingest_report import IngestReport, JobReport
+from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.search import SearchReport
+from treering.tools.submission import WriteReport
+
+DECISION = (
+    *("crystallize", "--kind", "decision", "--title", "One file per space", "--question", "Where is a space kept?"),
+    *("--outcome", "In one SQLite file", "--rationale", "Nothing to operate", "--alternative", "A server"),
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidInput("x"), 2),
+        (IllegalTransition("x"), 2),
+        (MissingExtra("pdf", needed_for="x"), 2),
+        (NotFound("x"), 3),
+        (Conflict("x"), 4),
+        (Denied("x"), 5),
+        (Unavailable("x"), 6),
+        (Corrupt("x"), 7),
+        (TreeringError("x"), 1),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(error: TreeringError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+class TestMakingASpace:
+    def test_init_makes_it_in_this_folder_and_keeps_it_out_of_git(self, stage: Stage) -> None:
+        assert "Made a space" in stage.done("init").out
+        assert (stage.folder / ".treering" / "treering.db").is_file()
+        stage.commit({"a.md": "A"})
+        tracked = subprocess.run(["git", "ls-files"], cwd=stage.folder, capture_output=True, text=True, check=True)
+        assert tracked.stdout.split() == ["a.md"]
+
+    def test_init_again_changes_nothing(self, stage: Stage) -> None:
+        assert stage.json("init")["created"] is True
+        assert stage.json("init")["created"] is False
+
+    def test_init_in_a_folder_below_makes_one_of_its_own(self, stage: Stage) -> None:
+        stage.done("init")
+        below = stage.folder / "below"
+        below.mkdir()
+        stage.monkeypatch.chdir(below)
+        assert stage.json("init")["address"] == f"sqlite:{below / '.treering' / 'treering.db'}"
+
+    def test_the_first_ingest_makes_it_too(self, stage: Stage) -> None:
+        stage.write({"docs/a.md": README})
+        stage.done("ingest", "docs", "--mode", "path")
+        assert (stage.folder / ".treering" / "treering.db").is_file()
+
+    def test_a_bare_name_is_a_space_in_the_data_folder(self, stage: Stage) -> None:
+        stage.done("ingest", "-", "--space", "notes", stdin="Releases are cut on Tuesdays.")
+        assert (stage.folder.parent / "data" / "notes.db").is_file()
+
+    def test_the_environment_names_the_space(self, stage: Stage) -> None:
+        stage.monkeypatch.setenv("TREERING_SPACE", f"sqlite:{stage.folder / 'mine.db'}")
+        stage.done("init")
+        assert (stage.folder / "mine.db").is_file()
+
+    def test_a_space_that_is_not_there_is_named_with_a_hint(self, stage: Stage) -> None:
+        told = stage.run("query", "anything")
+        assert told.code == 3
+        assert told.out == ""
+        assert told.err.startswith("error: There is no space at ")
+        assert "hint: Create it with `treering init`" in told.err
+
+    def test_an_unknown_backend_is_refused(self, stage: Stage) -> None:
+        assert stage.run("query", "anything", "--space", "oracle:x").code == 2
+
+
+class TestIngest:
+    def test_a_repository_is_read_as_one(self, stage: Stage) -> None:
+        stage.commit({"README.md": README, "src/retry.py": "def retry() -> int:\n    return 3\n"})
+        report = IngestReport.model_validate(stage.json("ingest", "."))
+        assert report.mode == "repo"
+        assert report.counts["created"] == 3
+
+    def test_a_folder_without_git_and_a_file_are_read_as_files(self, stage: Stage) -> None:
+        stage.write({"docs/a.md": README})
+        assert stage.json("ingest", "docs")["mode"] == "path"
+        assert stage.json("ingest", "docs/a.md")["mode"] == "path"
+
+    def test_unchanged_input_is_said_to_be_unchanged(self, stage: Stage) -> None:
+        stage.write({"docs/a.md": README})
+        stage.done("ingest", "docs")
+        assert "1 unchanged" in stage.done("ingest", "docs").out
+
+    def test_work_that_is_not_committed_is_read_on_request(self, stage: Stage) -> None:
+        stage.commit({"README.md": README})
+        stage.write({"README.md": README + "\nAcme is fast.\n"})
+        stage.done("ingest", ".", "--worktree")
+        assert stage.json("query", "--mode", "search", "fast")["hits"]
+
+    def test_a_note_comes_from_stdin(self, stage: Stage) -> None:
+        stage.done("ingest", "-", "--title", "Releases", "--origin", "note:1", stdin="Releases are cut on Tuesdays.")
+        [hit] = stage.json("query", "--mode", "search", "when are releases cut")["hits"]
+        assert (hit["title"], hit["origin"]) == ("Releases", "note:1")
+
+    def test_stdin_that_is_no_text_is_refused(self, stage: Stage) -> None:
+        told = stage.run("ingest", "-", stdin=b"\xff\xfe\x00")
+        assert told.code == 2
+        assert "not UTF-8" in told.err
+
+    def test_a_failed_item_is_named_with_its_reason_and_ends_in_1(self, stage: Stage) -> None:
+        items = {"items": [{"text": "Good.", "origin": "good"}, {"origin": "bad"}]}
+        told = stage.run("ingest", "--mode", "source", "--input", json.dumps(items))
+        assert told.code == 1
+        assert "failed bad: it needs either text or messages, and not both" in told.out
+        assert "1 created" in told.out
+
+    def test_options_of_the_mode_are_given_by_name(self, stage: Stage) -> None:
+        stage.write({"docs/a.md": README, "docs/b.txt": "Text.", "docs/c.md": "# C\n\nMore."})
+        told = stage.json("ingest", "docs", "--option", "include=*.md", "--option", "max_items=1")
+        assert (told["counts"]["created"], len(told["items"])) == (2, 1)
+
+    def test_a_dry_run_writes_nothing(self, stage: Stage) -> None:
+        stage.write({"docs/a.md": README})
+        assert "Would ingest" in stage.done("ingest", "docs", "--dry-run").out
+        assert stage.json("query", "--mode", "recent")["changes"] == []
+
+    def test_the_status_of_the_last_run_is_shown(self, stage: Stage) -> None:
+        stage.write({"docs/a.md": README})
+        stage.done("ingest", "docs")
+        report = JobReport.model_validate(stage.json("ingest", "--mode", "status"))
+        assert report.state == "done"
+        assert "1 created" in stage.done("ingest", report.job, "--mode", "status").out
+
+    def test_with_wait_nothing_waits_for_a_vector(self, stage: Stage) -> None:
+        told = stage.json("ingest", "-", "--wait", stdin="Releases are cut on Tuesdays.")
+        assert told["pending_vectors"] == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("ingest",), "nothing to ingest"),
+            (("ingest", "nowhere.md"), "nowhere.md"),
+            (("ingest", "x", "--mode", "source"), "takes texts"),
+            (("ingest", ".", "--mode", "rep"), "Did you mean 'repo'?"),
+            (("ingest", ".", "--mode", "path", "--option", "includ=x"), "Did you mean 'include'?"),
+            (("ingest", ".", "--option", "wait"), "no KEY=VALUE"),
+            (("ingest", ".", "--scope", "here"), "is not a scope"),
+            (("ingest", ".", "--wai"), "See `treering ingest --help`"),
+            (("ingst", "."), "ingst"),
+        ],
+    )
+    def test_what_cannot_be_meant_is_explained(self, stage: Stage, arguments: tuple[str, ...], said: str) -> None:
+        told = stage.run(*arguments)
+        assert told.code in {2, 3}
+        assert told.err.startswith("error: ")
+        assert said in told.err
+        assert "hint: " in told.err
+
+    def test_vectors_follow_in_a_process_of_their_own(self, stage: Stage) -> None:
+        stage.monkeypatch.setenv("TREERING_BACKGROUND", "1")
+        stage.done("ingest", "-", stdin="Releases are cut on Tuesdays.")
+        deadline = time.monotonic() + 60
+        while stage.json("vectors", "--json")["pending"] and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert stage.json("ingest", "--mode", "status")["pending_vectors"] == 0
+
+
+class TestQuery:
+    @pytest.fixture
+    def known(self, stage: Stage) -> Stage:
+        stage.write({"docs/a.md": README})
+        stage.done("ingest", "docs")
+        return stage
+
+    def test_a_task_gets_a_context_pack(self, known: Stage) -> None:
+        report = ContextReport.model_validate(known.json("query", "how", "often", "is", "retried"))
+        assert report.pack.task == "how often is retried"
+        assert report.pack.citations
+
+    def test_in_a_pipe_recalled_text_is_fenced_as_data(self, known: Stage) -> None:
+        for mode in ("context", "search"):
+            out = known.done("query", "retries", "--mode", mode).out
+            assert "<<treering:recalled" in out
+            assert "Acme retries three times." in out
+
+    def test_flags_are_options_and_reach_the_answer(self, known: Stage) -> None:
+        arguments = ("query", "--mode", "search", "acme", "--limit", "1", "--explain", "--descend")
+        report = SearchReport.model_validate(known.json(*arguments))
+        assert len(report.hits) == 1
+        assert report.hits[0].explain
+
+    def test_a_place_is_expanded_however_it_is_quoted(self, known: Stage) -> None:
+        hit = known.json("query", "--mode", "search", "retries")["hits"][0]
+        place = (hit["object_id"], hit["segment_id"])
+        for words in (place, (" ".join(place),)):
+            report = ExpandReport.model_validate(known.json("query", "--mode", "expand", *words))
+            assert "Acme retries three times." in report.items[0].text
+        assert "docs/a.md" in known.done("query", "--mode", "expand", *place).out or report.items[0].places
+
+    def test_pages_neighbours_and_changes_are_shown(self, known: Stage) -> None:
+        source = known.json("query", "--mode", "search", "retries")["hits"][0]["object_id"]
+        assert PageReport.model_validate(known.json("query", "--mode", "page", source)).ids == (source,)
+        RelatedReport.model_validate(known.json("query", "--mode", "related", source))
+        recent = RecentReport.model_validate(known.json("query", "--mode", "recent", "--limit", "1"))
+        assert len(recent.changes) == 1
+        for arguments in (("page", source), ("related", source), ("recent",)):
+            assert known.done("query", "--mode", *arguments).out
+
+    def test_it_answers_as_it_stood_then(self, known: Stage) -> None:
+        known.done("ingest", "-", stdin="Zebras graze.")
+        assert known.json("query", "--mode", "search", "zebras")["hits"]
+        then = known.json("query", "--mode", "search", "zebras", "--as-of", "1")
+        assert (then["hits"], then["as_of"]) == ([], 1)
+
+    def test_nothing_found_says_why(self, known: Stage) -> None:
+        out = known.done("query", "--mode", "search", "xylophone").out
+        assert "Nothing found: " in out
+        assert "hint: " in out
+
+    def test_input_may_stand_in_a_file_or_come_from_stdin(self, known: Stage) -> None:
+        question = '{"text": "retries"}'
+        known.write({"q.json": question})
+        by_file = known.json("query", "--mode", "search", "--input", "@q.json")
+        by_pipe = known.json("query", "--mode", "search", "--input", "-", stdin=question)
+        assert [hit["object_id"] for hit in by_file["hits"]] == [hit["object_id"] for hit in by_pipe["hits"]]
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("query",), "no question"),
+            (("query", "--input", "{task: 1}"), "--input is not JSON: "),
+            (("query", "--input", "[1]"), "no object"),
+            (("query", "--input", "@gone.json"), "gone.json cannot be read"),
+            (("query", "x", "--mode", "serach"), "Did you mean 'search'?"),
+            (("query", "x", "--limit", "0"), "limit"),
+            (("query", "x", "--limit", "many"), "many"),
+            (("query", "x", "--as-of", "yesterday"), "Write 2026-01-31T12:00:00Z."),
+            (("query", " "), "empty"),
+        ],
+    )
+    def test_what_cannot_be_asked_is_explained(self, known: Stage, arguments: tuple[str, ...], said: str) -> None:
+        told = known.run(*arguments)
+        assert (told.code, told.out) == (2, "")
+        assert said in told.err
+
+    def test_every_wrong_field_is_listed(self, known: Stage) -> None:
+        told = known.run("query", "x", "--option", "limit=0", "--option", "max_tokens=1")
+        assert "limit: " in told.err
+        assert "max_tokens: " in told.err
+
+    def test_with_json_an_error_is_json_too_and_stdout_stays_empty(self, known: Stage) -> None:
+        told = known.run("query", "x", "--mode", "serach", "--json")
+        assert told.out == ""
+        assert json.loads(told.err)["error"]["code"] == "invalid_input"
+
+
+class TestCrystallize:
+    def test_a_decision_is_said_in_flags(self, stage: Stage) -> None:
+        stage.done("init")
+        report = WriteReport.model_validate(stage.json(*DECISION))
+        assert report.mode == "knowledge"
+        page = stage.json("query", "--mode", "page", report.ids[-1])["object"]
+        assert page["payload"] == {
+            "question": "Where is a space kept?",
+            "outcome": "In one SQLite file",
+            "rationale": "Nothing to operate",
+            "alternatives": ["A server"],
+        }
+        assert page["memory_source"] == "user_declared"
+
+    def test_a_fact_rests_on_the_place_it_names(self, stage: Stage) -> None:
+        stage.done("ingest", "-", stdin="The API listens on port 8080.")
+        hit = stage.json("query", "--mode", "search", "port")["hits"][0]
+        place = f"{hit['source_id']} {hit['segment_id']}"
+        fact = ("--kind", "fact", "--title", "Port", "--subject", "api", "--predicate", "port", "--value", "8080")
+        made = stage.json("crystallize", *fact, "--evidence", place, "--status", "active")
+        item = stage.json("query", "--mode", "page", made["ids"][0])["object"]
+        assert item["payload"]["value"] == 8080
+        assert item["evidence_refs"][0]["segment_id"] == hit["segment_id"]
+
+    def test_an_agent_writes_with_the_rights_of_an_agent(self, stage: Stage) -> None:
+        stage.done("init")
+        made = stage.json(*DECISION, "--as-agent", "--actor", "bot")
+        item = stage.json("query", "--mode", "page", made["ids"][0])["object"]
+        assert (item["status"], item["origin_channel"]) == ("candidate", "agent")
+
+    def test_a_dry_run_shows_a_diff_and_changes_nothing(self, stage: Stage) -> None:
+        stage.done("init")
+        out = stage.done(*DECISION, "--dry-run").out
+        assert "+ payload.outcome: In one SQLite file" in out
+        assert stage.json("query", "--mode", "recent")["changes"] == []
+
+    def test_the_same_key_again_gives_the_first_receipt(self, stage: Stage) -> None:
+        stage.done("init")
+        first = stage.json(*DECISION, "--idempotency-key", "one")
+        again = stage.json(*DECISION, "--idempotency-key", "one")
+        assert again["patch_id"] == first["patch_id"]
+        assert again["receipt"]["replayed"] is True
+
+    def test_work_is_opened_resolved_and_taken_back(self, stage: Stage) -> None:
+        stage.done("init")
+        [task] = stage.json("crystallize", "--kind", "task", "--title", "Write it down")["ids"]
+        resolving = ("--kind", "task", "--status", "resolved", "--resolution", "Done")
+        patch = stage.json("crystallize", task, *resolving, "--reason", "It is done")["patch_id"]
+        assert stage.json("query", "--mode", "page", task)["object"]["status"] == "resolved"
+        stage.done("revert", patch, "--reason", "It is not")
+        assert stage.json("query", "--mode", "page", task)["object"]["status"] == "open"
+
+    def test_knowledge_is_replaced_by_other_knowledge(self, stage: Stage) -> None:
+        stage.done("init")
+        old = stage.json(*DECISION)["ids"][-1]
+        new = stage.json(*DECISION[:4], "Two files", *DECISION[5:7], "--outcome", "In two files")["ids"][-1]
+        stage.done("crystallize", "--mode", "supersede", old, "--by", new)
+        assert stage.json("query", "--mode", "page", old)["object"]["status"] == "superseded"
+
+    def test_a_stale_revision_is_a_conflict(self, stage: Stage) -> None:
+        stage.done("init")
+        item = stage.json(*DECISION)["ids"][-1]
+        told = stage.run("crystallize", item, "--mode", "knowledge", "--input", '{"revision": 7, "title": "Other"}')
+        assert told.code == 4
+
+    def test_nothing_said_is_nothing_recorded(self, stage: Stage) -> None:
+        stage.done("init")
+        for arguments in ((), ("--kind", "fact"), ("--kind", "decsion", "--title", "x"), ("--evidence", "src:1")):
+            assert stage.run("crystallize", *arguments).code == 2
+
+
+class TestLint:
+    def test_without_a_mode_form_and_meaning_are_looked_at(self, stage: Stage) -> None:
+        stage.done("init")
+        reports = [LintReport.model_validate(one) for one in stage.json("lint")]
+        assert [report.mode for report in reports] == ["structure", "semantic"]
+        assert "structure: nothing to report." in stage.done("lint").out
+
+    def test_findings_are_explained_and_strict_fails_on_errors_only(self, stage: Stage) -> None:
+        stage.done("init")
+        for port in ("8080", "9090"):
+            fact = ("--subject", "api", "--predicate", "port", "--value", port)
+            stage.done("crystallize", "--kind", "fact", "--title", f"Port {port}", *fact)
+        out = stage.done("lint", "semantic", "--strict").out
+        assert "Warnings of semantic" in out
+        assert "contradiction: These cannot all hold" in " ".join(out.split())
+
+    def test_audit_reindex_and_repair_report_what_they_are(self, stage: Stage) -> None:
+        stage.done("init")
+        item = stage.json(*DECISION)["ids"][-1]
+        audit = AuditReport.model_validate(stage.json("lint", "audit", item))
+        assert audit.verified
+        assert len(audit.events) == 1
+        assert ReindexReport.model_validate(stage.json("lint", "reindex", "--apply")).rebuilt
+        assert RepairReport.model_validate(stage.json("lint", "repair")).repairs == ()
+        assert "The audit log verifies" in stage.done("lint", "audit").out
+        for mode in ("reindex", "repair"):
+            assert stage.done("lint", mode).out
+
+    def test_an_unknown_mode_names_the_nearest(self, stage: Stage) -> None:
+        stage.done("init")
+        told = stage.run("lint", "semantics")
+        assert told.code == 2
+        assert "Did you mean 'semantic'?" in told.err
+
+
+class TestMovingASpace:
+    def test_an_export_imported_is_the_same_space(self, stage: Stage) -> None:
+        stage.done("init")
+        item = stage.json(*DECISION)["ids"][-1]
+        stage.done("export", "out")
+        stage.done("import", "out", "--space", "copy")
+        assert stage.json("query", "--mode", "page", item, "--space", "copy")["object"]["id"] == item
+        here, there = (stage.json("lint", "audit", *space)["head"] for space in ((), ("--space", "copy")))
+        assert here == there
+
+    def test_an_export_overwrites_nothing(self, stage: Stage) -> None:
+        stage.done("init")
+        (stage.folder / "out").mkdir()
+        assert stage.run("export", "out").code == 4
+
+    def test_a_folder_that_is_no_export_is_refused(self, stage: Stage) -> None:
+        assert stage.run("import", "nowhere").code == 3
+
+    def test_vectors_are_made_in_the_foreground_on_request(self, stage: Stage) -> None:
+        stage.done("ingest", "-", stdin="Releases are cut on Tuesdays.")
+        assert stage.json("vectors")["pending"] == 0
+        assert stage.done("vectors", "--quiet").out == ""
+
+
+class TestTrying:
+    def test_it_shows_the_main_job_on_a_repository(self, stage: Stage) -> None:
+        stage.commit({"README.md": README, "src/retry.py": "def retry() -> int:\n    return 3\n"})
+        out = stage.done("try", "how often is a call retried").out
+        for part in (
+            "Ingested: 3 created",
+            "Context: how often is a call retried",
+            "CITATIONS",
+            "- [1] ",
+            "structure:",
+        ):
+            assert part in out
+        assert not (stage.folder / ".treering").exists()
+
+    def test_without_git_it_reads_the_files(self, stage: Stage) -> None:
+        stage.write({"README.md": README})
+        assert "Ingested: 1 created" in stage.done("try").out
+
+
+class TestTheProcess:
+    def call(self, stage: Stage, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "treering", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=stage.folder, check=False, **options)
+
+    def test_the_module_runs_as_a_command(self, stage: Stage) -> None:
+        done = self.call(stage, "query", "x")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "Traceback" not in done.stderr
+
+    def test_a_reader_that_leaves_early_is_no_error_to_talk_about(self, stage: Stage) -> None:
+        stage.write({f"docs/{n}.md": f"# Acme {n}\n\n" + "Acme retries.\n" * 200 for n in range(20)})
+        stage.done("ingest", "docs")
+        line = f"{sys.executable} -m treering query --mode search acme --limit 50 --json | head -1"
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=stage.folder, check=False)
+        assert done.stdout == "{\n"
+        assert "Traceback" not in done.stderr
+
+    def test_ctrl_c_ends_it_without_a_traceback(self, stage: Stage) -> None:
+        fifo = stage.folder / "never"
+        os.mkfifo(fifo)
+        command = [sys.executable, "-m", "treering", "ingest", "-"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=stage.folder, text=True)
+        while not Path(stage.folder / ".treering" / "treering.db").exists():
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert said.startswith("error: interrupted\nhint: ")
+
+    def test_a_worker_for_vectors_leaves_the_terminal_alone(self, stage: Stage) -> None:
+        environment = {**os.environ, "TREERING_BACKGROUND": "1"}
+        command = [sys.executable, "-m", "treering", "ingest", "-"]
+        # Would the worker hold the pipe, reading to its end would wait for the worker.
+        done = subprocess.run(
+            command, input="A note.", capture_output=True, text=True, env=environment, cwd=stage.folder, check=True
+        )
+        assert "Ingested: 1 created" in done.stdout
+        assert stage.json("vectors")["pending"] == 0

@@ -1,0 +1,65 @@
+import os
+import re
+from pathlib import Path
+
+import pytest
+from cli_stage import Stage
+
+from treering.edges.surfaces.cli.examples import EXAMPLES
+from treering.tools.catalog import TOOLS
+
+GOLDEN = Path(__file__).parent / "golden"
+COMMANDS = ["", "review", *EXAMPLES]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_reads_as_it_was_approved(stage: Stage, command: str) -> None:
+    told = stage.done(*command.split(), "--help")
+    path = GOLDEN / f"help{'-' if command else ''}{command.replace(' ', '-')}.txt"
+    if os.environ.get("REWRITE_GOLDEN"):
+        path.write_text(told.out, encoding="utf-8")
+    assert told.out == path.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_80_columns(stage: Stage, command: str) -> None:
+    told = stage.done(*command.split(), "--help")
+    help_text = told.out.partition("Examples:")[0]
+    assert max(map(len, help_text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("verb", TOOLS)
+def test_the_help_of_a_verb_names_every_mode_of_the_catalogue(stage: Stage, verb: str) -> None:
+    text = " ".join(stage.done(verb, "--help").out.split())
+    for mode in TOOLS[verb].modes.values():
+        assert f"{mode.name} {mode.summary}" in text
+
+
+def test_every_example_is_a_command_line_that_exists(stage: Stage) -> None:
+    flags: dict[str, str] = {name: stage.done(*name.split(), "--help").out for name in EXAMPLES}
+    for name, examples in EXAMPLES.items():
+        for _, example in examples:
+            for flag in re.findall(r"--[a-z-]+", example):
+                known = "".join(flags.values()) if "&&" in example else flags[name]
+                assert flag in known, example
+
+
+def test_without_a_command_the_help_is_shown(stage: Stage) -> None:
+    assert stage.done().out == stage.done("--help").out
+
+
+def test_the_version_is_a_command_and_a_flag(stage: Stage) -> None:
+    assert stage.done("version").out == stage.done("--version").out
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("version",), ("query", "--version")])
+def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import sys; from treering.edges.surfaces.cli import run; run(sys.argv[1:]);"
+        "print(sorted({'numpy', 'pydantic', 'tree_sitter', 'onnxruntime', 'mcp', 'apsw', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,83 @@
+import io
+
+from rich.console import Console
+
+from treering.core.pack import Citation, ContextPack, PackItem
+from treering.edges.surfaces.cli.rendering import render
+from treering.edges.surfaces.cli.rendering.lines import Line, line, show
+from treering.tools.context import ContextReport
+from treering.tools.lint import LintReport
+from treering.tools.rules.survey import Finding
+
+TIME = "2026-01-01T00:00:00Z"
+
+
+def printed(lines: list[Line], *, terminal: bool, width: int = 80) -> str:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=width, color_system=None, highlight=False)
+    show(console, lines)
+    return file.getvalue()
+
+
+def pack_report(text: str) -> ContextReport:
+    item = PackItem(
+        section="sources", object_id="src:1", kind="note", status="active", title="A", text=text, citations=("[1]",)
+    )
+    pack = ContextPack(
+        id="ctx:1",
+        task="do it",
+        summary="Known.",
+        scope="/",
+        items=(item,),
+        citations=(Citation(mark="[1]", object_id="src:1", place="a.md#L1-L2"),),
+        generated_at=TIME,
+        expires_at=TIME,
+        budget={},
+    )
+    return ContextReport(verb="query", mode="context", scope="/", pack=pack, text="FENCED")
+
+
+def test_on_a_terminal_lines_wrap_inside_their_indent() -> None:
+    out = printed([line("word " * 40, indent=4)], terminal=True, width=40)
+    assert all(row.startswith("    ") and len(row) <= 40 for row in out.splitlines())
+
+
+def test_in_a_pipe_lines_stay_whole() -> None:
+    assert printed([line("word " * 40, indent=4)], terminal=False).splitlines() == [("    " + "word " * 40).rstrip()]
+
+
+def test_empty_lines_of_a_text_are_kept() -> None:
+    assert printed([line("a\n\nb", indent=2)], terminal=False) == "  a\n\n  b\n"
+
+
+def test_stored_text_cannot_steer_the_terminal() -> None:
+    out = printed([line("\x1b]0;owned\x07 \x9b2J \u202eabc [red]x[/red]")], terminal=True)
+    assert out == "\\x1b]0;owned\\x07 \\x9b2J \\x202eabc [red]x[/red]\n"
+
+
+def test_a_context_pack_is_readable_and_cited() -> None:
+    out = printed(list(render(pack_report("Line one.\n\nLine two."))), terminal=False)
+    assert "SOURCES\nA [1]\n  Line one.\n\n  Line two.\n  src:1\n" in out
+    assert "CITATIONS\n- [1] a.md#L1-L2\n" in out
+
+
+def test_for_a_model_the_fenced_form_is_given() -> None:
+    assert printed(list(render(pack_report("x"), fenced=True)), terminal=False) == "FENCED\n"
+
+
+def test_findings_come_worst_first_with_their_fix() -> None:
+    findings = tuple(
+        Finding(rule=rule, severity=severity, ids=("know:1",), explanation=f"It is {rule}.", fix_summary=fix)
+        for rule, severity, fix in (("stale", "warning", "Verify it."), ("dangling", "error", ""))
+    )
+    report = LintReport(verb="lint", mode="structure", scope="/", findings=findings, counts={"stale": 2, "dangling": 1})
+    out = printed(list(render(report)), terminal=False)
+    assert out.index("Errors of structure") < out.index("Warnings of structure")
+    assert "    fix: Verify it.\n" in out
+    assert "3 in all; --limit shows more" in out
+
+
+def test_many_warnings_are_cut_and_counted() -> None:
+    report = pack_report("x").model_copy(update={"warnings": tuple(f"w{n}" for n in range(20))})
+    out = printed(list(render(report)), terminal=False)
+    assert "12 more warnings; --json shows them" in out

@@ -1,0 +1,94 @@
+import pytest
+from cli_stage import Stage
+
+import treering
+
+POLICY = 'direct_channels = ["user", "adapter", "system"]\n'
+PREFERENCE = {"kind": "preference", "title": "Tabs", "payload": {"statement": "Use tabs"}}
+
+
+@pytest.fixture
+def waiting(stage: Stage) -> tuple[Stage, str]:
+    stage.done("init")
+    stage.write({".treering/treering.policy.toml": POLICY})
+    with treering.open(actor="bot", background=False) as space:
+        report = space.crystallize("knowledge", input=PREFERENCE, options={"reason": "Ada said so"})
+    assert report.status == "proposed"
+    return stage, report.ids[0]
+
+
+def test_what_an_agent_writes_waits_where_the_policy_says_so(stage: Stage) -> None:
+    stage.done("init")
+    stage.write({".treering/treering.policy.toml": POLICY})
+    said = ("crystallize", "--kind", "preference", "--title", "Tabs", "--statement", "Use tabs")
+    assert "Waits for review: patch:" in stage.done(*said, "--as-agent").out
+
+
+def test_a_waiting_patch_is_listed_with_its_author_and_reason(waiting: tuple[Stage, str]) -> None:
+    stage, patch = waiting
+    out = stage.done("review", "list").out
+    assert patch in out
+    assert "bot (agent)" in out
+    assert "Ada said so" in out
+    assert [record["id"] for record in stage.json("review", "list")] == [patch]
+
+
+def test_it_is_shown_as_a_diff(waiting: tuple[Stage, str]) -> None:
+    stage, patch = waiting
+    assert "+ payload.statement: Use tabs" in stage.done("review", "show", patch).out
+    assert stage.json("review", "show", patch)[0]["title"] == "Tabs"
+
+
+def test_applied_it_takes_effect_and_waits_no_more(waiting: tuple[Stage, str]) -> None:
+    stage, patch = waiting
+    assert "Applied patch:" in stage.done("review", "apply", patch).out
+    assert "Nothing waits for review." in stage.done("review", "list").out
+    assert stage.json("query", "--mode", "search", "tabs")["hits"]
+
+
+def test_rejected_it_changes_nothing(waiting: tuple[Stage, str]) -> None:
+    stage, patch = waiting
+    assert stage.json("review", "reject", patch, "--reason", "Spaces")["status"] == "rejected"
+    assert stage.json("query", "--mode", "search", "tabs")["hits"] == []
+
+
+def test_a_reviewed_channel_cannot_approve(waiting: tuple[Stage, str]) -> None:
+    stage, patch = waiting
+    told = stage.run("review", "apply", patch, "--as-agent", "--actor", "other")
+    assert told.code == 5
+
+
+def test_an_unknown_patch_is_not_found(waiting: tuple[Stage, str]) -> None:
+    stage, _ = waiting
+    for command in (("review", "show"), ("review", "apply"), ("revert",)):
+        assert stage.run(*command, "patch:01k00000000000000000000000").code == 3
+
+
+def test_a_policy_file_that_makes_no_sense_is_named(stage: Stage) -> None:
+    stage.done("init")
+    stage.write({".treering/treering.policy.toml": "direct_chanels = []\n"})
+    told = stage.run("review", "list")
+    assert told.code == 2
+    assert "treering.policy.toml" in told.err
+    assert "direct_channels" in told.err
+
+
+def test_erasing_proves_that_nothing_is_left(stage: Stage) -> None:
+    source = stage.json("ingest", "-", stdin="My number is 555-1234.")["items"][0]["source_id"]
+    out = stage.done("erase", source, "--reason", "Asked by its author", "--yes").out
+    assert "full text: nothing left" in out
+    assert "Out of reach" in out
+    assert stage.run("query", "--mode", "page", source).code == 3
+
+
+def test_erasing_asks_first_and_cannot_ask_a_pipe(stage: Stage) -> None:
+    source = stage.json("ingest", "-", stdin="Keep me.")["items"][0]["source_id"]
+    told = stage.run("erase", source)
+    assert told.code == 2
+    assert "--yes" in told.err
+    assert stage.json("query", "--mode", "page", source)["title"]
+
+
+def test_the_bare_group_shows_its_commands(stage: Stage) -> None:
+    told = stage.run("review")
+    assert "reject" in told.out + told.err
