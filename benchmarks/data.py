@@ -9,12 +9,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 _SESSION = re.compile(r"session_(\d+)")
 _ADVERSARIAL = 5
+_LOCOMO_DATE = "%I:%M %p on %d %B, %Y"
+_LONGMEMEVAL_DATE = "%Y/%m/%d (%a) %H:%M"
 
 
 class MissingData(Exception):
@@ -26,7 +29,8 @@ class Passage:
     """One thing to be found. `title` is a heading, or who spoke and when.
 
     `gist` is what to embed: dates pull turns of one day together and so are left out (worth 5 points of recall
-    on LoCoMo). `thread` names the conversation of a turn, whose passages follow each other in order.
+    on LoCoMo). `thread` names the conversation of a turn, whose passages follow each other in order; `speaker` and
+    `said_at` are of turns, too.
     """
 
     id: str
@@ -34,6 +38,8 @@ class Passage:
     text: str
     gist: str
     thread: str = ""
+    speaker: str = ""
+    said_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +169,9 @@ def _turns(name: str, conversation: Mapping[str, Any]) -> Iterator[Passage]:
 
 
 def _turn(key: str, speaker: str, date: str, text: str, thread: str) -> Passage:
-    return Passage(key, f"{speaker}, {date}", text, f"{speaker}: {text}", thread)
+    form = _LOCOMO_DATE if " on " in date else _LONGMEMEVAL_DATE
+    said_at = datetime.strptime(date, form).replace(tzinfo=UTC)
+    return Passage(key, f"{speaker}, {date}", text, f"{speaker}: {text}", thread, speaker, said_at)
 
 
 def _paragraph(key: str, row: Mapping[str, str]) -> Passage:

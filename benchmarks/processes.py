@@ -1,12 +1,11 @@
 """Measuring in fresh processes: start-up, memory, and many writers at once."""
 
 import json
-import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +15,17 @@ _ROOT = Path(__file__).resolve().parents[1]
 _MEBIBYTE = 2**20
 
 
-def run_alone(arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Cost:
+def run_alone(arguments: Sequence[str]) -> Cost:
     """Run a Python command line (what follows `python`) to its end. Raises `CalledProcessError` where it fails."""
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdout=subprocess.DEVNULL,
-        cwd=_ROOT,
-        env={**os.environ, **(environment or {})},
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(arguments))
-    return Cost(wall, used.ru_utime + used.ru_stime)
+    start, used = time.perf_counter(), cpu_of_children()
+    subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, cwd=_ROOT, check=True)
+    return Cost(time.perf_counter() - start, cpu_of_children() - used)
+
+
+def cpu_of_children() -> float:
+    """Give the CPU seconds of all processes started from here that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def start_probe(name: str, **given: Any) -> "subprocess.Popen[str]":

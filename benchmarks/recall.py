@@ -1,22 +1,31 @@
 """Recall of evidence: which part of the passages that answer a question is among the first k found.
 
 `python -m benchmarks.recall [SET …]` prints the figures of the words arm by itself, which is the baseline that
-everything else has to beat.
+everything else has to beat. As a benchmark it asks real spaces, in three configurations.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import apsw
 import numpy as np
-from benchmarks.data import SETS, Collection, Labelled, MissingData, Question, load
 
+from benchmarks.cached_embedder import CachedEmbedder
+from benchmarks.data import SETS, Collection, Labelled, MissingData, Question, load
+from benchmarks.figures import Figure, Missing, Row, Target, at_least
+from benchmarks.labelled_space import LabelledSpace, Searcher
+from benchmarks.plan import Plan
 from treering.derived.analysis import WORD_TOKENIZER, fts_query, index_text, query_terms
 from treering.derived.fusion import HEADING_WEIGHT
 
-Searcher = Callable[[str, int], Sequence[str]]
-"""Given a question and a limit, the ids of passages, best first."""
+TARGETS: Mapping[str, tuple[float, ...]] = {
+    "locomo": (70, 78, 86),
+    "longmemeval": (82, 90),
+    "hotpotqa": (80, 95, 98),
+    "musique": (60, 82, 91),
+}
+"""Percent, at the cut-offs of each set, for the default configuration."""
 
 _ROUNDS = 2000
 
@@ -46,15 +55,28 @@ class Recall:
         return f"{self.name:12} {self.questions:4} questions   {figures}"
 
 
+def measure(plan: Plan) -> list[Row]:
+    """Measure words only, vectors only and both fused, on every set that is there; `quick`: words only."""
+    return [row for name in SETS for row in _measured(name, plan)]
+
+
 def evaluate(open_searcher: Callable[[Collection], Searcher], data: Labelled) -> Recall:
     """Ask every question within its own collection, and average the part of its evidence that was found."""
-    found = [
-        _found(searcher(question.text, max(data.cutoffs)), question, data.cutoffs)
-        for collection in data.collections
-        for searcher in [open_searcher(collection)]
-        for question in collection.questions
-    ]
-    return Recall(data.name, len(found), _estimates(found, data.cutoffs))
+    return evaluate_all(lambda collection: {"": open_searcher(collection)}, data)[""]
+
+
+def evaluate_all(
+    open_searchers: Callable[[Collection], Mapping[str, Searcher]], data: Labelled
+) -> Mapping[str, Recall]:
+    """Do the same with several searchers that are opened together, by name."""
+    found: dict[str, list[list[float]]] = {}
+    for collection in data.collections:
+        for name, searcher in open_searchers(collection).items():
+            found.setdefault(name, []).extend(
+                _found(searcher(question.text, max(data.cutoffs)), question, data.cutoffs)
+                for question in collection.questions
+            )
+    return {name: Recall(data.name, len(rows), _estimates(rows, data.cutoffs)) for name, rows in found.items()}
 
 
 def words_alone(collection: Collection) -> Searcher:
@@ -83,6 +105,32 @@ def main(names: Sequence[str]) -> None:
             print(evaluate(words_alone, load(name)))
         except MissingData as missing:
             print(f"skipped {missing}")
+
+
+def _measured(name: str, plan: Plan) -> list[Row]:
+    try:
+        data = load(name)
+    except MissingData as missing:
+        return [Missing(f"recall, {name}", str(missing))]
+    embedder = CachedEmbedder(plan.cache / "vectors.db")
+
+    def open_searchers(collection: Collection) -> Mapping[str, Searcher]:
+        held = LabelledSpace.of(collection, embedder, vectors=not plan.quick)
+        words = {"words only": held.search(semantic=False)}
+        return words if plan.quick else {**words, "vectors only": held.nearest(), "fused": held.search(semantic=True)}
+
+    return [
+        row
+        for configuration, recall in evaluate_all(open_searchers, data).items()
+        for row in _figures(recall, configuration, TARGETS[name] if configuration == "fused" else ())
+    ]
+
+
+def _figures(recall: Recall, configuration: str, targets: Sequence[float]) -> Iterator[Figure]:
+    for place, (cutoff, estimate) in enumerate(recall.at.items()):
+        target: Target | None = at_least(targets[place]) if targets else None
+        note = f"95 % [{estimate.low:.1f}, {estimate.high:.1f}], {recall.questions} questions"
+        yield Figure(f"{recall.name} R@{cutoff}, {configuration}", estimate.mean, "%", target, note)
 
 
 def _found(ids: Sequence[str], question: Question, cutoffs: Sequence[int]) -> list[float]:

@@ -131,8 +131,8 @@ def _sentence(topic: int, rng: np.random.Generator) -> str:
 
 
 def _topical(topic: int, rng: np.random.Generator, count: int) -> list[str]:
-    mine = np.random.default_rng(topic).integers(len(_STOP_WORDS), _VOCABULARY, _TOPIC_WORDS)
-    return [_word(int(rank)) for rank in mine[rng.integers(_TOPIC_WORDS, size=count)]]
+    """Draw from the words of a topic: those whose rank leaves its number when divided by the number of topics."""
+    return [_word(_TOPICS * int(nth) + topic) for nth in rng.integers(1, 1 + _TOPIC_WORDS, size=count)]
 
 
 def _general(rng: np.random.Generator, count: int) -> list[str]:
@@ -165,10 +165,21 @@ def _vector(text: str) -> Vector:
 
 @lru_cache(maxsize=50_000)
 def _direction(word: str) -> Vector:
-    digest = blake2b(word.encode(), digest_size=8).digest()
+    """Give where a word points: half its own way, half that of its topic."""
+    rank = _ranks().get(word)
+    return _drawn(word) if rank is None else (_drawn(word) + _drawn(f"topic {rank % _TOPICS}")) * np.float32(0.5**0.5)
+
+
+def _drawn(name: str) -> Vector:
+    digest = blake2b(name.encode(), digest_size=8).digest()
     drawn = np.random.default_rng(int.from_bytes(digest)).standard_normal(DIMENSION, dtype=np.float32)
     unit: Vector = drawn / np.linalg.norm(drawn)
     return unit
+
+
+@cache
+def _ranks() -> dict[str, int]:
+    return {_word(rank): rank for rank in range(_VOCABULARY)}
 
 
 @lru_cache(maxsize=1_000)

@@ -16,8 +16,7 @@ def note(space, text, *, origin="", scope="/", **fields):
     """Ingest a text; give the evidence its first segment makes."""
     item = {"text": text, "origin": origin, **fields}
     report = space.ingest("source", scope=scope, input={"items": [item]})
-    (result,) = report.items or (None,)
-    assert result and result.source_id, report
+    (result,) = report.items
     source = space.engine.ledger.get(result.source_id)
     return {"source_id": source.id, "segment_id": source.segments[0].segment_id}
 

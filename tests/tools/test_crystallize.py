@@ -1,6 +1,6 @@
 import pytest
-from space_parts import all_of, decide, note, read, records, state_fact, status, task
 
+from space_parts import all_of, decide, note, read, records, state_fact, status, task
 from treering.core.errors import Conflict, Denied, IllegalTransition, InvalidInput, InvalidPatch, NotFound
 
 POLICY = 'direct_channels = ["user", "adapter", "import", "system"]\n'

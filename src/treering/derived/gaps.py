@@ -9,6 +9,7 @@ _WORD = re.compile(r"[^\s\"'“”‘’`()\[\]{}<>,;:!?…]+")
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 _SHORTEST = 4  # letters: shorter plain words are seldom what a task is about
+_LONGEST = 20  # characters of a run without spaces: a longer one is a sentence
 # Words of requests and manners of doing: that a space never says them tells nobody anything.
 _PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
 _OF_REQUESTS = frozenset(
@@ -32,32 +33,54 @@ def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
     and not like the manner of a request.
     """
     quoted = set(_QUOTED.findall(task))
-    typed = [word.strip(".*-–—/") for word in _WORD.findall(task)]
-    wanted = {word: query_terms(word).words for word in typed if word in quoted or _may_be_a_matter(word)}
+    telling = frozenset(query_terms(task).words)
+    wanted: dict[str, tuple[str, ...]] = {}
+    for match in _WORD.finditer(task):
+        word = match[0].strip(".*-–—/")
+        terms = query_terms(word).words
+        spoken_of = word in quoted or _is_name(word)
+        matter = not telling.isdisjoint(terms) and _may_be_a_matter(word, begins=_begins(task, match.start()))
+        if spoken_of or matter:
+            wanted[word] = terms
     return {word: terms for word, terms in wanted.items() if terms}
 
 
 def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) -> list[str]:
-    """Give, in order, the names not one of whose forms is known, and each only once.
+    """Give, in order, the names that are not known, each only once.
 
-    A written-out name (`foo_bar`) needs its whole to be known, a hyphenated or plain word only its parts.
+    A written-out name (`foo_bar`) needs its whole to be known, a hyphenated word all of its parts, a run of a
+    script without spaces any.
     """
     there = frozenset(known)
     unknown: dict[str, str] = {}
     for name, terms in names.items():
-        parts = terms if _NAME_SIGN.search(name) or len(terms) == 1 else terms[1:]
-        if not all(term in there for term in parts):
+        if not _is_known(name, terms, there):
             unknown.setdefault(name.casefold(), name)
     return list(unknown.values())
 
 
-def _may_be_a_matter(word: str) -> bool:
-    if _NAME_SIGN.search(word):
-        return any(letter.isalpha() for letter in word)
+def _is_known(name: str, terms: tuple[str, ...], there: frozenset[str]) -> bool:
+    if not name.isascii():
+        return any(term in there for term in terms)
+    parts = terms[1:] if "-" in name and not _is_name(name) else terms
+    return all(term in there for term in parts)
+
+
+def _is_name(word: str) -> bool:
+    return _NAME_SIGN.search(word) is not None and any(letter.isalpha() for letter in word)
+
+
+def _may_be_a_matter(word: str, *, begins: bool) -> bool:
     plain = word.casefold()
     if not word.isascii():
-        return len(word) > 1
+        return 1 < len(word) <= _LONGEST
     if not plain.replace("-", "").isalpha() or len(plain) < _SHORTEST or plain in _OF_REQUESTS:
         return False
-    named = word[:1].isupper() and not word.isupper()
+    named = word[0].isupper() and not begins
     return named or not _PLAIN.search(plain)
+
+
+def _begins(task: str, at: int) -> bool:
+    """Tell whether a sentence begins here, where a capital tells nothing."""
+    before = task[:at].rstrip()
+    return not before or before[-1] in ".!?:\n" or task[:at].endswith("\n")

@@ -154,9 +154,11 @@ class AuditReport(Report):
 def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
     """Verify the log against its anchor and the ledger against the log; print changes."""
     ledger = call.engine.ledger
-    head, problem = None, ""
+    head, problem, differences = None, "", tuple[str, ...]()
     try:
         head = ledger.verify()
+        # What a damaged ledger would make of the index says nothing about the index.
+        differences = tuple(call.engine.index.differences())
     except TreeringError as error:
         problem = f"{error.message} {error.hint}"
     told = [event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event)]
@@ -169,7 +171,7 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
         head=head,
         verified=not problem,
         problem=problem,
-        differences=tuple(call.engine.index.differences()),
+        differences=differences,
         events=tuple(map(_line, events)),
     )
 

@@ -12,7 +12,7 @@ def drafted(path: str, data: bytes | str, *, redact_secrets: bool = True) -> Sou
     reading = draft_file(
         data if isinstance(data, bytes) else data.encode(),
         path=path,
-        origin=f"file:/work#{path}",
+        origin=f"file:/project#{path}",
         commit="abc",
         limits=ReadLimits(),
         redact_secrets=redact_secrets,
@@ -23,7 +23,7 @@ def drafted(path: str, data: bytes | str, *, redact_secrets: bool = True) -> Sou
 
 def test_a_file_is_identified_by_its_origin_and_the_hash_of_its_bytes() -> None:
     draft = drafted("docs/guide.md", "# Guide\n\nText.\n")
-    assert (draft.origin, draft.kind, draft.content_type) == ("file:/work#docs/guide.md", "markdown", "markdown")
+    assert (draft.origin, draft.kind, draft.content_type) == ("file:/project#docs/guide.md", "markdown", "markdown")
     assert draft.fingerprint == sha256(b"# Guide\n\nText.\n").hexdigest()
 
 

@@ -24,11 +24,15 @@ def retry(call):
 
 
 def shop(folder: Path) -> Path:
-    """Make a git repository of two files."""
+    """Make a git repository of nine files."""
     root = folder / "shop"
     root.mkdir()
     (root / "retry.py").write_text(_RETRY)
     (root / "README.md").write_text("# Shop\n\nA small shop.\n\n## Payments\n\nPayments go through the gateway.\n")
+    for word in ("carts", "coupons", "invoices", "parcels", "refunds", "taxes", "vouchers"):
+        (root / f"{word}.md").write_text(
+            f"# The {word}\n\nEvery shop has {word}, and this is where ours are told of.\n"
+        )
     git(root, "init", "--quiet")
     commit(root, "First")
     return root

@@ -137,9 +137,10 @@ class TestIngest:
         assert "1 created" in told.out
 
     def test_options_of_the_mode_are_given_by_name(self, stage: Stage) -> None:
-        stage.write({"docs/a.md": README, "docs/b.txt": "Text.", "docs/c.md": "# C\n\nMore."})
-        told = stage.json("ingest", "docs", "--option", "include=*.md", "--option", "max_items=1")
-        assert (told["counts"]["created"], len(told["items"])) == (2, 1)
+        stage.commit({"a.md": README, "b.txt": "Text.", "c.md": "# C\n\nMore."})
+        told = stage.json("ingest", ".", "--option", "include=*.md", "--option", "include=*.rst")
+        assert {item["origin"].partition("#")[2] for item in told["items"]} == {"", "a.md", "c.md"}
+        assert len(stage.json("ingest", ".", "--option", "max_items=1")["items"]) == 1
 
     def test_a_dry_run_writes_nothing(self, stage: Stage) -> None:
         stage.write({"docs/a.md": README})
@@ -164,7 +165,7 @@ class TestIngest:
             (("ingest", "nowhere.md"), "nowhere.md"),
             (("ingest", "x", "--mode", "source"), "takes texts"),
             (("ingest", ".", "--mode", "rep"), "Did you mean 'repo'?"),
-            (("ingest", ".", "--mode", "path", "--option", "includ=x"), "Did you mean 'include'?"),
+            (("ingest", ".", "--mode", "repo", "--option", "includ=x"), "Did you mean 'include'?"),
             (("ingest", ".", "--option", "wait"), "no KEY=VALUE"),
             (("ingest", ".", "--scope", "here"), "is not a scope"),
             (("ingest", ".", "--wai"), "See `treering ingest --help`"),
@@ -252,10 +253,12 @@ class TestQuery:
             (("query",), "no question"),
             (("query", "--input", "{task: 1}"), "--input is not JSON: "),
             (("query", "--input", "[1]"), "no object"),
+            (("query", "--input", "[" * 100_000), "too deeply nested"),
+            (("query", "--input", '{"task": "\\ud800"}'), "surrogate"),
             (("query", "--input", "@gone.json"), "gone.json cannot be read"),
             (("query", "x", "--mode", "serach"), "Did you mean 'search'?"),
             (("query", "x", "--limit", "0"), "limit"),
-            (("query", "x", "--limit", "many"), "many"),
+            (("query", "x", "--limit", "many"), "--limit"),
             (("query", "x", "--as-of", "yesterday"), "Write 2026-01-31T12:00:00Z."),
             (("query", " "), "empty"),
         ],
@@ -444,8 +447,6 @@ class TestTheProcess:
         assert "Traceback" not in done.stderr
 
     def test_ctrl_c_ends_it_without_a_traceback(self, stage: Stage) -> None:
-        fifo = stage.folder / "never"
-        os.mkfifo(fifo)
         command = [sys.executable, "-m", "treering", "ingest", "-"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=stage.folder, text=True)
         while not Path(stage.folder / ".treering" / "treering.db").exists():

@@ -18,7 +18,7 @@ def test_an_agent_goes_through_the_whole_loop_over_stdio(tmp_path):
             assert "wiki.crystallize" in (client.instructions or "")
 
             ingested = await call("ingest", "repo", {"path": str(root)})
-            assert ingested["counts"] == {"created": 3}
+            assert ingested["counts"] == {"created": 10}
             hits = (await call("query", "search", {"text": "how often is a call tried again"}))["hits"]
             assert hits[0]["place"].startswith("retry.py#L")
 
@@ -37,8 +37,8 @@ def test_an_agent_goes_through_the_whole_loop_over_stdio(tmp_path):
             assert "retry.py" in findings[0]["explanation"]
             now = await call("query", "context", _TASK)
             assert known not in {item["object_id"] for item in now["pack"]["items"]}
-            then = await call("query", "context", _TASK, as_of=stood)
-            assert known in {item["object_id"] for item in then["pack"]["items"]}
+            then = await call("query", "search", {"text": _TASK["task"]}, as_of=stood)
+            assert (known, "active") in {(hit["object_id"], hit["status"]) for hit in then["hits"]}
 
     anyio.run(loop)
 

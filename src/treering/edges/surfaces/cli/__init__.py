@@ -10,6 +10,7 @@ from io import TextIOWrapper
 
 import typer
 
+from treering import __version__
 from treering.core.errors import TreeringError
 from treering.edges.surfaces.cli import failures
 from treering.edges.surfaces.cli.app import app
@@ -17,6 +18,7 @@ from treering.edges.surfaces.cli.app import app
 __all__ = ["main", "run"]
 
 _INTERRUPTED = 130
+_ASKS_VERSION = (["version"], ["--version"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit code. What went wrong is told on stderr, never as a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in _ASKS_VERSION:
+        typer.echo(f"treering {__version__}")  # at once: typer's parsing of values would take longer than the answer
+        return 0
     _accept_any_text()
     try:
         outcome = app(args=given, prog_name="treering", standalone_mode=False)

@@ -1,10 +1,7 @@
 """The command line as a whole."""
 
-from typing import Annotated
-
 import typer
 
-from treering import __version__
 from treering.edges.surfaces.cli import review_commands, space_commands, verb_commands
 
 # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
@@ -23,12 +20,7 @@ for commands in (verb_commands, review_commands, space_commands):
     epilog="Start with `treering try`, or with `treering init` and `treering ingest .`. "
     "Exit codes: 0 done, 1 failed, 2 bad input, 3 not found, 4 conflict, 5 denied, 6 unavailable, 7 corrupt."
 )
-def treering(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
+def treering(context: typer.Context) -> None:
     """Memory for LLM agents that can be checked: evidence, contradictions, gaps and history, on one file."""
-    if version:
-        typer.echo(f"treering {__version__}")
-    elif context.invoked_subcommand is None:
+    if context.invoked_subcommand is None:
         typer.echo(context.get_help())

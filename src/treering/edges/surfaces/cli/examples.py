@@ -12,7 +12,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "ingest": (
         ("the repository you are in", "treering ingest ."),
         ("as it lies, with uncommitted changes, and wait for vectors", "treering ingest . --worktree --wait"),
-        ("a folder of documents, only Markdown", "treering ingest docs --mode path --option include='*.md'"),
+        ("a part of it, only Markdown", "treering ingest . --option subfolder=docs --option include='*.md'"),
         ("a note", "echo 'Releases are cut on Tuesdays.' | treering ingest - --title Releases"),
         ("how the last run stands", "treering ingest --mode status"),
     ),

@@ -64,6 +64,6 @@ def blocked(error: OSError) -> TreeringError:
 def _lines(error: TreeringError) -> Sequence[str]:
     fields = error.details.get("fields", ())
     several = [f"  {one['field'] or 'input'}: {one['problem']}" for one in fields] if len(fields) > 1 else []
-    # With the fields listed below, a hint to look for them there says nothing more.
-    hint = "" if "details.fields" in error.hint else error.hint
+    # A person sees the fields here; the details are for programs.
+    hint = "Correct it; nothing was changed." if "details.fields" in error.hint else error.hint
     return [f"error: {error.message}", *several, *([f"hint: {hint}"] if hint else [])]

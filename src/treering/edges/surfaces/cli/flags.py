@@ -130,7 +130,7 @@ class Saying:
 
 def asked(group: "Reading | Recording | Bringing") -> dict[str, Any]:
     """Give the flags of a group that were used, as options."""
-    return {name: value for name, value in asdict(group).items() if value not in (None, False)}
+    return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

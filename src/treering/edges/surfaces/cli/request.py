@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from treering.core.errors import InvalidInput
 from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.objects import WorkItem
+from treering.core.scope import parse_scope
 from treering.edges.surfaces.cli.flags import Calling, Saying
 from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope, Mode, Verb, parse
@@ -31,12 +32,13 @@ def envelope_of(
     known = TOOLS[verb].modes.get(mode or TOOLS[verb].default)
     wishes = {**_pairs(calling.option or (), known), **options}
     moved = {name: wishes.pop(name) for name in list(wishes) if known and _is_input(name, known)}
-    data = {
+    data: dict[str, Any] = {
         "mode": mode,
-        "scope": calling.scope,
+        "scope": parse_scope(calling.scope),
         "input": {**read_object(calling.input), **moved, **given},
         "options": wishes,
     }
+    _check_text(data)
     return parse(Envelope, data, where="call")
 
 
@@ -46,6 +48,8 @@ def read_object(text: str) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(_content(text))
+    except RecursionError as error:
+        raise InvalidInput("--input is too deeply nested.", hint="No input needs more than a few levels.") from error
     except json.JSONDecodeError as error:
         raise InvalidInput(
             f"--input is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
@@ -108,6 +112,17 @@ def record_from(ids: Sequence[str], mode: str, saying: Saying) -> dict[str, Any]
 def moment(text: str | None) -> str | int | None:
     """Read `--as-of`: a sequence number or a time."""
     return int(text) if text and text.isdecimal() else text
+
+
+def _check_text(data: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for text that is no Unicode, such as bytes of another encoding."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "What was given is not all text: it holds a surrogate or bytes that are not UTF-8.",
+            hint="Give it in UTF-8; check the encoding of your terminal and files.",
+        ) from error
 
 
 def _said(saying: Saying) -> Iterable[tuple[str, Any]]:
@@ -197,6 +212,6 @@ def _fits(kind: TypeAdapter[object], value: JsonValue) -> bool:
 def _loose(text: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return text
     return value

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from typer import Argument, Option, Typer
+from typer import Argument, Context, Option, Typer, echo
 
 from treering.edges.surfaces.cli.flags import Access, Writing, spread
 from treering.edges.surfaces.cli.help import Command
@@ -13,12 +13,19 @@ Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the au
 
 def add_to(app: Typer) -> None:
     """Add the commands to the command line."""
-    review = Typer(help="Decide about patches that wait for review.", rich_markup_mode=None, no_args_is_help=False)
+    review = Typer(rich_markup_mode=None, invoke_without_command=True)
+    review.callback()(decide)
     for name, command in (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject)):
         review.command(name, cls=Command)(spread(command))
     app.add_typer(review, name="review")
     app.command("revert", cls=Command)(spread(revert))
     app.command("erase", cls=Command)(spread(erase))
+
+
+def decide(context: Context) -> None:
+    """Decide about patches that wait for review."""
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
 
 
 def show_waiting(access: Access) -> None:

@@ -13,9 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
-from treering.edges.surfaces.cli.rendering.lines import Line, show
+from treering.edges.surfaces.cli.rendering.lines import Line, show, visible
 from treering.edges.surfaces.space import Space, open_space
-from treering.tools import engine
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done
@@ -31,17 +30,42 @@ def opened(access: Access, writing: Writing | None = None, *, create: bool = Fal
     if create:
         _prepare(address)
     name = writing or Writing()
-    with (
-        open_space(
-            address,
-            actor=name.actor or None,
-            channel="agent" if name.as_agent else "user",
-            create=create,
-            background=False,
-        ) as space,
-        _progress() as progress,
-    ):
-        yield space.with_progress(progress)
+    with open_space(
+        address,
+        actor=name.actor or None,
+        channel="agent" if name.as_agent else "user",
+        create=create,
+        background=False,
+    ) as space:
+        yield space
+
+
+@contextmanager
+def watched(space: Space) -> Iterator[Space]:
+    """Show long work as a bar on stderr, where that is a terminal. It is gone before the answer is printed."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield space
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    bars = Progress(*columns, console=console, transient=True)
+    tasks: dict[str, TaskID] = {}
+
+    def advance(what: str, done: int, total: int | None) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(visible(what)[:_DESCRIBED], total=total)
+            bars.start()
+        bars.update(tasks[what], completed=done, total=total)
+
+    try:
+        yield space.with_progress(advance)
+    finally:
+        bars.stop()
 
 
 def answer(access: Access, data: Data, lines: Iterable[Line]) -> None:
@@ -89,26 +113,3 @@ def _prepare(address: str) -> None:
 
 def _width(console: Console) -> int | None:
     return min(console.width, _WIDEST) if console.is_terminal else None
-
-
-@contextmanager
-def _progress() -> Iterator[engine.Progress]:
-    """Show long work as a bar on stderr, where that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield engine.silent
-        return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=console, transient=True)
-    tasks: dict[str, TaskID] = {}
-
-    def advance(what: str, done: int, total: int | None) -> None:
-        if what not in tasks:
-            tasks[what] = bars.add_task(what[:_DESCRIBED], total=total)
-            bars.start()
-        bars.update(tasks[what], completed=done, total=total)
-
-    try:
-        yield advance
-    finally:
-        bars.stop()

@@ -10,14 +10,14 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.rendering import render
 from treering.edges.surfaces.cli.rendering.lines import Line, line, show
-from treering.edges.surfaces.cli.session import opened
+from treering.edges.surfaces.cli.session import opened, watched
 from treering.edges.surfaces.space import Space
 from treering.tools.envelope import Report
 
 TASK = "learn how a change is made and tested here, and which decisions and rules it has to keep"
 _TOKENS = 1_500
 # The task stands word for word in this module; finding it there would answer nothing.
-_OPTIONS = {"exclude": ["**/surfaces/cli/trying.py"]}
+_EXCLUDED = ["**/surfaces/cli/trying.py"]
 
 
 def try_here(task: str, *, wait: bool) -> None:
@@ -44,11 +44,12 @@ def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[Line]]:
 
 
 def _ingest(space: Space, *, wait: bool) -> Report:
-    here, options = {"path": str(Path.cwd())}, {**_OPTIONS, "wait": wait}
-    try:
-        return space.ingest("repo", input=here, options=options)
-    except (InvalidInput, Unavailable):
-        return space.ingest("path", input=here, options=options)  # no repository, or no git
+    here = {"path": str(Path.cwd())}
+    with watched(space) as busy:
+        try:
+            return busy.ingest("repo", input=here, options={"wait": wait, "exclude": _EXCLUDED})
+        except (InvalidInput, Unavailable):
+            return busy.ingest("path", input=here, options={"wait": wait})  # no repository, or no git
 
 
 def _indented(lines: Iterator[Line]) -> Iterator[Line]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from treering.edges.settings import FILE, FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.rendering.lines import line
-from treering.edges.surfaces.cli.session import answer, embed_later, opened
+from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
 from treering.edges.surfaces.space import Space
 
 _PROBE_SECONDS = 1.0
@@ -50,7 +50,8 @@ def vectors(access: Access, *, quiet: bool) -> None:
         if quiet and not (waiting and _is_free(space)):
             return
         if waiting:
-            space.embed_pending()
+            with watched(space) as busy:
+                busy.embed_pending()
         lag = index.lag()
     if not quiet:
         made = waiting - lag.pending

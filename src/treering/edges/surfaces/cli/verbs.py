@@ -26,7 +26,7 @@ from treering.edges.surfaces.cli.request import (
     read_stdin,
     record_from,
 )
-from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened
+from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened, watched
 from treering.edges.surfaces.space import Space
 from treering.tools.envelope import Report
 from treering.tools.ingest_report import IngestReport
@@ -46,7 +46,8 @@ def ingest(
     with opened(access, writing, create=not reads_only) as space:
         chosen = mode or _mode_for(what, calling, space)
         envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
-        report = space.call("ingest", envelope)
+        with watched(space) as busy:
+            report = busy.call("ingest", envelope)
         answer(access, report, render(report))
         if isinstance(report, IngestReport) and not report.dry_run:
             embed_later(space, writing)
@@ -104,7 +105,8 @@ def lint(
     modes = [mode] if mode else ["structure", "semantic"]
     envelopes = [envelope_of("lint", one, calling, given=given, options=wanted) for one in modes]
     with opened(access, writing) as space:
-        reports = [space.call("lint", envelope) for envelope in envelopes]
+        with watched(space) as busy:
+            reports = [busy.call("lint", envelope) for envelope in envelopes]
         lines = (line for report in reports for line in render(report))
         answer(access, reports[0] if mode else reports, lines)
         embed_later(space, writing)

@@ -19,6 +19,7 @@ from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 
 _LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
+_TITLE = 80  # characters
 _TAIL = 80  # tokens for naming what a pack leaves out
 
 
@@ -84,7 +85,7 @@ def _outline(report: Report) -> tuple[str, list[Entry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            return f"{report.title}: {report.object.get('status', '')}", list(_page(report))
+            return f"{_quoted(report.title)}: {report.object.get('status', '')}", list(_page(report))
         case RelatedReport():
             return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
         case RecentReport():
@@ -122,8 +123,8 @@ def _hits(report: SearchReport) -> Iterable[Entry]:
         name = " — ".join(filter(None, (hit.title, hit.heading)))
         ref = f"{hit.object_id} {hit.segment_id}".strip()
         evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
-        head = f"{number}. {name} [{hit.kind}]{state} `{ref}`{evidence}{warning}"
-        yield Entry(head, hit.text, origin=hit.place or hit.origin, ref=ref)
+        head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{warning}"
+        yield Entry(head, f"{name}\n{hit.text}", origin=hit.place or hit.origin, ref=ref)
 
 
 def _page(report: PageReport) -> Iterable[Entry]:
@@ -131,7 +132,7 @@ def _page(report: PageReport) -> Iterable[Entry]:
     yield Entry(f"`{identity}`", _fields(report.object), origin=report.title, ref=identity)
     for segment in report.object.get("segments", ()):
         ref = f"{identity} {segment['segment_id']}"
-        yield Entry(f"`{ref}` {segment['heading']}", segment["excerpt"], origin=report.title, ref=ref)
+        yield Entry(f"`{ref}`", segment["excerpt"], origin=report.title, ref=ref)
     for link in report.links:
         yield Entry(f"- {link['type']}: {link['source']} → {link['target']}")
     if report.dependents:
@@ -144,20 +145,26 @@ def _neighbours(report: RelatedReport) -> Iterable[Entry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         state = f"{one.type}/{one.kind}, {one.status}"
-        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {one.title} ({state})", ref=one.id)
+        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {_quoted(one.title)} ({state})", ref=one.id)
 
 
 def _changes(report: RecentReport) -> Iterable[Entry]:
     for change in report.changes:
-        what = f"{change.event} `{change.id}` {change.title}"
+        what = f"{change.event} `{change.id}` {_quoted(change.title)}"
         yield Entry(f"- {change.time} {what} {change.status} by {change.actor} {change.reason}".rstrip(), ref=change.id)
 
 
 def _opened(item: Expanded) -> Entry:
     cut = " (cut)" if item.cut else ""
-    head = f"`{item.id}` {item.title} ({item.status}, {item.versions} versions){cut}"
+    head = f"`{item.id}` {_quoted(item.title)} ({item.status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return Entry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
+
+
+def _quoted(title: str) -> str:
+    """Quote recalled words that stand outside a fence: one line, and short."""
+    words = " ".join(title.split())
+    return json.dumps(words if len(words) <= _TITLE else words[: _TITLE - 1] + "…", ensure_ascii=False)
 
 
 def _fields(data: dict[str, Any]) -> str:

@@ -189,7 +189,7 @@ def _differs(key: str, field: _Field, shared: Schema) -> bool:
 
 
 def _simple(prop: Schema, root: Schema) -> Schema:
-    """Keep of a field's schema what every client understands: type, enum, items, bounds, a telling default."""
+    """Keep of a field's schema what every client understands: type, enum, items, a telling default."""
     prop = _resolved(prop, root)
     kept = {key: prop[key] for key in _KEPT if prop.get(key)}
     if prop.get("type") == "array":

@@ -1,0 +1,67 @@
+"""`python -m benchmarks [NAME …]`: run benchmarks and print their figures beside the targets, as Markdown."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import embedding, ingest, latency, recall, start, writes
+from benchmarks.figures import Figure, Row, as_data, table
+from benchmarks.plan import Plan
+from treering import __version__
+
+BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
+    "start": start.measure,
+    "writes": writes.measure,
+    "ingest": ingest.measure,
+    "latency": latency.measure,
+    "embedding": embedding.measure,
+    "recall": recall.measure,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what was asked for."""
+    given = _parse(arguments)
+    plan = Plan.read(quick=given.quick)
+    found: dict[str, list[Row]] = {}
+    for name in given.names or BENCHMARKS:
+        began = time.perf_counter()
+        print(f"{name} …", file=sys.stderr, flush=True)
+        found[name] = BENCHMARKS[name](plan)
+        print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+        print(f"\n## {name}\n\n{table(found[name])}", flush=True)
+    print(f"\n{_summary(found)}\n\n{_machine()}")
+    if given.json:
+        data = {name: [as_data(row) for row in rows] for name, rows in found.items()}
+        given.json.write_text(json.dumps(data, indent=2, ensure_ascii=False), encoding="utf-8")
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m benchmarks", description="Measure Treering.")
+    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="small sizes: to see that everything runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
+    return parser.parse_args(arguments)
+
+
+def _summary(found: Mapping[str, Sequence[Row]]) -> str:
+    held = [row for rows in found.values() for row in rows if isinstance(row, Figure) and row.target]
+    missed = [row.name for row in held if not row.met]
+    return f"{len(held) - len(missed)} of {len(held)} targets met." + "".join(f"\n- missed: {name}" for name in missed)
+
+
+def _machine() -> str:
+    load = ", ".join(f"{part:.1f}" for part in os.getloadavg())
+    return (
+        f"Treering {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
+        f"{os.cpu_count()} CPUs, load {load}."
+    )
+
+
+if __name__ == "__main__":
+    main()

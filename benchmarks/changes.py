@@ -1,0 +1,73 @@
+"""What a document more and a document less cost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
+from benchmarks.figures import Figure, at_most
+from benchmarks.synthetic import documents
+from treering import Space
+from treering.core.patch import Transition
+from treering.edges.clock import SystemClock
+from treering.testing.builders import Builder
+
+_DOCUMENTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What adding a document of one passage, archiving one and erasing one cost at one size."""
+
+    size: int
+    add: Cost
+    archive: Cost
+    erase: Cost
+
+    def figures(self, *, held: bool) -> Iterator[Figure]:
+        """Give them as figures, held against the targets or not."""
+        target = at_most(10) if held else None
+        for name, cost in (
+            ("add a document besides encoding", self.add),
+            ("archive a document", self.archive),
+        ):
+            yield Figure(f"{self.size:,}: {name}", milliseconds(cost.cpu), "ms CPU", target, wall_note(cost))
+        yield Figure(
+            f"{self.size:,}: erase a document", milliseconds(self.erase.cpu), "ms CPU", None, wall_note(self.erase)
+        )
+
+
+def changing(space: Space, size: int) -> Changes:
+    """Add documents one by one, with their vectors; archive them again; erase two."""
+    texts = [document.passages[0] for document in documents(_DOCUMENTS, seed=size + 2, passages=1)]
+    add = typical([cost_of(partial(_add, space, text)) for text in texts][1:])
+    # In another round of reading nothing is left to warm up, and the ids are those just made.
+    ids = [_source(space, text) for text in texts]
+    archive = typical([cost_of(partial(_archive, space, identity)) for identity in ids][1:])
+    erase = typical([cost_of(partial(space.erase, [identity])) for identity in ids[:2]])
+    return Changes(size, add, archive, erase)
+
+
+def ratios(small: Changes, large: Changes) -> Iterator[Figure]:
+    """Compare two sizes: what changes should cost the same however much there is."""
+    sizes = f"{large.size:,} against {small.size:,}"
+    yield Figure(f"add a document, {sizes}", large.add.cpu / small.add.cpu, "times", at_most(1.5))
+    yield Figure(f"archive a document, {sizes}", large.archive.cpu / small.archive.cpu, "times", at_most(1.5))
+
+
+def _add(space: Space, text: str) -> None:
+    space.ingest("source", input={"items": [_item(text)]}, options={"wait": True})
+
+
+def _source(space: Space, text: str) -> str:
+    """Find the id of a document added before: bringing it in again changes nothing and says so."""
+    return space.ingest("source", input={"items": [_item(text)]}).ids[0]
+
+
+def _item(text: str) -> dict[str, str]:
+    return {"kind": "note", "origin": f"note/{text[:40]}", "title": text[:20], "text": text}
+
+
+def _archive(space: Space, identity: str) -> None:
+    build = Builder(SystemClock())
+    space.engine.ledger.commit(build.patch(Transition(id=identity, expected_revision=1, to="archived")))

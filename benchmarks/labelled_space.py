@@ -1,0 +1,93 @@
+"""A labelled collection in a real space, and ways to search it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import treering
+from benchmarks.data import Collection, Passage
+from treering import Space
+from treering.core.locator import Turn
+from treering.core.objects import Source
+from treering.ports.embedder import Embedder
+from treering.ports.index import Reach
+from treering.ports.ledger import Selection
+from treering.tools.search import SearchReport
+
+Searcher = Callable[[str, int], Sequence[str]]
+"""Given a question and a limit, the ids of passages, best first."""
+
+_SPARE = 2  # hits asked for per passage wanted: a long passage may be found by several of its segments
+_EVERYTHING = Reach("/")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSpace:
+    """A space that holds a collection. `passages` gives a passage's id by source and segment."""
+
+    space: Space
+    passages: Mapping[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, collection: Collection, embedder: Embedder, *, vectors: bool = True) -> "LabelledSpace":
+        """Bring a collection into a space in memory: turns as conversations, paragraphs as notes."""
+        space = treering.open(":memory:", background=False, embedder=embedder)
+        space.ingest("source", input={"items": list(_items(collection.passages))}, options={"wait": vectors})
+        sources = space.engine.ledger.select(Selection(scope="/", types=("source",)))
+        return cls(space, {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)})
+
+    def search(self, *, semantic: bool) -> Searcher:
+        """Give a searcher that asks the verb `query`."""
+
+        def search(question: str, limit: int) -> Sequence[str]:
+            options = {"limit": _SPARE * limit, "semantic": semantic}
+            report = self.space.query("search", input={"text": question}, options=options)
+            assert isinstance(report, SearchReport)
+            return self._distinct(((hit.source_id, hit.segment_id) for hit in report.hits), limit)
+
+        return search
+
+    def nearest(self) -> Searcher:
+        """Give a searcher that ranks by vectors alone."""
+        index, embedder = self.space.engine.index, self.space.engine.embedder
+
+        def search(question: str, limit: int) -> Sequence[str]:
+            found = index.by_vector(embedder.embed_query(question), reach=_EVERYTHING, limit=_SPARE * limit)
+            heads = index.heads([hit.key for hit in found])
+            return self._distinct(((heads[hit.key].object_id, heads[hit.key].part) for hit in found), limit)
+
+        return search
+
+    def _distinct(self, places: Iterator[tuple[str, str]], limit: int) -> Sequence[str]:
+        return list(dict.fromkeys(self.passages[place] for place in places))[:limit]
+
+
+def _items(passages: Sequence[Passage]) -> Iterator[dict[str, Any]]:
+    """Write passages as inline items. A turn without a thread is a conversation of one message."""
+    for thread, turns in groupby(sorted(passages, key=_thread), key=_thread):
+        of_one = list(turns)
+        if of_one[0].speaker:
+            yield {
+                "kind": "conversation",
+                "origin": thread,
+                "title": thread.rpartition("/")[2],
+                "messages": [_message(turn) for turn in of_one],
+            }
+        else:
+            passage = of_one[0]
+            yield {"kind": "note", "origin": passage.id, "title": passage.title, "text": passage.text}
+
+
+def _thread(passage: Passage) -> str:
+    return passage.thread or passage.id
+
+
+def _message(turn: Passage) -> dict[str, Any]:
+    return {"id": turn.id, "name": turn.speaker, "at": turn.said_at, "content": turn.text}
+
+
+def _named(source: Source) -> Iterator[tuple[tuple[str, str], str]]:
+    for segment in source.segments:
+        name = segment.locator.message_id if isinstance(segment.locator, Turn) else source.origin
+        yield (source.id, segment.segment_id), name

@@ -1,0 +1,90 @@
+"""What a space costs as it grows: questions, documents more and less, starting up, memory and disk."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import treering
+from benchmarks.changes import Changes, changing, ratios
+from benchmarks.figures import Figure, Row, at_most
+from benchmarks.plan import Plan, workplace
+from benchmarks.processes import disk_used, probe
+from benchmarks.queries import asking
+from benchmarks.synthetic import StandIn, fill, questions
+
+_SIZES = (1_000, 10_000, 100_000)
+_QUICK_SIZES = (500, 2_000)
+_REFERENCE = 1_889  # passages of the set that others were measured on
+_STARTS = 3
+
+
+def measure(plan: Plan) -> list[Row]:
+    """Measure at 1,000, 10,000 and 100,000 passages."""
+    sizes = _QUICK_SIZES if plan.quick else _SIZES
+    rows: list[Row] = list(_indexing(500 if plan.quick else _REFERENCE))
+    changes: list[Changes] = []
+    for size in sizes:
+        with workplace() as folder:
+            path = folder / "space.db"
+            held = size == _SIZES[-1]
+            rows += _filling(path, size, held=held)
+            rows += _using(path, size, changes, held=held)
+            rows += _starting(path, size, held=held)
+    return [*rows, *ratios(changes[0], changes[-1])]
+
+
+def _indexing(passages: int) -> Iterator[Figure]:
+    with workplace() as folder:
+        answer = probe("index", address=_address(folder / "space.db"), passages=passages)
+    name = f"index {passages:,} passages besides encoding"
+    yield Figure(
+        name,
+        answer["cpu"],
+        "s CPU",
+        at_most(2),
+        f"wall {answer['wall']:.2f} s, of the CPU {answer['vectors']:.2f} s for vectors",
+    )
+    yield Figure(f"{name}: memory beyond the imports", answer["memory"], "MiB", at_most(300))
+
+
+def _filling(path: Path, size: int, *, held: bool) -> Iterator[Figure]:
+    with treering.open(_address(path), background=False, embedder=StandIn()) as space:
+        fill(space, size)
+    yield Figure(f"{size:,}: disk per passage without vectors", _kibibytes(path, size), "KiB")
+    with treering.open(_address(path), background=False, embedder=StandIn()) as space:
+        space.embed_pending()
+    yield Figure(f"{size:,}: disk per passage", _kibibytes(path, size), "KiB", at_most(6) if held else None)
+
+
+def _using(path: Path, size: int, changes: list[Changes], *, held: bool) -> Iterator[Figure]:
+    with treering.open(_address(path), background=False, embedder=StandIn()) as space:
+        middle = space.engine.ledger.sequence() // 2
+        yield from asking(space, size, middle=middle, held=held)
+        changes.append(changing(space, size))
+        yield from changes[-1].figures(held=held)
+
+
+def _starting(path: Path, size: int, *, held: bool) -> Iterator[Figure]:
+    """Open the space in fresh processes and ask, the built-in model at work; beside it an empty space, for memory."""
+    question = questions(1)[0]
+    starts = [_first_answer(_address(path), question) for _ in range(_STARTS)]
+    stages = {stage: median(start[stage] for start in starts) for stage in starts[0]}
+    memory, parts = stages.pop("memory"), ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
+    yield Figure(
+        f"{size:,}: open in a fresh process and answer", sum(stages.values()), "s", at_most(1) if held else None, parts
+    )
+    alone = _first_answer(":memory:", question)["memory"]
+    note = f"{memory:.0f} MiB in all"
+    yield Figure(f"{size:,}: memory beyond the encoder", memory - alone, "MiB", at_most(300) if held else None, note)
+
+
+def _first_answer(address: str, question: str) -> dict[str, float]:
+    return probe("open_and_answer", address=address, question=question)
+
+
+def _address(path: Path) -> str:
+    return f"sqlite:{path}"
+
+
+def _kibibytes(path: Path, passages: int) -> float:
+    return disk_used(path) / passages / 1024

@@ -1,0 +1,140 @@
+"""What runs in a process of its own: `python -m benchmarks.probes NAME JSON` prints its answer as JSON."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from benchmarks.costs import Cost, cost_of
+from benchmarks.processes import peak_memory
+
+Answer = dict[str, Any]
+
+
+def open_and_answer(address: str, question: str) -> Answer:
+    """Open a space and ask; the built-in model encodes the question."""
+    began = time.perf_counter()
+    import treering
+    from benchmarks.synthetic import StandIn
+
+    embedder = StandIn(encoding=True)
+    imported = time.perf_counter()
+    with treering.open(address, background=False, embedder=embedder) as space:
+        opened = time.perf_counter()
+        embedder.embed_query(question)
+        encoded = time.perf_counter()
+        space.query("search", input={"text": question}, options={"descend": True})
+        answered = time.perf_counter()
+    return {
+        "import": imported - began,
+        "open": opened - imported,
+        "load and encode": encoded - opened,
+        "answer": answered - encoded,
+        "memory": peak_memory(),
+    }
+
+
+def index(address: str, passages: int) -> Answer:
+    """Put made-up passages and their vectors into a new space."""
+    import treering
+    from benchmarks.synthetic import StandIn, documents, fill
+
+    list(documents(1))
+    before = peak_memory()
+    with treering.open(address, background=False, embedder=StandIn()) as space:
+        filled = cost_of(partial(fill, space, passages))
+        embedded = cost_of(space.embed_pending)
+    both = Cost(filled.wall + embedded.wall, filled.cpu + embedded.cpu)
+    return {**_plain(both), "vectors": embedded.cpu, "memory": peak_memory() - before}
+
+
+def ingest_repo(address: str, path: str) -> Answer:
+    """Bring a repository in, without vectors."""
+    import treering
+    from benchmarks.synthetic import StandIn
+
+    with treering.open(address, background=False, embedder=StandIn()) as space:
+        given = {"path": path}
+        options = {"max_items": 0}
+        reports = []
+        cost = cost_of(lambda: reports.append(space.ingest("repo", input=given, options=options)))
+        counts = reports[0].model_dump()["counts"]
+        passages = space.engine.index.lag().total
+    return {**_plain(cost), "counts": counts, "passages": passages, "memory": peak_memory()}
+
+
+def embed_pending(address: str) -> Answer:
+    """Make the vectors of a space, by stand-in."""
+    import treering
+    from benchmarks.synthetic import StandIn
+
+    with treering.open(address, background=False, embedder=StandIn()) as space:
+        return _plain(cost_of(space.embed_pending))
+
+
+def record(address: str, start: float, seconds: float) -> Answer:
+    """Record one work item after the other, each durable before the next."""
+    import treering
+    from treering.core.errors import TreeringError
+
+    made: list[str] = []
+    errors: list[str] = []
+    with treering.open(address, background=False) as space:
+        _wait_until(start)
+        cpu = time.process_time()
+        while time.time() < start + seconds:
+            try:
+                title = f"Check the bolts of beam {len(made)}"
+                made += space.crystallize("work_item", input={"kind": "task", "title": title}).ids
+            except TreeringError as error:
+                errors.append(str(error))
+        cpu = time.process_time() - cpu
+    return {"made": made, "errors": errors, "cpu": cpu}
+
+
+def insert(path: str, start: float, seconds: float) -> Answer:
+    """Insert one row after the other into a plain SQLite file, each durable before the next."""
+    import apsw
+
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(20_000)
+    connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+    _wait_until(start)
+    made, cpu = 0, time.process_time()
+    while time.time() < start + seconds:
+        connection.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES(?); COMMIT", (f"row {made}" * 20,))
+        made += 1
+    return {"made": made, "cpu": time.process_time() - cpu}
+
+
+def load_encoder(question: str) -> Answer:
+    """Load the built-in model and encode one question."""
+    before = peak_memory()
+    encoded = cost_of(lambda: _encode(question))
+    return {**_plain(encoded), "memory": peak_memory() - before}
+
+
+def _encode(question: str) -> None:
+    from treering.edges.models.bge import BgeSmall
+
+    BgeSmall().embed_query(question)
+
+
+def _wait_until(start: float) -> None:
+    while time.time() < start:
+        time.sleep(0.005)
+
+
+def _plain(cost: Cost) -> Answer:
+    return {"wall": cost.wall, "cpu": cost.cpu}
+
+
+PROBES: Mapping[str, Callable[..., Answer]] = {
+    probe.__name__: probe
+    for probe in (open_and_answer, index, ingest_repo, embed_pending, record, insert, load_encoder)
+}
+
+if __name__ == "__main__":
+    print(json.dumps(PROBES[sys.argv[1]](**json.loads(sys.argv[2]))))

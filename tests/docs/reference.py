@@ -1,0 +1,334 @@
+"""The parts of the documentation that say what the code says, rendered from it.
+
+`python tests/docs/reference.py` rewrites them where they stand: between `<!-- rendered: NAME -->` and
+`<!-- end -->` in the pages of `docs/`. A test holds the pages equal to what is rendered here.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Container, Iterator, Mapping
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from treering.core import errors
+from treering.core.filters import FIELDS, Operator
+from treering.core.knowledge_payloads import PAYLOADS
+from treering.core.lifecycle import CURRENT, INITIAL, TRANSITIONS
+from treering.core.locator import Locator
+from treering.core.objects import TYPES
+from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
+from treering.edges.settings import Settings
+from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
+from treering.tools.catalog import TOOLS
+from treering.tools.crystallize_knowledge import KnowledgeInput
+from treering.tools.crystallize_work import WorkItemInput
+from treering.tools.drafting import KnowledgeFields, WorkItemFields
+from treering.tools.envelope import Envelope, Mode, Report, Tool
+from treering.tools.rules import semantic, structure
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"<!-- rendered: (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+
+_OPEN: Mapping[type[BaseModel], type[BaseModel]] = {KnowledgeInput: KnowledgeFields, WorkItemInput: WorkItemFields}
+"""Inputs that take the fields of a new object beside their own."""
+
+
+def main() -> None:
+    """Rewrite every rendered part."""
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        fresh = rendered(text)
+        if fresh != text:
+            page.write_text(fresh, encoding="utf-8")
+
+
+def rendered(text: str) -> str:
+    """Give a page's text with its rendered parts made anew."""
+    return BLOCK.sub(lambda found: _marked(found["name"], PARTS[found["name"]]()), text)
+
+
+def _marked(name: str, text: str) -> str:
+    return f"<!-- rendered: {name} -->\n\n{text.strip()}\n\n<!-- end -->"
+
+
+# The verbs
+
+
+def _verbs() -> str:
+    return "\n\n".join(part for tool in TOOLS.values() for part in [f"## {tool.name}", tool.summary, *_modes(tool)])
+
+
+def _modes(tool: Tool) -> Iterator[str]:
+    for mode in tool.modes.values():
+        default = " (the default)" if mode.name == tool.default else ""
+        yield f"### {tool.name} `{mode.name}`{default}"
+        yield mode.summary
+        yield f"`input`: {_about(mode.input)}"
+        yield _fields(mode.input)
+        if mode.input in _OPEN:
+            yield f"Besides these, the fields of [{_OPEN[mode.input].__name__}](#{_OPEN[mode.input].__name__.lower()})."
+        yield f"`options`: {_about(mode.options)}"
+        yield _fields(mode.options)
+        yield f"Answer: {_report(mode)}"
+
+
+def _about(model: object) -> str:
+    return " ".join((model.__doc__ or "").split())
+
+
+def _report(mode: Mode) -> str:
+    own = [name for name in mode.report.model_fields if name not in Report.model_fields]
+    return f"`{mode.report.__name__}`, with {_listed(own)}." if own else f"`{mode.report.__name__}`."
+
+
+def _parts() -> str:
+    """Render the models that stand inside inputs, and those that stand inside these."""
+    found: dict[str, type[BaseModel]] = {}
+    waiting = [mode.input for tool in TOOLS.values() for mode in tool.modes.values()] + list(_OPEN.values())
+    for model in waiting:
+        for inner in _models_in(model):
+            if inner.__name__ not in found:
+                found[inner.__name__] = inner
+                waiting.append(inner)
+    found |= {model.__name__: model for model in _OPEN.values()}
+    return "\n\n".join(
+        f"### {name}\n\n{_about(model)}\n\n{_fields(model)}" for name, model in sorted(found.items())
+    )
+
+
+def _models_in(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for field in model.model_fields.values():
+        yield from _models_of(field.annotation)
+
+
+def _models_of(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_of(part)
+
+
+def _reports() -> str:
+    reports = {mode.report.__name__: mode.report for tool in TOOLS.values() for mode in tool.modes.values()}
+    envelope = [f"### Envelope\n\n{_about(Envelope)}\n\n{_fields(Envelope)}"]
+    shared = [f"### Report\n\n{_about(Report)}\n\n{_fields(Report)}"]
+    others = [
+        f"### {name}\n\n{_about(model)}\n\n{_fields(model, without=Report.model_fields)}"
+        for name, model in sorted(reports.items())
+    ]
+    return "\n\n".join([*envelope, *shared, *others])
+
+
+def _fields(model: type[BaseModel], *, without: Container[str] = ()) -> str:
+    docs = attribute_docs(model)
+    rows = [
+        (f"`{name}`", _type(field.annotation), _default(field), field.description or docs.get(name, ""))
+        for name, field in model.model_fields.items()
+        if name not in without
+    ]
+    return _table(("field", "type", "default", "meaning"), rows) if rows else "No fields."
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    empty = default is None or default in ("", (), [], {}, frozenset())
+    return "" if empty else f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _type(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if annotation is Any:
+        return "JSON"
+    if origin is Annotated:
+        return _type(parts[0])
+    if origin is Literal:
+        return " ".join(f"`{part}`" for part in parts)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(part) for part in parts if part is not NoneType))
+    if origin in (tuple, list, frozenset):
+        return f"list of {_type(parts[0])}"
+    if origin is dict:
+        return "object"
+    return _named(annotation)
+
+
+def _named(annotation: Any) -> str:
+    plain = {str: "text", int: "integer", float: "number", bool: "true or false"}
+    if annotation in plain:
+        return plain[annotation]
+    name = getattr(annotation, "__name__", str(annotation))
+    return {"datetime": "time", "AwareDatetime": "time", "JsonValue": "JSON"}.get(name, name)
+
+
+# Objects
+
+
+def _transitions() -> str:
+    return "\n\n".join(
+        f"**{type_}** — may start as {_listed(_in_order(type_, INITIAL[type_]))}; presented as how things stand while "
+        f"{_listed(_in_order(type_, CURRENT[type_]))}.\n\n{_moves(type_)}"
+        for type_ in TRANSITIONS
+    )
+
+
+def _moves(type_: str) -> str:
+    rows = [
+        (f"`{status}`", _listed(_in_order(type_, targets)) or "—") for status, targets in TRANSITIONS[type_].items()
+    ]
+    return _table(("from", "to"), rows)
+
+
+def _in_order(type_: str, statuses: Any) -> list[str]:
+    return [status for status in TRANSITIONS[type_] if status in statuses]
+
+
+def _objects() -> str:
+    common = set.intersection(*(set(cls.model_fields) for cls in TYPES.values())) - {"kind", "status"}
+    parts = []
+    for type_, cls in TYPES.items():
+        rows = [
+            (f"`{name}`", _type(field.annotation), _default(field))
+            for name, field in cls.model_fields.items()
+            if name not in common
+        ]
+        parts.append(f"### {cls.__name__}\n\n{_about(cls)}\n\n{_table(('field', 'type', 'default'), rows)}")
+    return "\n\n".join(parts)
+
+
+def _payloads() -> str:
+    rows = [
+        (f"`{kind}`", _about(cls), ", ".join(_payload_field(name, field) for name, field in cls.model_fields.items()))
+        for kind, cls in PAYLOADS.items()
+    ]
+    return _table(("kind", "says", "payload"), rows)
+
+
+def _payload_field(name: str, field: FieldInfo) -> str:
+    many = "[]" if get_origin(field.annotation) is tuple else ""
+    return f"`{name}{many}`" + (" (required)" if field.is_required() else "")
+
+
+def _locators() -> str:
+    union = get_args(Locator)[0]
+    return "\n\n".join(f"### {cls.__name__}\n\n{_about(cls)}\n\n{_fields(cls)}" for cls in get_args(union))
+
+
+# Tables of names
+
+
+def _settings() -> str:
+    rows = []
+    for text in attribute_docs(Settings).values():
+        variable, colon, meaning = text.partition(": ")
+        if colon:
+            rows.append((variable, meaning[0].upper() + meaning[1:]))
+    return _table(("variable", "meaning"), rows)
+
+
+def _policy() -> str:
+    docs = attribute_docs(Policy)
+    rows = [
+        (f"`{name}`", _type(field.annotation), _policy_default(name, field), docs[name])
+        for name, field in Policy.model_fields.items()
+    ]
+    return _table(("field", "type", "default", "meaning"), rows)
+
+
+def _policy_default(name: str, field: FieldInfo) -> str:
+    if name == "functional_predicates":
+        return "see below"
+    default = field.get_default(call_default_factory=True)
+    if default == ALL_CHANNELS:
+        return "all channels"
+    match default:
+        case bool():
+            return f"`{str(default).lower()}`"
+        case frozenset():
+            return _listed(sorted(default)) or "none"
+        case _:
+            return "none"
+
+
+def _predicates() -> str:
+    return ", ".join(f"`{name}`" for name in sorted(FUNCTIONAL_PREDICATES)) + "."
+
+
+def _errors() -> str:
+    classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.TreeringError)]
+    ranked = sorted(classes, key=lambda cls: (_exit_code(cls), len(cls.__mro__), cls.__name__))
+    rows = [(f"`{cls.__name__}`", f"`{cls.code}`", str(_exit_code(cls)), _about(cls)) for cls in ranked]
+    return _table(("error", "code", "exit", "meaning"), rows)
+
+
+def _exit_code(cls: type[errors.TreeringError]) -> int:
+    return next((EXIT_CODES[base] for base in cls.__mro__ if base in EXIT_CODES), OTHER)
+
+
+def _filter_fields() -> str:
+    return _listed(sorted(FIELDS)) + " and `metadata.<key>`."
+
+
+def _operators() -> str:
+    return _listed(get_args(Operator)) + "."
+
+
+def _rules() -> str:
+    rows = [
+        (f"`{name}`", mode, _about(rule))
+        for mode, rules in (("structure", structure.RULES), ("semantic", semantic.RULES))
+        for name, rule in rules.items()
+    ]
+    return _table(("rule", "mode", "does"), rows)
+
+
+def attribute_docs(cls: type) -> dict[str, str]:
+    """Give the texts that stand below the fields of a class, by field."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not base.__module__.startswith("treering"):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, text in zip(tree.body, tree.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                assert isinstance(field.target, ast.Name)
+                docs[field.target.id] = " ".join(str(text.value.value).split())
+    return docs
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _table(head: tuple[str, ...], rows: Any) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "verbs": _verbs,
+    "parts": _parts,
+    "reports": _reports,
+    "transitions": _transitions,
+    "objects": _objects,
+    "payloads": _payloads,
+    "locators": _locators,
+    "settings": _settings,
+    "policy": _policy,
+    "predicates": _predicates,
+    "errors": _errors,
+    "filter-fields": _filter_fields,
+    "operators": _operators,
+    "rules": _rules,
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+import pytest
+
+from space_parts import all_of, decide, note, read, records, status, task
+from treering.core.errors import Denied, InvalidInput, NotFound
+
+WORD = "zygomorphic"
+PHRASE = f"The {WORD} quarterdeck belongs to Wilhelmina."
+
+
+@pytest.fixture
+def space(open_space, tmp_path):
+    return open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user", actor="ada")
+
+
+@pytest.fixture
+def filled(space):
+    """A space with something to erase, among other things; and the ids of what is there."""
+    quote = note(space, PHRASE, origin="diary.md", title=f"On {WORD} things")
+    known = decide(space, "Quarterdeck is Wilhelmina's", quote)
+    kept = note(space, "The mizzen is Otto's.", origin="other.md")
+    other = decide(space, "Mizzen is Otto's", kept)
+    space.embed_pending()
+    return space, {"source": quote["source_id"], "known": known, "kept": kept["source_id"], "other": other}
+
+
+def bytes_of(folder):
+    return b"".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+def every_read(space, *identities):
+    """Give everything that reads tell about a word and some ids, as one text."""
+    told = []
+    for options in ({}, {"withdrawn": True}, {"as_of": 2}, {"as_of": 3}, {"semantic": False}):
+        texts = (WORD, "quarterdeck", "zygo", "quarterde", *identities)
+        found = [space.query("search", input={"text": text}, options=options) for text in texts]
+        told += [report.model_dump(exclude={"trace"}) for report in found]
+        pack = space.query("context", input={"task": f"{WORD} quarterdeck"}, options=options).pack
+        told.append(pack.model_dump(exclude={"task", "missing_context"}))
+    told.append(space.query("recent", options={"descend": True}).model_dump())
+    told.append(space.query("expand", input={"ids": identities}).model_dump(exclude={"missing"}))
+    told.append([record.row for record in records(space) if record.table != "event"])
+    return repr(told)
+
+
+def test_an_erased_source_is_found_by_no_read(filled):
+    space, ids = filled
+    assert WORD in every_read(space, ids["source"])
+    space.erase([ids["source"]], reason="asked by Wilhelmina")
+    assert WORD not in every_read(space, ids["source"])
+    with pytest.raises(NotFound):
+        space.query("page", input={"id": ids["source"]})
+
+
+def test_its_words_are_in_no_file_of_the_space(filled, tmp_path):
+    space, ids = filled
+    words = (WORD.encode(), WORD[:6].encode(), b"zygom", b"quarterdeck belongs")
+    assert WORD.encode() in bytes_of(tmp_path)
+    space.erase([ids["source"]])
+    left = bytes_of(tmp_path)
+    assert [word for word in words if word in left] == []
+    space.close()
+    assert [word for word in words if word in bytes_of(tmp_path)] == []
+
+
+def test_an_earlier_text_of_an_erased_source_is_gone_too(space, tmp_path):
+    first = note(space, PHRASE, origin="diary.md")["source_id"]
+    assert note(space, "All new.", origin="diary.md")["source_id"] == first
+    assert WORD.encode() in bytes_of(tmp_path)
+    space.erase([first])
+    assert WORD.encode() not in bytes_of(tmp_path)
+    assert WORD not in every_read(space, first)
+
+
+def test_erased_knowledge_is_gone_with_all_its_revisions(space, tmp_path):
+    known = decide(space, f"The {WORD} way")
+    space.crystallize("knowledge", input={"id": known, "payload": {"rationale": f"{WORD}, twice"}})
+    note_id = read(space, known).evidence_refs[0].source_id
+    receipt = space.erase([known, note_id])
+    assert receipt.clean
+    assert WORD.encode() not in bytes_of(tmp_path)
+    assert WORD not in every_read(space, known)
+
+
+def test_what_rested_on_it_is_stale_and_named(filled):
+    space, ids = filled
+    receipt = space.erase([ids["source"]])
+    assert receipt.staled == (ids["known"],)
+    assert status(space, ids["known"], ids["other"]) == ["stale", "active"]
+
+
+def test_what_was_not_erased_stays(filled):
+    space, ids = filled
+    space.erase([ids["source"]])
+    hits = space.query("search", input={"text": "mizzen"}).hits
+    assert {hit.object_id for hit in hits} == {ids["kept"], ids["other"]}
+
+
+def test_the_log_keeps_the_fact_and_verifies(filled):
+    space, ids = filled
+    receipt = space.erase([ids["source"]], reason="asked by Wilhelmina")
+    report = space.lint("audit", input={"id": ids["source"]})
+    assert report.verified
+    assert report.differences == ()
+    assert "erased" in report.events[-1]
+    assert "asked by Wilhelmina" in report.events[-1]
+    assert receipt.sequence == report.head.seq
+
+
+def test_the_receipt_proves_absence_and_names_what_is_out_of_reach(filled):
+    space, ids = filled
+    receipt = space.erase([ids["source"]])
+    assert receipt.clean
+    assert {probe.name: probe.found for probe in receipt.probes} == {
+        "object rows": 0,
+        "revisions": 0,
+        "stored records": 0,
+        "full text": 0,
+        "index differences": 0,
+    }
+    assert "the original at diary.md" in receipt.out_of_reach
+    assert any("backups" in place for place in receipt.out_of_reach)
+
+
+def test_the_receipt_names_others_that_hold_the_same_words(space):
+    first, second = (note(space, PHRASE, origin=origin)["source_id"] for origin in ("a", "b"))
+    receipt = space.erase([first])
+    assert receipt.repeated_in == (second,)
+    assert space.query("search", input={"text": WORD}).hits[0].object_id == second
+
+
+def test_an_export_made_afterwards_does_not_hold_it(filled, tmp_path):
+    space, ids = filled
+    space.erase([ids["source"]])
+    space.export(tmp_path / "export")
+    assert WORD.encode() not in bytes_of(tmp_path / "export")
+
+
+def test_a_proposal_that_held_it_does_not_bring_it_back(open_space, tmp_path):
+    (tmp_path / "p.toml").write_text('direct_channels = ["user"]\n')
+    ada = open_space(f"sqlite:{tmp_path / 's.db'}", channel="user", actor="ada", policy=tmp_path / "p.toml")
+    known = decide(ada, "Plain")
+    bot = ada.with_actor("bot", channel="agent")
+    bot.crystallize("knowledge", input={"id": known, "summary": f"a {WORD} summary"})
+    ada.erase([known])
+    assert WORD.encode() not in bytes_of(tmp_path)
+
+
+def test_all_is_erased_or_nothing(filled):
+    space, ids = filled
+    before = records(space)
+    for wrong in ([ids["source"], "know:" + "0" * 26], []):
+        with pytest.raises((NotFound, InvalidInput)) as caught:
+            space.erase(wrong)
+        assert caught.value.hint
+    assert records(space) == before
+
+
+def test_naming_an_id_twice_is_as_once(filled):
+    space, ids = filled
+    assert space.erase([ids["source"], ids["source"]]).ids == (ids["source"],)
+
+
+def test_an_agent_may_not_erase(filled):
+    space, ids = filled
+    before = records(space)
+    with pytest.raises(Denied):
+        space.with_actor("bot", channel="agent").erase([ids["source"]])
+    assert records(space) == before
+
+
+def test_erasing_cannot_be_taken_back(filled):
+    space, ids = filled
+    receipt = space.erase([ids["source"]])
+    with pytest.raises(InvalidInput):
+        space.revert(receipt.patch_id)
+
+
+def test_the_same_can_be_ingested_anew(filled):
+    space, ids = filled
+    space.erase([ids["source"]])
+    assert note(space, PHRASE, origin="diary.md")["source_id"] != ids["source"]
+
+
+def test_work_and_links_to_it_do_not_keep_its_words(space, tmp_path):
+    quote = note(space, PHRASE, origin="diary.md")
+    item = task(space, "Look at it", source_refs=[quote["source_id"]])
+    link = {"type": "about", "target": quote["source_id"]}
+    space.crystallize("work_item", input={"id": item, "links": [link]})
+    space.erase([quote["source_id"]])
+    assert all_of(space, "work_item")[0].id == item
+    assert space.query("page", input={"id": item}).links == ()
+    assert WORD.encode() not in bytes_of(tmp_path)
