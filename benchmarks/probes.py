@@ -100,7 +100,8 @@ def insert(path: str, start: float, seconds: float) -> Answer:
 
     connection = apsw.Connection(path)
     connection.set_busy_timeout(20_000)
-    connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL")
+    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}")
     _wait_until(start)
     made, cpu = 0, time.process_time()
     while time.time() < start + seconds:

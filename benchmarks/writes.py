@@ -48,7 +48,7 @@ def _inserting(folder: Path, seconds: float) -> Iterator[Figure]:
     for processes in (_PROCESSES, 1):
         path = folder / f"plain{processes}.db"
         connection = apsw.Connection(str(path))
-        connection.execute("PRAGMA journal_mode=WAL; CREATE TABLE t(body)")
+        connection.execute("CREATE TABLE t(body)")
         connection.close()
         answers = _race("insert", processes, seconds, path=str(path))
         total = sum(answer["made"] for answer in answers)

@@ -11,7 +11,7 @@ from sample_repository import GIT
 
 _ID = r"(?:src|node|know|act|work|ctx|patch|aud|job):[0-9a-z]{26}|seg_[0-9a-z]{13}"
 _VARIES = re.compile(
-    rf"(?P<id>{_ID})|(?P<time>\d{{4}}-\d\d-\d\dT[\d:.]+Z)|(?P<hash>\b[0-9a-f]{{12,40}}\b)|(?P<rest>…)"
+    rf"(?P<id>{_ID})|(?P<time>\d{{4}}-\d\d-\d\dT[\d:.]+Z)|(?P<hash>\b[0-9a-f]{{12,40}}\b)|(?P<rest> ?… ?)"
 )
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -52,11 +52,15 @@ class Terminal:
     def agrees(self, shown: str, printed: str) -> bool:
         """Tell whether a command printed what is shown: `…` stands for anything, ids, times and hashes vary."""
         groups: dict[str, str] = {}
-        pattern = _pattern(_plain(shown), groups, known=self._real)
-        found = re.fullmatch(pattern, printed)
+        found = re.fullmatch(_pattern(shown, groups, known=self._real), _in_one_line(printed))
         if found:
             self._real |= {identity: found[group] for identity, group in groups.items()}
         return found is not None
+
+
+def same(shown: str, printed: str) -> bool:
+    """Tell whether a text was printed as shown: `…` stands for anything, ids, times and hashes vary."""
+    return re.fullmatch(_pattern(shown, {}, known={}), _in_one_line(printed)) is not None
 
 
 def environment(place: Path) -> dict[str, str]:
@@ -100,12 +104,17 @@ def _plain(printed: str) -> str:
 
 
 def _pattern(shown: str, groups: dict[str, str], *, known: Mapping[str, str]) -> str:
-    parts, at = [], 0
-    for found in _VARIES.finditer(shown):
-        parts.append(re.escape(shown[at : found.start()]))
+    parts, at, text = [], 0, _in_one_line(shown)
+    for found in _VARIES.finditer(text):
+        parts.append(re.escape(text[at : found.start()]))
         parts.append(_any_of(found, groups, known))
         at = found.end()
-    return "".join([*parts, re.escape(shown[at:])])
+    return "".join([*parts, re.escape(text[at:])])
+
+
+def _in_one_line(text: str) -> str:
+    """Give a text with single spaces: where a terminal breaks its lines depends on how long a path is."""
+    return " ".join(text.split())
 
 
 def _any_of(found: re.Match[str], groups: dict[str, str], known: Mapping[str, str]) -> str:
@@ -122,4 +131,4 @@ def _any_of(found: re.Match[str], groups: dict[str, str], known: Mapping[str, st
         case "hash":
             return r"[0-9a-f]+"
         case _:
-            return r"[\s\S]*?"
+            return ".*?"

@@ -31,7 +31,7 @@ def index_text(text: str) -> str:
     """Give the terms of `text` for the word index, in order, separated by single spaces.
 
     Words are folded (NFKC, case, diacritics) and stemmed as English. A compound such as `commitPatch`,
-    `commit_patch` or `commit-patch` gives one term for the whole (`commit_patch`) and one for each part.
+    `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
     Scripts written without spaces give every character and every pair of neighbours.
     """
     return " ".join(filter(None, map(_TERMS.__getitem__, _tokens(text))))
@@ -161,7 +161,8 @@ def _compound(token: str) -> Iterator[str]:
     pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
-        yield "_".join(parts)
+        # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
+        yield _stem("".join(parts))
     yield from map(_stem, parts)
 
 

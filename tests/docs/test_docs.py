@@ -1,0 +1,130 @@
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from blocks import Block, blocks_of, commands_of
+from reference import BLOCK, attribute_docs, rendered
+from sample_repository import make_repository
+from terminal import Terminal, environment, same
+
+from treering.core.policy import Policy
+from treering.edges.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
+RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
+LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\* — .+\.$")
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", RUN, ids=named)
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "acme-web"
+    make_repository(folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("TREERING_SPACE", raising=False)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    terminal, names, printed = Terminal(folder, tmp_path), {}, ""
+    for block in blocks_of(page):
+        match block.language:
+            case "python":
+                printed = run_python(block, names)
+            case "text" if printed:
+                assert same(block.text, printed), f"{named(page)}:{block.line} prints\n{printed}"
+                printed = ""
+            case "console":
+                run_commands(block, terminal)
+            case _:
+                printed = ""
+
+
+def run_python(block: Block, names: dict[str, object]) -> str:
+    output = io.StringIO()
+    # So that what fails is shown with its line of the page.
+    code = compile("\n" * (block.line - 1) + block.text, str(block.file), "exec")
+    with redirect_stdout(output):
+        exec(code, names)
+    return output.getvalue()
+
+
+def run_commands(block: Block, terminal: Terminal) -> None:
+    for command in commands_of(block):
+        code, printed = terminal.run(command.line)
+        place = f"{named(block.file)}: $ {command.line}"
+        assert code == 0, f"{place}\nleft with {code}:\n{printed}"
+        assert terminal.agrees(command.shown, printed), f"{place}\nprinted:\n{printed}\n\nand not:\n{command.shown}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    broken = [target for target in links_of(page) if not leads_somewhere(page, target)]
+
+    assert broken == []
+
+
+def links_of(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [found["target"] for found in LINK.finditer(text) if "://" not in found["target"]]
+
+
+def leads_somewhere(page: Path, target: str) -> bool:
+    path, _, anchor = target.partition("#")
+    file = (page.parent / path) if path else page
+    return file.is_file() and (not anchor or anchor in anchors_of(file))
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_fits_in_120_lines() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))], ids=named
+)
+def test_the_reference_says_what_the_code_says(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    assert text == rendered(text), "run `python tests/docs/reference.py`"
+
+
+def test_every_setting_has_its_line_in_the_reference() -> None:
+    source = Path(str(Settings.read.__func__.__code__.co_filename)).read_text(encoding="utf-8")  # type: ignore[attr-defined]
+    variables = set(re.findall(r"TREERING_[A-Z_]+", source))
+
+    assert variables == set(re.findall(r"TREERING_[A-Z_]+", (DOCS / "reference/settings.md").read_text("utf-8")))
+
+
+def test_every_field_of_the_policy_says_what_it_means() -> None:
+    assert set(attribute_docs(Policy)) == set(Policy.model_fields)
+
+
+def test_the_glossary_has_its_words_in_order_and_each_once() -> None:
+    lines = [line for line in (DOCS / "glossary.md").read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
+    words = [found["word"].lower() for line in lines if (found := ENTRY.match(line))]
+
+    assert len(words) == len(lines)
+    assert words == sorted(set(words))
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(file.name[:4]) for file in sorted((DOCS / "decisions").glob("*.md"))]
+
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_documentation_speaks_of_no_machine() -> None:
+    told = [named(page) for page in PAGES if re.search(r"/(?:root|work|tmp)/", page.read_text(encoding="utf-8"))]
+
+    assert told == []
