@@ -37,13 +37,8 @@ def _indexing(passages: int) -> Iterator[Figure]:
     with workplace() as folder:
         answer = probe("index", address=_address(folder / "space.db"), passages=passages)
     name = f"index {passages:,} passages besides encoding"
-    yield Figure(
-        name,
-        answer["cpu"],
-        "s CPU",
-        at_most(2),
-        f"wall {answer['wall']:.2f} s, of the CPU {answer['vectors']:.2f} s for vectors",
-    )
+    note = f"wall {answer['wall']:.2f} s; of the CPU {answer['vectors']:.2f} s for vectors"
+    yield Figure(name, answer["cpu"], "s CPU", at_most(2), note)
     yield Figure(f"{name}: memory beyond the imports", answer["memory"], "MiB", at_most(300))
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -74,7 +74,7 @@ def embed_pending(address: str) -> Answer:
         return _plain(cost_of(space.embed_pending))
 
 
-def record(address: str, start: float, seconds: float) -> Answer:
+def record(address: str, seconds: float) -> Answer:
     """Record one work item after the other, each durable before the next."""
     import treering
     from treering.core.errors import TreeringError
@@ -82,19 +82,16 @@ def record(address: str, start: float, seconds: float) -> Answer:
     made: list[str] = []
     errors: list[str] = []
     with treering.open(address, background=False) as space:
-        _wait_until(start)
-        cpu = time.process_time()
-        while time.time() < start + seconds:
+        for number in _racing(seconds):
             try:
-                title = f"Check the bolts of beam {len(made)}"
-                made += space.crystallize("work_item", input={"kind": "task", "title": title}).ids
+                given = {"kind": "task", "title": f"Check the bolts of beam {number}"}
+                made += space.crystallize("work_item", input=given).ids
             except TreeringError as error:
                 errors.append(str(error))
-        cpu = time.process_time() - cpu
-    return {"made": made, "errors": errors, "cpu": cpu}
+    return {"made": made, "errors": errors}
 
 
-def insert(path: str, start: float, seconds: float) -> Answer:
+def insert(path: str, seconds: float) -> Answer:
     """Insert one row after the other into a plain SQLite file, each durable before the next."""
     import apsw
 
@@ -102,12 +99,11 @@ def insert(path: str, start: float, seconds: float) -> Answer:
     connection.set_busy_timeout(20_000)
     for pragma in ("journal_mode=WAL", "synchronous=FULL"):
         connection.execute(f"PRAGMA {pragma}")
-    _wait_until(start)
-    made, cpu = 0, time.process_time()
-    while time.time() < start + seconds:
-        connection.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES(?); COMMIT", (f"row {made}" * 20,))
+    made = 0
+    for number in _racing(seconds):
+        connection.execute("BEGIN IMMEDIATE; INSERT INTO t VALUES(?); COMMIT", (f"row {number}" * 20,))
         made += 1
-    return {"made": made, "cpu": time.process_time() - cpu}
+    return {"made": made}
 
 
 def load_encoder(question: str) -> Answer:
@@ -123,9 +119,14 @@ def _encode(question: str) -> None:
     BgeSmall().embed_query(question)
 
 
-def _wait_until(start: float) -> None:
-    while time.time() < start:
-        time.sleep(0.005)
+def _racing(seconds: float) -> Iterator[int]:
+    """Say that this process is ready, wait for the word to go, then count for so many seconds."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+    end, number = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        yield number
+        number += 1
 
 
 def _plain(cost: Cost) -> Answer:

@@ -28,24 +28,37 @@ def cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def start_probe(name: str, **given: Any) -> "subprocess.Popen[str]":
-    """Start a function of `benchmarks.probes` in a process of its own."""
+def probe(name: str, **given: Any) -> dict[str, Any]:
+    """Run a function of `benchmarks.probes` in a process of its own and give its answer."""
+    return _answer_of(_start(name, given))
+
+
+def race(name: str, processes: int, **given: Any) -> list[dict[str, Any]]:
+    """Run a probe in several processes that begin their work together, and give all answers."""
+    running = [_start(name, given) for _ in range(processes)]
+    for process in running:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return [_answer_of(process) for process in running]
+
+
+def _start(name: str, given: dict[str, Any]) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "benchmarks.probes", name, json.dumps(given)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
 
 
-def answer_of(process: "subprocess.Popen[str]") -> dict[str, Any]:
+def _answer_of(process: "subprocess.Popen[str]") -> dict[str, Any]:
     """Wait for a probe and give its answer. Raises `CalledProcessError` where it fails."""
-    out, _ = process.communicate()
+    with process:
+        out = process.stdout.read() if process.stdout else ""
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
     answer: dict[str, Any] = json.loads(out)
     return answer
-
-
-def probe(name: str, **given: Any) -> dict[str, Any]:
-    """Run a function of `benchmarks.probes` in a process of its own and give its answer."""
-    return answer_of(start_probe(name, **given))
 
 
 def peak_memory() -> float:

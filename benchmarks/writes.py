@@ -1,6 +1,5 @@
 """Durable single writes: eight processes on one space, none lost, no error."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,11 @@ import apsw
 import treering
 from benchmarks.figures import Figure, Row, at_least, at_most
 from benchmarks.plan import Plan, workplace
-from benchmarks.processes import answer_of, start_probe
+from benchmarks.processes import race
 
 _PROCESSES = 8
 _SECONDS = 10.0
 _QUICK_SECONDS = 1.0
-_START_SECONDS = 6.0  # until all processes have opened the space, also on a busy machine
 
 
 def measure(plan: Plan) -> list[Row]:
@@ -29,8 +27,8 @@ def _recording(path: Path, seconds: float) -> Iterator[Figure]:
     address = f"sqlite:{path}"
     with treering.open(address, background=False):
         pass
-    alone = _race("record", 1, seconds, address=address)
-    many = _race("record", _PROCESSES, seconds, address=address)
+    alone = race("record", 1, seconds, address=address)
+    many = race("record", _PROCESSES, seconds, address=address)
     made = [identity for answer in (*alone, *many) for identity in answer["made"]]
     errors = [error for answer in (*alone, *many) for error in answer["errors"]]
     total = sum(len(answer["made"]) for answer in many)
@@ -50,7 +48,7 @@ def _inserting(folder: Path, seconds: float) -> Iterator[Figure]:
         connection = apsw.Connection(str(path))
         connection.execute("CREATE TABLE t(body)")
         connection.close()
-        answers = _race("insert", processes, seconds, path=str(path))
+        answers = race("insert", processes, seconds, path=str(path))
         total = sum(answer["made"] for answer in answers)
         yield Figure(
             f"— baseline: plain SQLite rows, {_named(processes)}",
@@ -61,22 +59,9 @@ def _inserting(folder: Path, seconds: float) -> Iterator[Figure]:
         )
 
 
-def _race(name: str, processes: int, seconds: float, **given: Any) -> list[dict[str, Any]]:
-    start = time.time() + _START_SECONDS
-    return [
-        answer_of(running)
-        for running in [start_probe(name, start=start, seconds=seconds, **given) for _ in range(processes)]
-    ]
-
-
 def _lost(address: str, made: list[str]) -> int:
     with treering.open(address, background=False, create=False) as space:
         return len(set(made)) - len(space.engine.ledger.heads(made)) + len(made) - len(set(made))
-
-
-def _per_write(answers: list[dict[str, Any]], total: int) -> str:
-    cpu = sum(answer["cpu"] for answer in answers)
-    return f"{1000 * cpu / max(total, 1):.2g} ms CPU each"
 
 
 def _named(processes: int) -> str:

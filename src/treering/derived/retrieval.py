@@ -26,7 +26,7 @@ RELATED_AT = 0.62
 """Cosine below which a text that shares no word with the question is taken to say nothing about it."""
 
 _ALL_WEIGHTS: Mapping[str, float] = {**WEIGHTS, PLACES: 1.0}
-_OVERFETCH = 4
+_OVERFETCH = 3
 
 
 @dataclass(frozen=True, slots=True)

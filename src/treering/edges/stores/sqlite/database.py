@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import apsw
 
@@ -29,8 +30,10 @@ class Database:
         self.path = path
         self._wait_seconds = wait_seconds
         self._lock = threading.RLock()
-        self._local = threading.local()
-        self._readers: list[apsw.Connection] = []
+        # Readers have a lock of their own: a thread that reads for the first time waits for no writer. The entry
+        # of a thread that has ended goes with it, and its connection with the entry.
+        self._readers_lock = threading.Lock()
+        self._readers: WeakKeyDictionary[threading.Thread, apsw.Connection] = WeakKeyDictionary()
         self._closed = False
         with translated(path):
             self._writer = self._connect()
@@ -94,9 +97,9 @@ class Database:
 
     def close(self) -> None:
         """Close every connection. Doing it twice is harmless."""
-        with self._lock:
+        with self._lock, self._readers_lock:
             self._closed = True
-            for connection in (*self._readers, self._writer):
+            for connection in (*self._readers.values(), self._writer):
                 connection.close()
             self._readers.clear()
 
@@ -114,15 +117,13 @@ class Database:
                 return
 
     def _reader(self) -> apsw.Connection:
-        connection: apsw.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            with self._lock, translated(self.path):
-                if self._closed:
-                    raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
-                connection = self._connect(reading=True)
-                self._readers.append(connection)
-            self._local.connection = connection
-        return connection
+        thread = threading.current_thread()
+        with self._readers_lock, translated(self.path):
+            if self._closed:
+                raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
+            if thread not in self._readers:
+                self._readers[thread] = self._connect(reading=True)
+            return self._readers[thread]
 
     def _connect(self, *, reading: bool = False) -> apsw.Connection:
         if self.in_memory:

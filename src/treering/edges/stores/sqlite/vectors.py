@@ -44,6 +44,7 @@ class VectorShelf:
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
         self._seen: tuple[int, int] | None = None
+        self._counted: tuple[tuple[int, int, int], Lag] | None = None
 
     def register(self, connection: apsw.Connection) -> None:
         """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
@@ -78,14 +79,12 @@ class VectorShelf:
         return [(text_hash.lower(), object_id, part) for text_hash, object_id, part in rows]
 
     def lag(self, connection: apsw.Connection) -> Lag:
-        """Count the current passages, and those whose text waits."""
-        shown = "live = 1 AND until_seq IS NULL"
-        total = next(connection.execute(f"SELECT count(*) FROM passages WHERE {shown}"))[0]  # noqa: S608 - a constant
-        queued = "SELECT text_id FROM vector_queue WHERE model_id = ?"
-        sql = f"SELECT count(*) FROM passages WHERE {shown} AND text_id IN ({queued})"  # noqa: S608 - constants
-        if next(connection.execute(f"{queued} LIMIT 1", (self._model_id,)), None) is None:
-            return Lag(0, total)
-        return Lag(next(connection.execute(sql, (self._model_id,)))[0], total)
+        """Count the current passages, and those whose text waits. Counted anew only when something was written."""
+        state = (id(connection), connection.pragma("data_version"), connection.total_changes())
+        known = self._counted
+        if known is None or known[0] != state:
+            known = self._counted = (state, self._count(connection))
+        return known[1]
 
     def rank(self, connection: apsw.Connection, vector: Vector, sight: Sight, limit: int) -> list[Scored]:
         """Rank what is in sight by cosine. What is not current is read from the file and compared exactly."""
@@ -118,6 +117,15 @@ class VectorShelf:
             )
             found |= {key: _unpacked(blob) for key, blob in connection.execute(sql, (self._model_id, *batch))}
         return found
+
+    def _count(self, connection: apsw.Connection) -> Lag:
+        shown = "live = 1 AND until_seq IS NULL"
+        total = next(connection.execute(f"SELECT count(*) FROM passages WHERE {shown}"))[0]  # noqa: S608 - a constant
+        queued = "SELECT text_id FROM vector_queue WHERE model_id = ?"
+        sql = f"SELECT count(*) FROM passages WHERE {shown} AND text_id IN ({queued})"  # noqa: S608 - constants
+        if next(connection.execute(f"{queued} LIMIT 1", (self._model_id,)), None) is None:
+            return Lag(0, total)
+        return Lag(next(connection.execute(sql, (self._model_id,)))[0], total)
 
     def _find_model(self, connection: apsw.Connection) -> int:
         sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"

@@ -85,9 +85,12 @@ def mcp(
     ] = False,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
-    from treering.edges.surfaces.cli import upkeep
+    # Only what serving needs: a client waits for the handshake.
+    from treering.edges.settings import Settings
+    from treering.edges.surfaces.mcp import serve
 
-    upkeep.serve_mcp(space, underscore_names=underscore_names)
+    settings = Settings.read()
+    serve(settings.space_address(space or None), underscore_names=underscore_names or settings.underscore_names)
 
 
 def version() -> None:

@@ -59,14 +59,6 @@ def vectors(access: Access, *, quiet: bool) -> None:
         answer(access, facts, [line(f"{made} vectors made; {lag.total - lag.pending} of {lag.total} texts have one.")])
 
 
-def serve_mcp(space: str, *, underscore_names: bool) -> None:
-    """Serve the four tools over stdio until the client hangs up."""
-    from treering.edges.surfaces.mcp import serve  # only here: the SDK takes a while to load
-
-    settings = Settings.read()
-    serve(settings.space_address(space or None), underscore_names=underscore_names or settings.underscore_names)
-
-
 def _is_free(space: Space) -> bool:
     """Tell whether nobody is making vectors of this space."""
     owner = space.engine.clock.random_bytes(8).hex()
