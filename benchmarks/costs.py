@@ -1,5 +1,6 @@
 """Time, as the clock on the wall and the processor see it."""
 
+import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds on the wall, and seconds of CPU over all threads of the process."""
+    """Seconds on the wall, and seconds of CPU over all threads, with those of processes it started and waited for."""
 
     wall: float
     cpu: float
@@ -16,9 +17,15 @@ class Cost:
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """Do the work once."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), cpu_seconds()
     work()
-    return Cost(time.perf_counter() - wall, time.process_time() - cpu)
+    return Cost(time.perf_counter() - wall, cpu_seconds() - cpu)
+
+
+def cpu_seconds() -> float:
+    """Give the CPU time so far, with that of processes that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def typical(costs: Iterable[Cost]) -> Cost:

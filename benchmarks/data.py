@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +17,7 @@ from typing import Any
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 _SESSION = re.compile(r"session_(\d+)")
 _ADVERSARIAL = 5
-_LOCOMO_DATE = "%I:%M %p on %d %B, %Y"
-_LONGMEMEVAL_DATE = "%Y/%m/%d (%a) %H:%M"
+_DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")  # of LoCoMo, and of LongMemEval where not ISO 8601
 
 
 class MissingData(Exception):
@@ -168,10 +168,17 @@ def _turns(name: str, conversation: Mapping[str, Any]) -> Iterator[Passage]:
                 yield _turn(f"{name}/{turn['dia_id']}", turn["speaker"], date, _said(turn), f"{name}/{key}")
 
 
-def _turn(key: str, speaker: str, date: str, text: str, thread: str) -> Passage:
-    form = _LOCOMO_DATE if " on " in date else _LONGMEMEVAL_DATE
-    said_at = datetime.strptime(date, form).replace(tzinfo=UTC)
-    return Passage(key, f"{speaker}, {date}", text, f"{speaker}: {text}", thread, speaker, said_at)
+def _turn(key: str, speaker: str, date: str | None, text: str, thread: str) -> Passage:
+    return Passage(key, f"{speaker}, {date}", text, f"{speaker}: {text}", thread, speaker, _moment(date))
+
+
+def _moment(date: str | None) -> datetime | None:
+    if not date:
+        return None
+    for form in _DATES:
+        with suppress(ValueError):
+            return datetime.strptime(date, form).replace(tzinfo=UTC)
+    return datetime.fromisoformat(date).replace(tzinfo=UTC)
 
 
 def _paragraph(key: str, row: Mapping[str, str]) -> Passage:

@@ -4,12 +4,12 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.costs import Cost
+from benchmarks.costs import Cost, cost_of
 
 _ROOT = Path(__file__).resolve().parents[1]
 _MEBIBYTE = 2**20
@@ -17,15 +17,8 @@ _MEBIBYTE = 2**20
 
 def run_alone(arguments: Sequence[str]) -> Cost:
     """Run a Python command line (what follows `python`) to its end. Raises `CalledProcessError` where it fails."""
-    start, used = time.perf_counter(), cpu_of_children()
-    subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, cwd=_ROOT, check=True)
-    return Cost(time.perf_counter() - start, cpu_of_children() - used)
-
-
-def cpu_of_children() -> float:
-    """Give the CPU seconds of all processes started from here that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    command = [sys.executable, *arguments]
+    return cost_of(partial(subprocess.run, command, stdout=subprocess.DEVNULL, cwd=_ROOT, check=True))
 
 
 def probe(name: str, **given: Any) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import treering
-from benchmarks.costs import Cost, typical
+from benchmarks.costs import Cost, cpu_seconds, typical
 from benchmarks.figures import Figure, Row, Target, at_most
 from benchmarks.plan import Plan, workplace
-from benchmarks.processes import cpu_of_children, run_alone
+from benchmarks.processes import run_alone
 from benchmarks.synthetic import documents
 
 _ROUNDS = 7
@@ -60,7 +60,7 @@ def _fill(path: Path) -> None:
 
 def _handshake(arguments: Sequence[str]) -> Cost:
     """Start a server and talk to it until it has listed its tools. The CPU time includes its end."""
-    start, used = time.perf_counter(), cpu_of_children()
+    start, used = time.perf_counter(), cpu_seconds()
     with subprocess.Popen([sys.executable, *arguments], stdin=_PIPE, stdout=_PIPE, text=True) as server:
         _call(server, 1, "initialize", _HELLO)
         _send(server, {"method": "notifications/initialized"})
@@ -69,7 +69,7 @@ def _handshake(arguments: Sequence[str]) -> Cost:
         server.communicate()
     if len(tools) != _TOOLS:
         raise RuntimeError(f"The server lists {len(tools)} tools.")
-    return Cost(wall, cpu_of_children() - used)
+    return Cost(wall, cpu_seconds() - used)
 
 
 def _call(server: "subprocess.Popen[str]", number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:

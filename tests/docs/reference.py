@@ -97,9 +97,7 @@ def _parts() -> str:
                 found[inner.__name__] = inner
                 waiting.append(inner)
     found |= {model.__name__: model for model in _OPEN.values()}
-    return "\n\n".join(
-        f"### {name}\n\n{_about(model)}\n\n{_fields(model)}" for name, model in sorted(found.items())
-    )
+    return "\n\n".join(f"### {name}\n\n{_about(model)}\n\n{_fields(model)}" for name, model in sorted(found.items()))
 
 
 def _models_in(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
@@ -193,7 +191,7 @@ def _in_order(type_: str, statuses: Any) -> list[str]:
 def _objects() -> str:
     common = set.intersection(*(set(cls.model_fields) for cls in TYPES.values())) - {"kind", "status"}
     parts = []
-    for type_, cls in TYPES.items():
+    for cls in TYPES.values():
         rows = [
             (f"`{name}`", _type(field.annotation), _default(field))
             for name, field in cls.model_fields.items()

@@ -111,6 +111,4 @@ def make_repository(folder: Path) -> None:
         ("add", "--all"),
         ("commit", "--message", "Begin"),
     ):
-        subprocess.run(
-            ["git", *arguments], cwd=folder, env={**os.environ, **GIT}, capture_output=True, check=True
-        )
+        subprocess.run(["git", *arguments], cwd=folder, env={**os.environ, **GIT}, capture_output=True, check=True)

@@ -12,6 +12,7 @@ from treering.core.filters import And, Compare, Filter, matches
 from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.scope import sees
+from treering.derived.analysis import index_text
 from treering.derived.fusion import VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, render, section_of
@@ -40,10 +41,11 @@ _PER_SOURCE = 4
 _READS = 8
 _DEFAULT_TOKENS = 4_000
 _FAINT = 0.2
-"""Part of the best score in the words arm below which a belief or a warning is noise."""
+"""Part of the best score in the words arm below which a belief is noise."""
 
 _WITHDRAWN = ("stale", "superseded")
-_WITHDRAWN_SHOWN = 5
+_SHARED = 2
+"""Words withdrawn knowledge has to share with a task to be warned of."""
 
 
 class ContextInput(Value):
@@ -72,7 +74,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     question = question_of(call, given.task, semantic=options.semantic)
     sources = _retrieve(call, question, reach, ("source",), _SOURCES, max_per_source=_PER_SOURCE)
     beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS)
-    answering = _to_the_point(beliefs.hits, sources.hits)
+    answering = _to_the_point(beliefs.hits, sources.hits, reach)
     shown = code_before_tests(sources.hits, given.task)
     related = _resting_on(call, shown, answering, reach)
     drafts = [_belief(call, item, score, reach) for item, score in _objects(call, answering, related, reach)]
@@ -121,11 +123,14 @@ def _retrieve(
     )
 
 
-def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit]) -> list[Hit]:
+def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) -> list[Hit]:
     """Leave out beliefs that share no more with the task than a common word.
 
-    Scores are scaled within each of the two rankings; the raw ones can be compared between them.
+    Scores are scaled within each of the two rankings; the raw ones can be compared between them, but not between
+    what stands now and what stood once.
     """
+    if reach.withdrawn or reach.at is not None:
+        return list(beliefs)
     best = max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0)
     return [
         hit
@@ -321,13 +326,25 @@ def _unknown_names(call: Call, question: Question) -> list[str]:
 def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, str, str]]:
     if reach.withdrawn or reach.at is not None:
         return []
+    """Name withdrawn knowledge that shares more than a chance word with the task.
+
+    Scores cannot tell: what is withdrawn lies in an index of its own, with statistics of its own.
+    """
     gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
     index = call.engine.index
-    hits = index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=_WITHDRAWN_SHOWN)
-    best = max((hit.score for hit in index.by_words(question.terms, reach=reach, limit=1)), default=0.0)
-    heads = index.heads([hit.key for hit in hits if hit.score >= _FAINT * best])
-    states = call.engine.ledger.heads(head.object_id for head in heads.values())
-    return [(state.id, state.title, state.status) for state in states.values() if state.status in _WITHDRAWN]
+    hits = index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=_READS)
+    heads = index.heads([hit.key for hit in hits])
+    items = [call.engine.ledger.get(heads[hit.key].object_id) for hit in hits]
+    asked = set(question.terms.words)
+    return [
+        (item.id, title_of(item), item.status)
+        for item in items
+        if len(asked & _words_of(item)) >= min(_SHARED, len(asked))
+    ]
+
+
+def _words_of(item: Object) -> set[str]:
+    return set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
 
 
 def _next_reads(packed: Packed) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from treering.core.canonical import JsonObject
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope
@@ -26,8 +25,8 @@ class Envelope(Value):
 
     mode: str = Field(default="", description="What the verb should do; empty for its default mode.")
     scope: Scope = Field(default=ROOT, description="Where in the space: / or a path such as /repo/acme-web.")
-    input: JsonObject = Field(default={}, description="What the mode works on.")
-    options: JsonObject = Field(default={}, description="How the mode works.")
+    input: dict[str, Any] = Field(default={}, description="What the mode works on.")
+    options: dict[str, Any] = Field(default={}, description="How the mode works.")
 
 
 class Report(Value):

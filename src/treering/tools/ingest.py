@@ -15,6 +15,7 @@ from treering.tools.ingest_holdings import Holdings
 from treering.tools.ingest_report import IngestReport, JobReport, JobRow, bounded, foremost
 from treering.tools.ingest_run import Run, Task
 from treering.tools.inline_items import InlineItem, InlineReader
+from treering.tools.reading_ahead import reading_ahead
 
 _SILENCE_SECONDS = 60.0
 _WARNINGS = 50
@@ -169,9 +170,13 @@ def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | N
     )
 
 
+_AHEAD = 64  # items read while others are written
+
+
 def _run(call: Call, task: Task, writer: Writer, readings: Iterable[Reading], options: IngestOptions) -> IngestReport:
     run = Run(task, call.engine, writer)
-    run.read(readings)
+    with reading_ahead(readings, most=_AHEAD) as ahead:
+        run.read(ahead)
     if run.account.patches:
         call.engine.vectoriser.start()
     if options.wait and not options.dry_run:

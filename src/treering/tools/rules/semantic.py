@@ -17,7 +17,7 @@ _NEAR = 0.8
 _MOST_COMPARED = 2_000
 _OVER = {"resolved", "closed", "cancelled"}
 _WITHDRAWN = {"superseded", "stale", "archived"}
-_QUOTED = 120
+_QUOTED = 200
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
@@ -163,9 +163,15 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         segment = seen.ledger.segment(ref.source_id, ref.segment_id)
     except NotFound:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
-    words = " ".join(segment.excerpt.split())
+    words = " ".join(_lost_lines(segment.excerpt, source) or segment.excerpt.split())
     quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
     return f"{segment.locator.cite()} no longer reads {quote!r}."
+
+
+def _lost_lines(quote: str, source: Source) -> list[str]:
+    """Give the lines of a quote that stand nowhere in its source now."""
+    there = {line.strip() for part in source.segments for line in part.excerpt.splitlines()}
+    return [line for line in map(str.strip, quote.splitlines()) if line and line not in there]
 
 
 def _reverification(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
