@@ -20,6 +20,8 @@ SECTIONS: tuple[Section, ...] = (
 )
 _BELIEVED_SHARE = 0.5
 """Part of the budget that knowledge and work may take before sources have had their turn."""
+_SOURCE_SHARE = 0.4
+"""Part of the budget that a single source may take, so that one long text does not hide all others."""
 _LEAST_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
 _OVERHEAD = 24  # tokens of heading, mark and fence around an item
 
@@ -58,8 +60,8 @@ def section_of(type_: str, kind: str) -> Section:
 def pack(drafts: Sequence[Draft], *, max_tokens: int) -> Packed:
     """Fill the budget, best first: what is believed and done gets up to half, sources what remains.
 
-    Then whatever still fits is added in order. A long source is cut at the end rather than left out, as long as
-    a useful part of it fits.
+    Then whatever still fits is added in order. No source takes more than its share; a long one is cut at the end
+    rather than left out, as long as a useful part of it fits.
     """
     believed = [draft for draft in drafts if draft.item.section != "sources"]
     sources = [draft for draft in drafts if draft.item.section == "sources"]
@@ -127,9 +129,10 @@ class _Budget:
 
 
 def _fitted(draft: Draft, budget: _Budget) -> Draft | None:
-    if budget.take(draft.item, within=budget.tokens):
+    share = int(budget.tokens * _SOURCE_SHARE)
+    if _cost(draft.item) <= share and budget.take(draft.item, within=budget.tokens):
         return draft
-    room = budget.left - _OVERHEAD - estimate_tokens(draft.item.title)
+    room = min(budget.left, share) - _OVERHEAD - estimate_tokens(draft.item.title)
     if room < _LEAST_USEFUL:
         return None
     cut = draft.item.model_copy(

@@ -63,8 +63,8 @@ class InlineReader:
             return Failed(name, f"{size} characters are over the limit of {self.limits.max_file_bytes}")
         if bool(item.text.strip()) == bool(item.messages):
             return Failed(name, "it needs either text or messages, and not both")
-        if not _is_json(item.metadata):
-            return Failed(name, "its metadata holds a number that JSON cannot write")
+        if not _is_writable(item):
+            return Failed(_printable(name), "it holds a number JSON cannot write, or text that is no valid Unicode")
         return self._draft(_Cleaned.of(item, self.redact_secrets), name)
 
     def _draft(self, cleaned: "_Cleaned", name: str) -> SourceDraft | Skipped | Failed:
@@ -158,12 +158,18 @@ def _content_type(item: InlineItem) -> Literal["text", "markdown"]:
     return item.content_type or ("markdown" if item.kind == "markdown" else "text")
 
 
-def _is_json(metadata: Mapping[str, JsonValue]) -> bool:
+def _is_writable(item: InlineItem) -> bool:
+    texts = [item.kind, item.origin, item.title, item.text]
+    said = [part for message in item.messages for part in (message.role, message.name, message.id, message.content)]
     try:
-        canonical_json(metadata)
-    except ValueError:
+        canonical_json([texts, said, item.metadata]).encode()
+    except (TypeError, ValueError):
         return False
     return True
+
+
+def _printable(name: str) -> str:
+    return name.encode(errors="replace").decode()
 
 
 def _digest_of(item: InlineItem) -> str:

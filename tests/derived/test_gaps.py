@@ -1,0 +1,43 @@
+import pytest
+
+from treering.derived.analysis import index_text
+from treering.derived.gaps import names_in, unknown_among
+
+HERE = set(index_text("uploads are retried by parse_filter in core/filters.py; GitHub max depth well known").split())
+
+
+def unknown(task):
+    return unknown_among(names_in(task), HERE)
+
+
+@pytest.mark.parametrize(
+    ("task", "missing"),
+    [
+        ("Make uploads configurable", []),
+        ("Please carefully improve the retries of uploads", []),
+        ("add kafka support", ["kafka"]),
+        ("add support for Kafka and kafka", ["Kafka"]),
+        ("call parse_depth, then parse_filter", ["parse_depth"]),
+        ("use parseFilter", []),
+        ("the github workflow", ["workflow"]),
+        ("fix `retry` and `x`", ["x"]),
+        ("see core/filters.py and core/plans.py", ["core/plans.py"]),
+        ("a well-known thing", []),
+        ("a half-known thing", ["half-known"]),
+        ("with all of this upload", []),
+        ("", []),
+        ("42 + 17", []),
+        ("東京の天気", ["東京の天気"]),
+    ],
+)
+def test_what_is_not_known_is_named_as_typed(task, missing):
+    assert unknown(task) == missing
+
+
+def test_a_capital_at_the_beginning_of_a_sentence_tells_nothing():
+    assert unknown("Reluctantly retried. Painfully retried.") == []
+    assert unknown("retried by Emily") == ["Emily"]
+
+
+def test_a_task_of_ten_thousand_words_is_read():
+    assert "zygote" in unknown("zygote " * 10 + "uploads " * 10_000)

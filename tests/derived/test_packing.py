@@ -1,0 +1,66 @@
+import pytest
+
+from treering.core.pack import Citation, PackItem
+from treering.derived.packing import Draft, pack, section_of
+from treering.derived.tokens import cut_to_tokens, estimate_tokens
+
+
+def draft(name, section="sources", words=20, places=("a",)):
+    item = PackItem(
+        section=section,
+        object_id=f"id:{name}",
+        segment_id=name if section == "sources" else "",
+        kind="note",
+        status="active",
+        title=name,
+        text=f"{name} " + "word " * words,
+    )
+    return Draft(item, tuple(Citation(mark="", object_id=place, origin=place) for place in places))
+
+
+def names(packed):
+    return [item.title for item in packed.items]
+
+
+def test_the_budget_is_never_exceeded():
+    drafts = [draft(f"s{at}", words=at * 20) for at in range(12)] + [draft(f"d{at}", "decisions") for at in range(12)]
+    for budget in (50, 200, 800, 5000):
+        packed = pack(drafts, max_tokens=budget)
+        assert packed.used_tokens <= budget
+        assert sum(estimate_tokens(item.text) for item in packed.items) <= budget
+        assert len(packed.items) + len(packed.left_out) == len(drafts)
+
+
+def test_beliefs_leave_room_for_sources_and_take_what_sources_leave():
+    beliefs = [draft(f"d{at}", "decisions", words=40) for at in range(10)]
+    assert "s" in names(pack([*beliefs, draft("s")], max_tokens=500))
+    alone = pack(beliefs, max_tokens=500)
+    assert alone.used_tokens > 250
+
+
+def test_one_long_source_does_not_hide_the_others():
+    packed = pack([draft("long", words=2000), *(draft(f"s{at}") for at in range(4))], max_tokens=600)
+    assert names(packed) == ["long", "s0", "s1", "s2", "s3"]
+    assert packed.items[0].flags == ("cut",)
+    assert packed.items[0].text.endswith("…")
+
+
+def test_a_place_cited_twice_has_one_mark():
+    packed = pack([draft("x", places=("a", "b")), draft("y", places=("b",))], max_tokens=1000)
+    assert [item.citations for item in packed.items] == [("[1]", "[2]"), ("[2]",)]
+    assert [citation.origin for citation in packed.citations] == ["a", "b"]
+
+
+def test_what_is_no_knowledge_stands_under_sources():
+    assert section_of("knowledge", "fact") == "facts"
+    assert section_of("work_item", "bug") == "work"
+    assert section_of("node", "api") == "sources"
+
+
+@pytest.mark.parametrize("text", ["", "a", "word " * 500, "東京" * 300, "x" * 4000, "a\n" * 900])
+def test_a_text_is_cut_to_what_fits(text):
+    for tokens in (1, 7, 100):
+        fitted = cut_to_tokens(text, tokens)
+        assert text.startswith(fitted)
+        assert estimate_tokens(fitted) <= tokens
+    assert cut_to_tokens(text, 10_000) == text
