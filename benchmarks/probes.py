@@ -56,12 +56,14 @@ def ingest_repo(address: str, path: str) -> Answer:
     """Bring a repository in, without vectors."""
     import treering
     from benchmarks.synthetic import StandIn
+    from treering.tools.envelope import Report
 
     with treering.open(address, background=False, embedder=StandIn()) as space:
         given = {"path": path}
         options = {"max_items": 0}
-        cost = cost_of(partial(space.ingest, "repo", input=given, options=options))
-        counts = space.ingest("status").model_dump()["counts"]
+        reports: list[Report] = []
+        cost = cost_of(lambda: reports.append(space.ingest("repo", input=given, options=options)))
+        counts = reports[0].model_dump()["counts"]
         passages = space.engine.index.lag().total
     return {**_plain(cost), "counts": counts, "passages": passages, "memory": peak_memory()}
 

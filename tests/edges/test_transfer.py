@@ -5,6 +5,7 @@ import pytest
 
 from space_parts import decide, note, records, task
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
+from treering.edges.transfer import FILES
 
 
 @pytest.fixture
@@ -67,7 +68,12 @@ def test_the_files_are_plain(export):
     assert {file.name for file in export.iterdir()} == {
         "manifest.json",
         "blobs",
-        *(f"{table}s.jsonl" for table in ("event", "revision", "segment", "link", "patch", "receipt")),
+        "events.jsonl",
+        "revisions.jsonl",
+        "segments.jsonl",
+        "links.jsonl",
+        "patches.jsonl",
+        "receipts.jsonl",
     }
     texts = {blob.read_text() for blob in (export / "blobs").rglob("*") if blob.is_file()}
     assert "We use files, really." in texts
@@ -139,9 +145,9 @@ def test_an_export_of_another_kind_is_refused(open_space, export, change):
     refused(open_space(), InvalidInput, export)
 
 
-@pytest.mark.parametrize("table", ["event", "revision", "segment", "link", "patch", "receipt"])
+@pytest.mark.parametrize("table", FILES)
 def test_a_missing_file_or_line_is_noticed_and_nothing_is_imported(open_space, export, table):
-    path = export / f"{table}s.jsonl"
+    path = export / FILES[table]
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]))
     refused(open_space(), Corrupt, export)
@@ -150,9 +156,9 @@ def test_a_missing_file_or_line_is_noticed_and_nothing_is_imported(open_space, e
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"3", b"\xff\xfe", b'{"no": "such"}', b"null"])
-@pytest.mark.parametrize("table", ["event", "revision", "segment", "link", "patch", "receipt"])
+@pytest.mark.parametrize("table", FILES)
 def test_a_damaged_line_is_noticed_and_nothing_is_imported(open_space, export, table, line):
-    path = export / f"{table}s.jsonl"
+    path = export / FILES[table]
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([line, *lines[1:]]) + b"\n")
     refused(open_space(), TreeringError, export)

@@ -17,7 +17,14 @@ from treering.ports.ledger import Ledger, Record
 
 FORMAT = "treering-export"
 VERSION = 1
-TABLES = ("event", "revision", "segment", "link", "patch", "receipt")
+FILES = {
+    "event": "events.jsonl",
+    "revision": "revisions.jsonl",
+    "segment": "segments.jsonl",
+    "link": "links.jsonl",
+    "patch": "patches.jsonl",
+    "receipt": "receipts.jsonl",
+}
 _MANIFEST = "manifest.json"
 _BLOBS = "blobs"
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}")
@@ -71,10 +78,10 @@ class _Manifest(BaseModel):
 
 
 def _write(ledger: Ledger, folder: Path) -> _Manifest:
-    counts, head = dict.fromkeys(TABLES, 0), Anchor(seq=0, hash=GENESIS)
+    counts, head = dict.fromkeys(FILES, 0), Anchor(seq=0, hash=GENESIS)
     with ExitStack() as files:
         lines: dict[str, TextIO] = {
-            table: files.enter_context((folder / f"{table}s.jsonl").open("w", encoding="utf-8")) for table in TABLES
+            table: files.enter_context((folder / name).open("w", encoding="utf-8")) for table, name in FILES.items()
         }
         for record in ledger.records():
             row = dict(record.row)
@@ -112,19 +119,19 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
     """Give the records; raise `Corrupt` at the first that is not as the manifest says."""
-    for table in TABLES:
+    for table, name in FILES.items():
         count, last = 0, None
         for last in _read_table(folder, table):
             count += 1
             yield last
         if count != manifest.counts.get(table):
-            raise Corrupt(f"{table}s.jsonl has {count} lines, not {manifest.counts.get(table)}.", hint=_AGAIN)
+            raise Corrupt(f"{name} has {count} lines, not {manifest.counts.get(table)}.", hint=_AGAIN)
         if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != _place_of(manifest.head):
             raise Corrupt("The log ends at another event than its manifest says.", hint=_AGAIN)
 
 
 def _read_table(folder: Path, table: str) -> Iterator[Record]:
-    path = folder / f"{table}s.jsonl"
+    path = folder / FILES[table]
     if not path.is_file():
         raise Corrupt(f"{path} is missing.", hint=_AGAIN)
     with path.open("rb") as lines:

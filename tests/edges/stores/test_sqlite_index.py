@@ -129,6 +129,21 @@ def test_text_that_was_edited_away_is_found_only_as_of_then(space):
     assert space.find("anything", at=before - 1) == []
 
 
+def test_what_was_withdrawn_scores_as_it_did_while_it_stood(space):
+    notes = [
+        space.make.source(f"Page {n} of the notes, {'on bees' if n < 3 else ''}.", origin=f"n{n}") for n in range(9)
+    ]
+    space.commit(*notes)
+    query = TextQuery(words=("bee", "page"))
+    before = space.index.by_words(query, reach=seen(), limit=60)
+    at = space.ledger.sequence()
+    space.move(notes[0], "archived")
+    past = space.index.by_words(query, reach=seen(at=at), limit=60)
+    assert space.objects(past) == space.objects(before)
+    # One passage less is counted now, so the scores differ by that much and no more.
+    assert [hit.score for hit in past] == pytest.approx([hit.score for hit in before], rel=0.15)
+
+
 def test_a_read_of_the_past_sees_status_and_scope_as_they_were(space):
     fact = space.make.fact("hive", "holds", "bees", status="candidate", scope="/a")
     made = space.commit(fact).sequence

@@ -165,6 +165,7 @@ class GitRepository:
         return self._run(
             *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"),
             *("--no-ahead-behind", f"--untracked-files={untracked}"),
+            *("--", ":/", ":(top,exclude).treering"),  # a space in the work tree is no part of it
             settings=self._filters_off(),
         )
 

@@ -147,7 +147,7 @@ class _Plan:
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
     if plan.commit is None and not plan.selection.worktree:
-        yield Skipped(plan.root, "the repository has no commit yet; worktree=True reads the files as they lie")
+        yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads the files as they lie")
     else:
         yield _map(plan)
     yield from _vanished(plan)
@@ -269,7 +269,7 @@ def _aside(plan: _Plan, item: _Item) -> bool:
 def _left_out(plan: _Plan) -> tuple[str, ...]:
     reads_head = plan.selection.commit is None and not plan.selection.worktree
     if reads_head and plan.repository.is_dirty():
-        return ("Uncommitted changes were not read; worktree=True reads the files as they lie.",)
+        return ("Uncommitted changes were not read; the option worktree reads the files as they lie.",)
     return ()
 
 

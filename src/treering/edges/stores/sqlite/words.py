@@ -11,6 +11,7 @@ import apsw
 
 from treering.derived.analysis import fts_query, identifier_text, index_text
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
+from treering.edges.stores.sqlite.history_words import score_history
 from treering.edges.stores.sqlite.reach import Sight, scope_tokens
 from treering.edges.stores.sqlite.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
 from treering.ports.index import Passage, Scored, TextQuery
@@ -18,6 +19,8 @@ from treering.ports.index import Passage, Scored, TextQuery
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
 """What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
 
+COLUMNS = ("title", "heading", "body", "scope")
+_FEW = 500  # keys in one statement
 _SHORTEST_NAME = 3  # a trigram index finds no less
 
 
@@ -59,8 +62,10 @@ def rank_words(connection: apsw.Connection, query: TextQuery, sight: Sight, limi
     if not terms:
         return []
     match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
-    tables = (WORDS, WORDS_HISTORY) if sight.of_history else (WORDS,)
-    return _best([_ranked(connection, table, match, WEIGHTS, narrowed, limit) for table in tables], limit)
+    ranked = [_ranked(connection, WORDS, match, WEIGHTS, narrowed, limit)]
+    if sight.of_history:
+        ranked.append(_ranked_past(connection, terms, sight, limit))
+    return _best(ranked, limit)
 
 
 def rank_names(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
@@ -121,6 +126,25 @@ def _ranked(
         source, where = f"{table} CROSS JOIN passages p ON p.key = {table}.rowid", f"{table} MATCH ? AND {narrowed.sql}"
     sql = f"SELECT {table}.rowid, -{rank} FROM {source} WHERE {where} ORDER BY {rank} LIMIT ?"  # noqa: S608 - only our own SQL
     return connection.execute(sql, (match, *narrowed.bindings, limit))
+
+
+def _ranked_past(
+    connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int
+) -> Iterable[tuple[int, float]]:
+    """Rank what is no longer current; phrases count by their words."""
+    words = list(dict.fromkeys(word for term in terms for word in term.split()))
+    scores = score_history(connection, words, dict(zip(COLUMNS, WEIGHTS, strict=True)))
+    seen, kept = sight.condition(), 0
+    ranked = sorted(scores, key=lambda key: (-scores[key], key))
+    for start in range(0, len(ranked), _FEW):
+        batch = ranked[start : start + _FEW]
+        marks = ",".join("?" * len(batch))
+        sql = f"SELECT p.key FROM passages p WHERE p.key IN ({marks}) AND {seen.sql}"  # noqa: S608 - only our own SQL
+        visible = {key for (key,) in connection.execute(sql, (*batch, *seen.bindings))}
+        yield from ((key, scores[key]) for key in batch if key in visible)
+        kept += len(visible)
+        if kept >= limit:
+            return
 
 
 def _best(rankings: Iterable[Iterable[tuple[int, float]]], limit: int) -> list[Scored]:
