@@ -77,3 +77,8 @@ class Pointer(_Place):
 
 
 Locator = Annotated[Lines | Section | Page | Turn | Pointer, Field(discriminator="type")]
+
+
+def place_in(locator: Locator, origin: str) -> str:
+    """Name a place with what it is a place of; lines of a file name their file themselves."""
+    return locator.cite() if isinstance(locator, Lines) else f"{origin}: {locator.cite()}"

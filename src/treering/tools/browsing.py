@@ -10,6 +10,7 @@ from treering.core.audit import AuditEvent
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import Compare
+from treering.core.locator import place_in
 from treering.core.objects import Node, Object, ObjectType, Source, title_of
 from treering.core.patch import LinkType
 from treering.core.references import references_of
@@ -368,7 +369,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         status=item.status,
         versions=versions,
         text=fitted,
-        places=tuple(part.locator.cite() for part in parts),
+        places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
     )
 

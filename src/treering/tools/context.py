@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from math import ceil
 
 from pydantic import Field, field_validator
 
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare, Filter, matches
+from treering.core.locator import place_in
 from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.scope import sees
@@ -194,7 +196,7 @@ def _belief(call: Call, item: Object, score: float, reach: Reach) -> Draft:
 
 
 def _source(hit: Hit) -> Draft:
-    place = hit.locator.cite() if hit.locator else hit.head.origin
+    place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
         object_id=hit.head.object_id,
@@ -230,7 +232,7 @@ def _place(call: Call, ref: EvidenceRef, reach: Reach) -> Citation | None:
         segment = call.engine.ledger.segment(ref.source_id, ref.segment_id)
     except NotFound:
         return None
-    return cite(ref, origin=origin, place="" if origin == ref.source_id else segment.locator.cite())
+    return cite(ref, origin=origin, place="" if origin == ref.source_id else place_in(segment.locator, origin))
 
 
 def _origin(call: Call, source_id: str, reach: Reach) -> str:
@@ -308,7 +310,7 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
 
 def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
-    unknown = ", ".join(f"`{name}`" for name in _unknown_names(call, question)[:_READS])
+    unknown = ", ".join(f"`{name}`" for name in _unknown_names(call, question, reach)[:_READS])
     gaps = [f"Nothing here mentions {unknown}."] if unknown else []
     withdrawn = _withdrawn(call, question, reach)
     gaps += [f"`{identity}` ({title}) is {status}: do not rely on it." for identity, title, status in withdrawn]
@@ -318,29 +320,25 @@ def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tu
     return (*gaps, *lag_warning(call))
 
 
-def _unknown_names(call: Call, question: Question) -> list[str]:
+def _unknown_names(call: Call, question: Question, reach: Reach) -> list[str]:
+    if reach.at is not None:
+        return []  # which words occurred at that time is not kept
     names = names_in(question.text)
     return unknown_among(names, call.engine.index.knows(sorted({term for terms in names.values() for term in terms})))
 
 
 def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, str, str]]:
+    """Name withdrawn knowledge that shares more than a chance word with the task."""
     if reach.withdrawn or reach.at is not None:
         return []
-    """Name withdrawn knowledge that shares more than a chance word with the task.
-
-    Scores cannot tell: what is withdrawn lies in an index of its own, with statistics of its own.
-    """
     gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
     index = call.engine.index
     hits = index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=_READS)
     heads = index.heads([hit.key for hit in hits])
     items = [call.engine.ledger.get(heads[hit.key].object_id) for hit in hits]
     asked = set(question.terms.words)
-    return [
-        (item.id, title_of(item), item.status)
-        for item in items
-        if len(asked & _words_of(item)) >= min(_SHARED, len(asked))
-    ]
+    enough = min(_SHARED, ceil(len(asked) / 2))
+    return [(item.id, title_of(item), item.status) for item in items if len(asked & _words_of(item)) >= enough]
 
 
 def _words_of(item: Object) -> set[str]:

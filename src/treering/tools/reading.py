@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from treering.core.filters import EVERYTHING, parse_filter
+from treering.core.locator import place_in
 from treering.core.objects import Knowledge
 from treering.core.scope import sees
 from treering.core.times import Instant, parse_time
@@ -122,7 +123,7 @@ def show(call: Call, hit: Hit, reach: Reach, *, explain: bool) -> ShownHit:
         status=state.status,
         scope=state.scope,
         heading=head.heading,
-        place=hit.locator.cite() if hit.locator else head.object_id,
+        place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         updated_at=state.updated_at,
         flags=hit.flags,
         explain=explanation(hit) if explain else None,

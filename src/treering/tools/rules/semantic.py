@@ -7,6 +7,7 @@ from treering.core.canonical import normalise_text
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef
 from treering.core.knowledge_payloads import Decision
+from treering.core.locator import place_in
 from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.derived.passages import passages_of
@@ -165,7 +166,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
     words = " ".join(_lost_lines(segment.excerpt, source) or segment.excerpt.split())
     quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
-    return f"{segment.locator.cite()} no longer reads {quote!r}."
+    return f"{place_in(segment.locator, source.origin)} no longer reads {quote!r}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from treering.core.evidence import segment_hash
 from treering.core.injection import instruction_flags
+from treering.core.locator import place_in
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.patch import Merge, RemoveLink, Transition, Update
 from treering.core.redaction import redact
@@ -165,7 +166,7 @@ def _state(identity: str, explanation: str) -> Finding:
 
 def _texts(item: Object) -> Iterable[tuple[str, str]]:
     if isinstance(item, Source):
-        return ((part.locator.cite(), part.excerpt) for part in item.segments)
+        return ((place_in(part.locator, item.origin), part.excerpt) for part in item.segments)
     return ((item.id, f"{passage.title}\n{passage.text}") for passage in passages_of(item))
 
 
