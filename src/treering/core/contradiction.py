@@ -69,19 +69,21 @@ def _overlap(one: Knowledge, other: Knowledge) -> bool:
 
 
 def _settle(item: Knowledge, draft: Draft) -> list[str]:
-    contested: list[str] = []
+    """Let the newer of two claims of one source supersede; contest what still contradicts after that."""
     for rival in rivals(item, draft):
         newer, older = _by_validity(item, rival)
         if draft.policy.newer_supersedes and newer and older and older.status != "candidate":
             draft.change(older, "superseded", status="superseded")
             draft.link(Link(type="supersedes", source=newer.id, target=older.id))
             draft.withdrawn.append(older.id)
-            continue
-        for claim in (draft.get(item.id), rival):
-            if isinstance(claim, Knowledge) and claim.status in {"candidate", "active"}:
-                draft.change(claim, "contested", status="contested")
-                contested.append(claim.id)
-    return contested
+            if older.id == item.id:
+                return []
+    standing = rivals(item, draft)
+    claims = [item, *standing] if standing else []
+    contested = [claim for claim in claims if claim.status in {"candidate", "active"}]
+    for claim in contested:
+        draft.change(claim, "contested", status="contested")
+    return [claim.id for claim in contested]
 
 
 def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Knowledge | None]:

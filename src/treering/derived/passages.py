@@ -74,7 +74,7 @@ def _of_segment(source: Source, segment: Segment) -> Passage:
         role=segment.role,
         heading=segment.heading,
         text=segment.excerpt,
-        gist=segment.gist or _short(segment.heading, segment.excerpt),
+        gist=segment.gist or _short(_called(source.title, segment.heading), segment.excerpt),
         metadata={**_scalars(source.metadata), **path},
     )
 
@@ -114,6 +114,11 @@ def _passage(
         live=is_current(item),
         metadata=metadata or {},
     )
+
+
+def _called(title: str, heading: str) -> str:
+    """Name a segment: what its source is called says much of what a short text is about."""
+    return heading if not title or heading.startswith(title) else " > ".join(filter(None, (title, heading)))
 
 
 def _short(name: str, text: str) -> str:

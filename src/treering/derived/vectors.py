@@ -13,6 +13,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 Keys = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float16] | npt.NDArray[np.float32]
+Stored = npt.NDArray[np.int16]
 
 MAX_KEY = 2**28
 EXACT_ROWS = 20_000
@@ -28,6 +29,17 @@ _LENGTH_SLACK = 0.01
 _COSINE_SLACK = np.float32(1e-5)
 _BLOCK = 512  # rows turned into floats at a time: 0.8 MB at 384 dimensions, which stays in the cache
 _SIGNS_BLOCK = 16_384
+
+
+def stored_form(vectors: Floats) -> Stored:
+    """Give vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
+    rounded: Stored = np.rint(vectors.astype(np.float32) * _SCALE).astype(np.int16)
+    return rounded
+
+
+def restored(stored: Stored) -> npt.NDArray[np.float32]:
+    """Give back the vectors that `stored_form` kept."""
+    return stored.astype(np.float32) / _SCALE
 
 
 class VectorTable:
@@ -70,14 +82,21 @@ class VectorTable:
         Where a key is given twice, the last vector counts. Raises `InvalidInput`, and changes nothing, for
         another shape, a key out of range, or a vector that is not of unit length.
         """
-        self._check_added(keys, vectors)
+        self._check_places(keys, vectors.shape)
+        if not all(_are_unit(vectors[block]) for block in _blocks(len(keys), _BLOCK)):
+            raise InvalidInput("A vector is not of unit length.", hint="Divide each vector by its norm.")
+        self.add_stored(keys, stored_form(vectors))
+
+    def add_stored(self, keys: Keys, stored: Stored) -> None:
+        """Keep what `stored_form` gave (`int16[n, dim]`) under `keys`, as `add` keeps vectors; lengths are trusted."""
+        self._check_places(keys, stored.shape)
         keys, last = np.unique(keys[::-1], return_index=True)
-        given = len(vectors) - 1 - last
+        given = len(stored) - 1 - last
         self._make_rows(keys)
         rows = self._rows_of(keys)
         for block in _blocks(len(rows), _BLOCK):
-            values = vectors[given[block]].astype(np.float32)
-            self._matrix[rows[block]] = np.rint(values * _SCALE)
+            values = stored[given[block]]
+            self._matrix[rows[block]] = values
             self._signs[:, rows[block]] = _sign_bits(values)
 
     def discard(self, keys: Keys) -> None:
@@ -124,16 +143,14 @@ class VectorTable:
         scores[known] = self._cosines(query, self._rows_of(keys[known]))
         return scores
 
-    def _check_added(self, keys: Keys, vectors: Floats) -> None:
-        if vectors.shape != (len(keys), self._dimension):
+    def _check_places(self, keys: Keys, shape: tuple[int, ...]) -> None:
+        if shape != (len(keys), self._dimension):
             raise InvalidInput(
-                f"{len(keys)} keys came with vectors of shape {vectors.shape}.",
+                f"{len(keys)} keys came with vectors of shape {shape}.",
                 hint=f"Give one vector of dimension {self._dimension} for each key.",
             )
         if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY):
             raise InvalidInput("A key is out of range.", hint=f"Give row ids from 0 to {MAX_KEY - 1}.")
-        if not all(_are_unit(vectors[block]) for block in _blocks(len(keys), _BLOCK)):
-            raise InvalidInput("A vector is not of unit length.", hint="Divide each vector by its norm.")
 
     def _check_query(self, query: npt.NDArray[np.float32]) -> None:
         if query.shape != (self._dimension,):
@@ -226,8 +243,8 @@ def _are_unit(vectors: Floats) -> bool:
     return bool(np.all(np.abs(squares - 1) < _LENGTH_SLACK))
 
 
-def _sign_bits(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
-    """Pack which components are positive: `uint64[ceil(dim / 64), n]` from `float32[n, dim]`."""
+def _sign_bits(values: Stored | npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    """Pack which components are positive: `uint64[ceil(dim / 64), n]` from `[n, dim]`."""
     padding = -values.shape[1] % 64
     packed = np.packbits(np.pad(values > 0, ((0, 0), (0, padding))), axis=1)
     return packed.view(np.uint64).T

@@ -149,6 +149,10 @@ class Index(Protocol):
         """Give those of the (stemmed) words that occur anywhere in the space."""
         ...
 
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count what the index still holds of objects, in whatever state; 0 after they were erased."""
+        ...
+
     def lag(self) -> Lag:
         """Tell how far vectors lag behind."""
         ...

@@ -99,7 +99,7 @@ def _probes(engine: Engine, identities: Sequence[str], texts: set[str]) -> tuple
         Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
         Probe(name="stored records", found=sum(row.row.get("id", row.row.get("source_id")) in gone for row in rows)),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
-        Probe(name="index differences", found=len(engine.index.differences())),
+        Probe(name="index rows", found=engine.index.remains(identities)),
     )
 
 

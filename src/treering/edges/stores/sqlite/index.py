@@ -108,6 +108,11 @@ class SqliteIndex:
         with self._database.read() as connection:
             return known_words(connection, words)
 
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the passages the index still holds of objects, in whatever state."""
+        sql = "SELECT count(*) FROM passages WHERE object_id = ?"
+        return sum(self._database.row(sql, (identity,))[0] for identity in object_ids)
+
     def lag(self) -> Lag:
         """Tell how far vectors lag behind."""
         with self._database.read() as connection:

@@ -191,7 +191,7 @@ class SqliteLedger:
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Give a segment, also one that has vanished from its source since."""
         with self._database.read() as connection:
-            found = Shelf(connection).segment(source_id, segment_id, vanished=True)
+            found = Shelf(connection).segment(source_id, segment_id)
         if found is None:
             raise NotFound(
                 f"{source_id} has no segment {segment_id}.",
@@ -203,9 +203,7 @@ class SqliteLedger:
     def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now."""
         with self._database.read() as connection:
-            shelf = Shelf(connection)
-            found = {place: shelf.segment(*place, vanished=False) for place in places}
-        return {place: segment for place, segment in found.items() if segment}
+            return Shelf(connection).segments(places)
 
     def select(self, selection: Selection) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first."""

@@ -11,6 +11,7 @@ from treering.derived.passages import gist_hash, passages_of
 from treering.edges.stores.sqlite.filters import stored_scalar
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.places import add_places, remove_places
+from treering.edges.stores.sqlite.tables import SHOWN, read_state, write_state
 from treering.edges.stores.sqlite.vector_queue import log_vectors, settle_texts
 from treering.edges.stores.sqlite.words import add_words, purge_words, remove_words
 from treering.ports.index import Passage
@@ -40,6 +41,8 @@ class _Fold:
     revealed: list[int] = field(default_factory=list)
     """Passages whose vector, if they have one, begins or ceases to be searched."""
     erased: bool = False
+    shown: int = 0
+    """How many more passages are current than before."""
 
     def apply(self, change: Change) -> None:
         if change.after is None:
@@ -60,6 +63,8 @@ class _Fold:
     def finish(self) -> None:
         log_vectors(self.connection, self.revealed)
         settle_texts(self.connection, sorted(self.texts))
+        if self.shown:
+            write_state(self.connection, SHOWN, read_state(self.connection, SHOWN) + self.shown)
         if self.erased:
             self.connection.execute(
                 "DELETE FROM passage_scopes WHERE id NOT IN (SELECT DISTINCT scope_id FROM passages)"
@@ -75,6 +80,7 @@ class _Fold:
         add_words(self.connection, key, passage, current=passage.live)
         self.texts.add(text_id)
         if passage.live:
+            self.shown += 1
             self.revealed.append(key)
 
     def _end(self, key: int, passage: Passage, seq: int) -> None:
@@ -82,6 +88,7 @@ class _Fold:
         if passage.live:
             remove_words(self.connection, key, current=True)
             add_words(self.connection, key, passage, current=False)
+            self.shown -= 1
             self.revealed.append(key)
         self.texts.add(self._text_id(passage))
 
@@ -95,6 +102,7 @@ class _Fold:
         sql = "SELECT key, live AND until_seq IS NULL, text_id FROM passages WHERE object_id = ?"
         for key, current, text_id in list(self.connection.execute(sql, (object_id,))):
             remove_words(self.connection, key, current=bool(current))
+            self.shown -= bool(current)
             remove_places(self.connection, key)
             self.connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
             self.connection.execute("DELETE FROM passages WHERE key = ?", (key,))

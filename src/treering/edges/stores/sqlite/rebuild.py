@@ -10,6 +10,7 @@ from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.tables import (
     FULL_TEXT,
     PROJECTION_VERSION,
+    SHOWN,
     create_tables,
     drop_passages,
     read_state,
@@ -59,7 +60,10 @@ def passage_differences(connection: apsw.Connection) -> list[str]:
         create_tables(anew)
         _copy_models(connection, anew)
         _replay(connection, anew)
-        return [*_compared(_contents(anew), _contents(connection)), *_damage(connection)][:_MOST_NAMED]
+        found = [*_compared(_contents(anew), _contents(connection)), *_damage(connection)]
+        if read_state(anew, SHOWN) != read_state(connection, SHOWN):
+            found.append("the number of current passages is wrong")
+        return found[:_MOST_NAMED]
     finally:
         anew.close()
 

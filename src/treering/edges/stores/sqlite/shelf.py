@@ -19,6 +19,7 @@ from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json, unpa
 
 _NEWEST = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
 _AS_OF = "SELECT body FROM revisions WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
+_FEW = 200  # places in one statement
 _ONE = "SELECT body FROM revisions WHERE id = ? AND revision = ?"
 
 
@@ -93,20 +94,34 @@ class Shelf:
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
         """Give the words a segment id stands for, also where the segment has vanished from its source."""
-        segment = self.segment(source_id, segment_id, vanished=True)
+        segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
 
-    def segment(self, source_id: str, segment_id: str, *, vanished: bool) -> Segment | None:
-        """Give a segment as it last stood in its source; one that has `vanished` from it only on request."""
+    def segment(self, source_id: str, segment_id: str) -> Segment | None:
+        """Give a segment as it last stood in its source, also one that has vanished from it."""
         sql = (
             "SELECT place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
-            "WHERE source_id = ? AND segment_id = ? AND (? OR vanished IS NULL)"
+            "WHERE source_id = ? AND segment_id = ?"
         )
-        row = next(self._connection.execute(sql, (source_id, segment_id, vanished)), None)
-        if row is None:
-            return None
-        place, text = row
-        return Segment.model_validate({**unpack_json(place), "excerpt": unpack(text)})
+        row = next(self._connection.execute(sql, (source_id, segment_id)), None)
+        return _segment(*row) if row else None
+
+    def segments(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Segment]:
+        """Give those of the segments (source id, segment id) that are in their sources now."""
+        found: dict[tuple[str, str], Segment] = {}
+        for start in range(0, len(places), _FEW):
+            batch = places[start : start + _FEW]
+            sql = (
+                f"WITH wanted(source_id, segment_id) AS (VALUES {','.join(['(?,?)'] * len(batch))}) "  # noqa: S608 - marks
+                "SELECT s.source_id, s.segment_id, s.place, texts.body FROM wanted w "
+                "CROSS JOIN segments s ON s.source_id = w.source_id AND s.segment_id = w.segment_id "
+                "JOIN texts ON texts.row = s.text_row WHERE s.vanished IS NULL"
+            )
+            for source_id, segment_id, place, body in self._connection.execute(
+                sql, [x for pair in batch for x in pair]
+            ):
+                found[source_id, segment_id] = _segment(place, body)
+        return found
 
     def load(self, stored: str) -> Object:
         """Make an object from its stored form, with the words of its segments."""
@@ -229,6 +244,10 @@ def current_row(item: Object) -> tuple[str | int | None, ...]:
         knowledge.duplicate_key() if knowledge else None,
         knowledge.claim_key() if knowledge else None,
     )
+
+
+def _segment(place: str | bytes, text: str | bytes) -> Segment:
+    return Segment.model_validate({**unpack_json(place), "excerpt": unpack(text)})
 
 
 def targets_of(item: Knowledge) -> list[str]:

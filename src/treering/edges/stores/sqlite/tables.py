@@ -7,6 +7,9 @@ from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 PROJECTION_VERSION = 1
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
+SHOWN = "shown_passages"
+"""The state that counts current passages, so that nobody has to count them."""
+
 WORDS = "passage_words"
 WORDS_HISTORY = "passage_words_history"
 NAMES = "passage_names"
@@ -92,6 +95,7 @@ def drop_passages(connection: apsw.Connection) -> None:
     """Drop what a rebuild makes anew."""
     for table in _REBUILT_TABLES:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
+    write_state(connection, SHOWN, 0)
 
 
 def read_state(connection: apsw.Connection, name: str) -> int:

@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
-from treering.derived.vectors import VectorTable
+from treering.derived.vectors import Stored, VectorTable, restored, stored_form
 from treering.edges.stores.sqlite.reach import Sight
-from treering.edges.stores.sqlite.tables import read_state
+from treering.edges.stores.sqlite.tables import SHOWN, read_state
 from treering.edges.stores.sqlite.vector_queue import fill_queue, log_position, log_vectors, logged_keys
 from treering.ports.index import Lag, Scored, Vector
 
 _Keys = npt.NDArray[np.int64]
-_STORED = np.dtype("<f2")
+_State = tuple[int, int, int]
+_FILTERS_KEPT = 8
 _BATCH = 4_096
 _FEW = 500  # keys in one statement
 
@@ -44,7 +45,8 @@ class VectorShelf:
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
         self._seen: tuple[int, int] | None = None
-        self._counted: tuple[tuple[int, int, int], Lag] | None = None
+        self._counted: tuple[_State, Lag] | None = None
+        self._passing: tuple[_State, dict[Sight, _Keys]] = ((0, 0, 0), {})
 
     def register(self, connection: apsw.Connection) -> None:
         """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
@@ -80,8 +82,7 @@ class VectorShelf:
 
     def lag(self, connection: apsw.Connection) -> Lag:
         """Count the current passages, and those whose text waits. Counted anew only when something was written."""
-        state = (id(connection), connection.pragma("data_version"), connection.total_changes())
-        known = self._counted
+        state, known = _state(connection), self._counted
         if known is None or known[0] != state:
             known = self._counted = (state, self._count(connection))
         return known[1]
@@ -119,13 +120,12 @@ class VectorShelf:
         return found
 
     def _count(self, connection: apsw.Connection) -> Lag:
-        shown = "live = 1 AND until_seq IS NULL"
-        total = next(connection.execute(f"SELECT count(*) FROM passages WHERE {shown}"))[0]  # noqa: S608 - a constant
-        queued = "SELECT text_id FROM vector_queue WHERE model_id = ?"
-        sql = f"SELECT count(*) FROM passages WHERE {shown} AND text_id IN ({queued})"  # noqa: S608 - constants
-        if next(connection.execute(f"{queued} LIMIT 1", (self._model_id,)), None) is None:
-            return Lag(0, total)
-        return Lag(next(connection.execute(sql, (self._model_id,)))[0], total)
+        # CROSS JOIN keeps the order: the queue is short, most of the time.
+        sql = (
+            "SELECT count(*) FROM vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id "
+            "WHERE q.model_id = ? AND p.live = 1 AND p.until_seq IS NULL"
+        )
+        return Lag(next(connection.execute(sql, (self._model_id,)))[0], read_state(connection, SHOWN))
 
     def _find_model(self, connection: apsw.Connection) -> int:
         sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"
@@ -138,18 +138,30 @@ class VectorShelf:
         if row is None:  # erased or rewritten while it was being embedded
             return []
         sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector) VALUES(?, ?, ?)"
-        connection.execute(sql, (self._model_id, row[0], vector.astype(_STORED).tobytes()))
+        connection.execute(sql, (self._model_id, row[0], stored_form(vector).tobytes()))
         sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
         connection.execute(sql, (self._model_id, row[0]))
         return [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
 
     def _search(self, connection: apsw.Connection, vector: Vector, sight: Sight, limit: int) -> list[Scored]:
-        filtered = _filtered(connection, sight) if sight.filtered else None
+        filtered = self._filtered(connection, sight) if sight.filtered else None
         with self._lock:
             self._refresh(connection)
             allowed = filtered if filtered is not None else self._in_scope(sight)
             keys, scores = self._table.search(vector, limit=limit, allowed=allowed)
         return [Scored(int(key), float(score)) for key, score in zip(keys, scores, strict=True)]
+
+    def _filtered(self, connection: apsw.Connection, sight: Sight) -> _Keys:
+        """Give the keys that pass a filter; the same question about an unchanged space is asked of SQL once."""
+        state = _state(connection)
+        if self._passing[0] != state:
+            self._passing = (state, {})
+        known = self._passing[1]
+        if sight not in known:
+            if len(known) >= _FILTERS_KEPT:
+                known.clear()
+            known[sight] = _filtered(connection, sight)
+        return known[sight]
 
     def _in_scope(self, sight: Sight) -> _Keys | None:
         if sight.scopes is None:
@@ -208,8 +220,8 @@ class VectorShelf:
             places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
             self._put(places[:, 0], places[:, 1], self._matrix([blob for _, _, blob in rows]))
 
-    def _put(self, keys: _Keys, scopes: _Keys, vectors: npt.NDArray[np.float16]) -> None:
-        self._table.add(keys, vectors)
+    def _put(self, keys: _Keys, scopes: _Keys, vectors: Stored) -> None:
+        self._table.add_stored(keys, vectors)
         most = int(keys.max(initial=-1))
         if most >= len(self._scopes):
             room = np.zeros(most + 1 + most // 4, np.int32)
@@ -217,8 +229,13 @@ class VectorShelf:
             self._scopes = room
         self._scopes[keys] = scopes
 
-    def _matrix(self, blobs: Sequence[bytes]) -> npt.NDArray[np.float16]:
-        return np.frombuffer(b"".join(blobs), _STORED).reshape(-1, self._dimension)
+    def _matrix(self, blobs: Sequence[bytes]) -> Stored:
+        return np.frombuffer(b"".join(blobs), np.int16).reshape(-1, self._dimension)
+
+
+def _state(connection: apsw.Connection) -> _State:
+    """Give what changes whenever anything is written, here or by another connection."""
+    return id(connection), int(connection.pragma("data_version")), connection.total_changes()
 
 
 def _filtered(connection: apsw.Connection, sight: Sight) -> _Keys:
@@ -228,7 +245,7 @@ def _filtered(connection: apsw.Connection, sight: Sight) -> _Keys:
 
 
 def _unpacked(blob: bytes) -> Vector:
-    return np.frombuffer(blob, _STORED).astype(np.float32)
+    return restored(np.frombuffer(blob, np.int16))
 
 
 def _best(found: Sequence[Scored], limit: int) -> list[Scored]:

@@ -63,7 +63,8 @@ def _check_current(connection: apsw.Connection, identity: str) -> None:
         if [target for (target,) in connection.execute(sql, (identity,))] != targets_of(item):
             raise _wrong(f"what {identity} rests on does not agree with its newest revision", identity)
     if isinstance(item, Source):
-        stored = [shelf.segment(identity, segment.segment_id, vanished=False) for segment in item.segments]
+        found = shelf.segments([(identity, segment.segment_id) for segment in item.segments])
+        stored = [found.get((identity, segment.segment_id)) for segment in item.segments]
         sql = "SELECT count(*) FROM segments WHERE source_id = ? AND vanished IS NULL"
         if stored != list(item.segments) or [(len(stored),)] != list(connection.execute(sql, (identity,))):
             raise _wrong(f"the segments of {identity} do not agree with its newest revision", identity)

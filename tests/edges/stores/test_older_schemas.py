@@ -1,0 +1,46 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+import treering
+from treering.edges.stores.sqlite.schema import VERSION
+from treering.testing.hashing_embedder import HashingEmbedder
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+OLDER = sorted(FIXTURES.glob("ledger_v*.db"))
+
+
+@pytest.fixture(params=OLDER, ids=lambda path: path.stem)
+def space(request, tmp_path):
+    copy = shutil.copy(request.param, tmp_path / "space.db")
+    with treering.open(f"sqlite:{copy}", channel="user", background=False, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+def test_there_is_a_fixture_of_every_schema_version():
+    assert [path.stem for path in OLDER] == [f"ledger_v{number}" for number in range(1, VERSION + 1)]
+
+
+def test_a_space_of_any_schema_version_opens_and_verifies(space):
+    assert space.engine.ledger.verify().seq > 0
+    assert space.lint(mode="audit").verified
+    assert list(space.engine.index.differences()) == []
+
+
+def test_what_an_older_version_wrote_is_found_with_its_history(space):
+    decision = space.query(
+        mode="search", input={"text": "Which store?"}, options={"filter": {"kind": "decision"}}
+    ).hits[0]
+    assert (decision.title, decision.status) == ("SQLite in WAL mode", "active")
+    withdrawn = space.query(
+        mode="search", input={"text": "Which store?"}, options={"filter": {"status": "superseded"}, "withdrawn": True}
+    ).hits
+    assert [hit.title for hit in withdrawn] == ["SQLite"]
+    assert [hit.origin for hit in space.query(mode="search", input={"text": "データ"}).hits] == ["köln"]
+
+
+def test_an_older_space_can_be_written(space):
+    items = [{"kind": "note", "origin": "new", "title": "new", "text": "Written by a newer version."}]
+    assert space.ingest(mode="source", input={"items": items}).counts == {"created": 1}
+    assert space.engine.ledger.verify()
