@@ -115,7 +115,7 @@ def test_the_receipt_proves_absence_and_names_what_is_out_of_reach(filled):
         "revisions": 0,
         "stored records": 0,
         "full text": 0,
-        "index differences": 0,
+        "index rows": 0,
     }
     assert "the original at diary.md" in receipt.out_of_reach
     assert any("backups" in place for place in receipt.out_of_reach)

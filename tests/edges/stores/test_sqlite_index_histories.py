@@ -129,9 +129,9 @@ def everything(connection: apsw.Connection) -> dict[str, list]:
         "vectors": list(vectors),
         "scopes": list(connection.execute("SELECT scope FROM passage_scopes")),
     }
-    for table in ("passage_metadata", "passage_endings"):
-        found = connection.execute(f"SELECT key, t.* FROM {table} t")
-        contents[table] = [(names[key], *(v for v in row if v != key)) for key, *row in found]
+    for table, columns in (("passage_metadata", "name, value"), ("passage_endings", "ending")):
+        found = connection.execute(f"SELECT key, {columns} FROM {table}")
+        contents[table] = [(names[key], *row) for key, *row in found]
     for table in FULL_TEXT:
         connection.execute(f"CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, {table}, 'instance')")
         found = list(connection.execute("SELECT doc, term, col, offset FROM temp.instances"))
