@@ -1,1 +1,0 @@
-"""Named memories, built from the four verbs."""
