@@ -149,3 +149,8 @@ def test_no_repetition_makes_it_slow_enough_to_matter(unit: str) -> None:
     # A quadratic pattern would run for hours on this, so finishing is the assertion.
     text = unit * (400_000 // len(unit))
     assert re.sub(r"\[redacted:\w+\]", "", redact(text).text) is not None
+
+
+def test_a_word_that_only_begins_like_a_secret_name_names_no_secret():
+    checksum = 'TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"'
+    assert redact(checksum).text == checksum

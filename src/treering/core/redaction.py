@@ -131,12 +131,14 @@ _NAMES = (
     *("auth_key", "auth-key", "authkey", "private_key", "private-key"),
 )
 # Both stand right behind such a name. A quoted value may follow anything; a bare one fills its line.
+_OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is no token, a secretary no secret
 _QUOTED = re.compile(
-    r"[\w\-]{0,30}[\"'`]?(?:[ \t]{0,4}:[ \t]?[\w.]{1,20})?[ \t]{0,40}(?::=|=>|[=:])"
+    _OTHER_WORD + r"[\w\-]{0,30}[\"'`]?(?:[ \t]{0,4}:[ \t]?[\w.]{1,20})?[ \t]{0,40}(?::=|=>|[=:])"
     r"[ \t]{0,40}[\"'`]([^\"'`\s]{8,300})[\"'`]"
 )
 _BARE = re.compile(
-    r"s?(?:[_\-]\w{1,30})?[ \t]{0,20}[=:][ \t]{0,20}([A-Za-z0-9+/=_~!@%^&*\-]{16,300})[ \t]{0,40}\r?(?=\n|\Z)"
+    _OTHER_WORD
+    + r"s?(?:[_\-]\w{1,30})?[ \t]{0,20}[=:][ \t]{0,20}([A-Za-z0-9+/=_~!@%^&*\-]{16,300})[ \t]{0,40}\r?(?=\n|\Z)"
 )
 _BARE_LEAD = re.compile(r"[ \t]{0,40}(?:export[ \t]|-[ \t]|set[ \t])?[ \t]{0,8}(?:[\w.\-]{0,40}[_.\-])?")
 _PLACEHOLDER = re.compile(

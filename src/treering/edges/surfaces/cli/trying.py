@@ -14,7 +14,7 @@ from treering.edges.surfaces.cli.session import opened, watched
 from treering.edges.surfaces.space import Space
 from treering.tools.envelope import Report
 
-TASK = "learn how a change is made and tested here, and which decisions and rules it has to keep"
+TASK = "change how content is hashed, so that erasure leaves no hash that can be guessed"
 _TOKENS = 1_500
 # The task stands word for word in this module; finding it there would answer nothing.
 _EXCLUDED = ["**/surfaces/cli/trying.py"]
