@@ -13,7 +13,7 @@ from treering.core.canonical import canonical_json
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, effect_of
 from treering.core.errors import Conflict
 from treering.core.objects import Object, content_hash, stored_form
-from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt
+from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt, Remembered, Waiting
 from treering.core.plan import Plan
 
 NewId = Callable[[], str]
@@ -153,6 +153,17 @@ def require_new(patch: Patch, known: PatchRecord | None) -> None:
             hint="Make a fresh id; to retry a commit safely, give it an idempotency key.",
             details={"id": patch.id, "status": known.status},
         )
+
+
+def first_receipt(known: Remembered | None, key: str) -> Receipt | None:
+    """Give the receipt an idempotency key remembers. Raises `Conflict` where the key stands for a proposal."""
+    if isinstance(known, Waiting):
+        raise Conflict(
+            f"The idempotency key {key!r} belongs to the proposal {known.patch_id}.",
+            hint="Review that proposal, or use another key.",
+            details={"patch_id": known.patch_id},
+        )
+    return known.model_copy(update={"replayed": True}) if known else None
 
 
 def require_proposed(record: PatchRecord) -> None:

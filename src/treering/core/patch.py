@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from treering.core.objects import AnyObject, Channel
 from treering.core.scope import Scope
@@ -189,3 +189,15 @@ class Receipt(_Value):
     """Hash of the last audit event."""
     replayed: bool = False
     """True where an idempotency key found the receipt of an earlier commit."""
+
+
+class Waiting(_Value):
+    """What an idempotency key remembers of a patch that went to review instead of being applied."""
+
+    patch_id: str
+
+
+Remembered = Receipt | Waiting
+"""What an idempotency key stands for."""
+
+REMEMBERED: TypeAdapter[Remembered] = TypeAdapter(Remembered)

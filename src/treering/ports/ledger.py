@@ -142,8 +142,11 @@ class Ledger(Protocol):
         """Plan a patch against the current state without changing anything; raises what `commit` would."""
         ...
 
-    def propose(self, patch: Patch) -> PatchRecord:
-        """Keep a patch for review. It is checked against the current state, and changes nothing."""
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
+        """Keep a patch for review. It is checked against the current state, and changes nothing.
+
+        The same key again gives the record of the patch it was first used for, whatever became of that.
+        """
         ...
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:

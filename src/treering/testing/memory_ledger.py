@@ -11,6 +11,7 @@ from treering.core.journal import (
     Journal,
     Notice,
     approval,
+    first_receipt,
     journal,
     patch_of,
     proposal,
@@ -19,7 +20,7 @@ from treering.core.journal import (
     reversal,
 )
 from treering.core.objects import Object, Source
-from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt, Waiting
 from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_reverter
 from treering.ports.clock import Clock, fresh_id
@@ -39,8 +40,10 @@ class MemoryLedger:
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch."""
         with self._lock:
-            if idempotency_key and (first := self._tables.receipts.get(idempotency_key)):
-                return first.model_copy(update={"replayed": True})
+            if idempotency_key and (
+                first := first_receipt(self._tables.receipts.get(idempotency_key), idempotency_key)
+            ):
+                return first
             check_gate(patch, self.policy)
             require_new(patch, self._tables.patches.get(patch.id))
             now = self._now()
@@ -63,13 +66,18 @@ class MemoryLedger:
         with self._lock:
             return plan(patch, self._tables, policy=self.policy, now=self._now())
 
-    def propose(self, patch: Patch) -> PatchRecord:
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
         with self._lock:
+            if idempotency_key and (known := self._tables.receipts.get(idempotency_key)):
+                return self.patch(known.patch_id)
             require_new(patch, self._tables.patches.get(patch.id))
             now = self._now()
             plan(patch, self._tables, policy=self.policy, now=now)
-            return self._keep_notice(proposal(patch, head=self._tables.head(), now=now, new_id=self._new_event_id))
+            notice = proposal(patch, head=self._tables.head(), now=now, new_id=self._new_event_id)
+            if idempotency_key:
+                self._tables.receipts[idempotency_key] = Waiting(patch_id=patch.id)
+            return self._keep_notice(notice)
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
         """Apply a proposed patch."""

@@ -12,7 +12,7 @@ from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form
-from treering.core.patch import Link, PatchRecord, Receipt
+from treering.core.patch import REMEMBERED, Link, PatchRecord, Remembered
 from treering.ports.ledger import Record
 
 
@@ -47,7 +47,7 @@ class Tables:
     """By source and segment id, also of segments that have vanished from their source."""
     spans: list[LinkSpan] = field(default_factory=list)
     patches: dict[str, PatchRecord] = field(default_factory=dict)
-    receipts: dict[str, Receipt] = field(default_factory=dict)
+    receipts: dict[str, Remembered] = field(default_factory=dict)
     _keys: dict[str, tuple[str, str | None]] = field(default_factory=dict)
     """Duplicate key and claim key of each piece of knowledge."""
     _mentioned: set[str] = field(default_factory=set)
@@ -195,7 +195,7 @@ class Tables:
             words={(row["source_id"], row["segment_id"]): row["text"] for row in rows.pop("segment", [])},
             spans=[_span(row) for row in rows.pop("link", [])],
             patches={row["id"]: PatchRecord.model_validate(row) for row in rows.pop("patch", [])},
-            receipts={row["key"]: Receipt.model_validate(row["receipt"]) for row in rows.pop("receipt", [])},
+            receipts={row["key"]: REMEMBERED.validate_python(row["receipt"]) for row in rows.pop("receipt", [])},
         )
         tables.tell(AuditEvent.model_validate(row) for row in rows.pop("event", []))
         for row in rows.pop("revision", []):

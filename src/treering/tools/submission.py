@@ -69,7 +69,7 @@ def submit(
     if options.dry_run:
         diff = changes_of(ledger.preview(patch).writes)
     elif needs_review(patch, ledger.policy):
-        outcome = ledger.propose(patch)
+        outcome = ledger.propose(patch, idempotency_key=options.idempotency_key)
     else:
         outcome = ledger.commit(patch, idempotency_key=options.idempotency_key)
         call.engine.vectoriser.start()
@@ -80,8 +80,8 @@ def submit(
         scope=call.scope,
         status=_status(outcome, options),
         warnings=warnings,
-        ids=tuple(dict.fromkeys(change.id for change in diff)) if options.dry_run else _ids(receipt, patch),
-        patch_id=receipt.patch_id if receipt else patch.id if outcome else "",
+        ids=tuple(dict.fromkeys(change.id for change in diff)) if options.dry_run else _ids(outcome),
+        patch_id=receipt.patch_id if receipt else outcome.id if isinstance(outcome, PatchRecord) else "",
         receipt=receipt,
         diff=diff,
         staled=receipt.staled if receipt else (),
@@ -92,13 +92,17 @@ def submit(
 
 def _status(outcome: Receipt | PatchRecord | None, options: WriteOptions) -> Literal["ok", "proposed", "unchanged"]:
     if isinstance(outcome, PatchRecord):
-        return "proposed"
+        return "proposed" if outcome.status == "proposed" else "unchanged"
     if options.dry_run or outcome is None:
         return "unchanged"
     return "ok" if any(result.outcome != "unchanged" for result in outcome.results) else "unchanged"
 
 
-def _ids(receipt: Receipt | None, patch: Patch) -> tuple[str, ...]:
-    if receipt is None:
-        return (patch.id,)
-    return tuple(dict.fromkeys(result.id for result in receipt.results))
+def _ids(outcome: Receipt | PatchRecord | None) -> tuple[str, ...]:
+    match outcome:
+        case Receipt(results=results):
+            return tuple(dict.fromkeys(result.id for result in results))
+        case PatchRecord(id=identity):
+            return (identity,)
+        case _:
+            return ()

@@ -28,6 +28,17 @@ class Review(Stage):
         (event,) = ledger.events()
         assert (event.event_type, event.target, event.reason) == ("proposed", patch.id, "Found it.")
 
+    def test_the_same_key_again_proposes_nothing_again(self, ledger: Ledger, make: Builder) -> None:
+        first, second = make.patch(make.node("Hive"), by=EVE), make.patch(make.node("Hive"), by=EVE)
+        record = ledger.propose(first, idempotency_key="once")
+        assert ledger.propose(second, idempotency_key="once") == record
+        assert list(ledger.patches()) == [record]
+        ledger.approve(first.id, by=ADA)
+        assert ledger.propose(second, idempotency_key="once").status == "applied"
+        with pytest.raises(Conflict) as refused:
+            ledger.commit(second, idempotency_key="once")
+        assert refused.value.details == {"patch_id": first.id}
+
     def test_a_proposal_that_could_not_be_applied_is_refused(self, ledger: Ledger, make: Builder) -> None:
         with pytest.raises(InvalidPatch):
             ledger.propose(make.patch(make.fact("Ada", "hives", 3, status="active")))

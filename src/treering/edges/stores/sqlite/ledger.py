@@ -13,6 +13,7 @@ from treering.core.journal import (
     Journal,
     Notice,
     approval,
+    first_receipt,
     journal,
     patch_of,
     proposal,
@@ -21,14 +22,24 @@ from treering.core.journal import (
     reversal,
 )
 from treering.core.objects import Object
-from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.patch import (
+    REMEMBERED,
+    Author,
+    Link,
+    Patch,
+    PatchRecord,
+    PatchStatus,
+    Receipt,
+    Remembered,
+    Waiting,
+)
 from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_reverter
 from treering.core.scope import lineage
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change, Follower
-from treering.edges.stores.sqlite.packing import pack, unpack_model
+from treering.edges.stores.sqlite.packing import pack, unpack_json, unpack_model
 from treering.edges.stores.sqlite.schema import migrate
 from treering.edges.stores.sqlite.shelf import Shelf, missing
 from treering.edges.stores.sqlite.transfer import load_records, read_records
@@ -66,9 +77,10 @@ class SqliteLedger:
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns."""
         with self._database.write() as connection:
-            known = self._receipt(connection, idempotency_key)
-            if known:
-                return known.model_copy(update={"replayed": True})
+            if idempotency_key:
+                first = first_receipt(_remembered(connection, idempotency_key), idempotency_key)
+                if first:
+                    return first
             check_gate(patch, self.policy)
             require_new(patch, self._known_record(connection, patch.id))
             shelf, now, head = Shelf(connection), self._now(connection), self._head(connection)
@@ -77,8 +89,7 @@ class SqliteLedger:
             result = journal(planned, patch=patch, head=head, now=now, new_id=self._new_event_id, proposals=proposals)
             self._keep(connection, planned, result)
             if idempotency_key:
-                sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
-                connection.execute(sql, (idempotency_key, pack(result.receipt.model_dump_json())))
+                _remember(connection, idempotency_key, result.receipt)
         self._advance_anchor(result.receipt.sequence, result.receipt.head)
         return result.receipt
 
@@ -87,14 +98,18 @@ class SqliteLedger:
         with self._database.read() as connection:
             return plan(patch, Shelf(connection), policy=self.policy, now=self._now(connection))
 
-    def propose(self, patch: Patch) -> PatchRecord:
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
         with self._database.write() as connection:
+            if idempotency_key and (known := _remembered(connection, idempotency_key)):
+                return self._record(connection, known.patch_id)
             require_new(patch, self._known_record(connection, patch.id))
             now = self._now(connection)
             plan(patch, Shelf(connection), policy=self.policy, now=now)
             notice = proposal(patch, head=self._head(connection), now=now, new_id=self._new_event_id)
             self._keep_notice(connection, notice)
+            if idempotency_key:
+                _remember(connection, idempotency_key, Waiting(patch_id=patch.id))
         self._advance_anchor(notice.event.seq, notice.event.hash)
         return notice.record
 
@@ -350,10 +365,6 @@ class SqliteLedger:
         _keep_event(connection, notice.event)
         _keep_record(connection, notice.record)
 
-    def _receipt(self, connection: apsw.Connection, key: str | None) -> Receipt | None:
-        row = next(connection.execute("SELECT body FROM receipts WHERE key = ?", (key,)), None) if key else None
-        return unpack_model(Receipt, row[0]) if row else None
-
     def _record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord:
         record = self._known_record(connection, patch_id)
         if record is None:
@@ -380,6 +391,15 @@ class SqliteLedger:
 
     def _new_event_id(self) -> str:
         return fresh_id("audit_event", self._clock)
+
+
+def _remembered(connection: apsw.Connection, key: str) -> Remembered | None:
+    row = next(connection.execute("SELECT body FROM receipts WHERE key = ?", (key,)), None)
+    return REMEMBERED.validate_python(unpack_json(row[0])) if row else None
+
+
+def _remember(connection: apsw.Connection, key: str, known: Remembered) -> None:
+    connection.execute("INSERT INTO receipts(key, body) VALUES(?, ?)", (key, pack(known.model_dump_json())))
 
 
 def _erases(planned: Plan) -> bool:
