@@ -235,11 +235,10 @@ class SqliteLedger:
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
-        sql = (
-            "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? AND origin IS NOT NULL "
-            "AND (origin = ? OR substr(origin, 1, ?) = ?) ORDER BY id"
-        )
-        rows = self._database.rows(sql, (scope, root, len(root) + 1, root + "#"))
+        # A range instead of a prefix, and two queries instead of OR: so that the index by origin finds them.
+        columns = "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ?1 AND "
+        sql = f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' ORDER BY id"
+        rows = self._database.rows(sql, (scope, root))
         states: dict[str, SourceState] = {}
         for origin, identity, fingerprint, status, revision in rows:
             # An archived source gives way to a later one with the same origin.
