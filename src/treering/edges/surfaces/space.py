@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast, overload
 
 from treering.core.diff import ObjectChange
 from treering.core.objects import Channel
@@ -21,6 +21,7 @@ from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Envelope, Report, parse
 from treering.tools.erasure import ErasureReceipt
 from treering.tools.search import SearchReport
+from treering.tools.submission import WriteReport
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
@@ -80,6 +81,38 @@ class Space:
         """Bring outside input in: `source`, `path`, `repo`, `status`."""
         return self.call("ingest", _envelope(mode, scope, input, options))
 
+    @overload
+    def query(
+        self,
+        mode: Literal["", "context"] = "",
+        scope: str = ROOT,
+        input: Data | None = None,
+        options: Data | None = None,
+    ) -> ContextReport: ...
+    @overload
+    def query(
+        self, mode: Literal["search"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> SearchReport: ...
+    @overload
+    def query(
+        self, mode: Literal["page"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> PageReport: ...
+    @overload
+    def query(
+        self, mode: Literal["related"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> RelatedReport: ...
+    @overload
+    def query(
+        self, mode: Literal["recent"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> RecentReport: ...
+    @overload
+    def query(
+        self, mode: Literal["expand"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> ExpandReport: ...
+    @overload
+    def query(
+        self, mode: str, scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> QueryReport: ...
     def query(
         self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
     ) -> QueryReport:
@@ -88,9 +121,9 @@ class Space:
 
     def crystallize(
         self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
-    ) -> Report:
+    ) -> WriteReport:
         """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
-        return self.call("crystallize", _envelope(mode, scope, input, options))
+        return cast("WriteReport", self.call("crystallize", _envelope(mode, scope, input, options)))
 
     def lint(self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None) -> Report:
         """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
