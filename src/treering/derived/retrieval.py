@@ -14,7 +14,7 @@ from treering.core.lifecycle import CURRENT
 from treering.core.locator import Locator
 from treering.core.objects import Source
 from treering.core.scope import sees
-from treering.derived.analysis import query_terms
+from treering.derived.analysis import index_text, query_terms
 from treering.derived.diversity import Candidate, diversify
 from treering.derived.fusion import NAMES, POOL, VECTORS, WEIGHTS, WORDS, Fused, fuse, lend_to_neighbours
 from treering.derived.passages import passages_of
@@ -102,7 +102,7 @@ def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, 
     """Ask every arm for candidates, then fill in the exact cosine of all of them."""
     arms = {
         WORDS: _scores(index.by_words(question.terms, reach=reach, limit=POOL)),
-        NAMES: _scores(index.by_names(question.terms, reach=reach, limit=POOL)),
+        NAMES: _scores(index.by_names(_parts_of_names(question, index), reach=reach, limit=POOL)),
         PLACES: _scores(_places(question.text, index, reach)),
     }
     if question.vector is not None:
@@ -112,12 +112,27 @@ def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, 
     return arms
 
 
+def _parts_of_names(question: Question, index: Index) -> TextQuery:
+    """Give the names to look for as parts of others.
+
+    Looking for a part walks the postings of every three characters of it, which for common ones are long. So in a
+    longer question a name that occurs whole is left to the words; a short one may be the beginning of a name.
+    """
+    names = question.terms.identifiers
+    if len(question.text.split()) <= _PART_WORDS:
+        return TextQuery(identifiers=names)
+    wholes = {name: words[0] for name in names if (words := index_text(name).split())}
+    known = index.knows(sorted(set(wholes.values())))
+    return TextQuery(identifiers=tuple(name for name in names if wholes.get(name) not in known))
+
+
 def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
     """Look for an exact id, path or title; a question in many words names none."""
     return index.by_place(text.strip(), reach=reach, limit=POOL) if len(text.split()) <= _PLACE_WORDS else ()
 
 
 _PLACE_WORDS = 6
+_PART_WORDS = 3
 
 
 def _related(question: Question, arms: Mapping[str, Mapping[int, float]]) -> dict[str, Mapping[int, float]]:
