@@ -112,6 +112,8 @@ class Draft:
     links: dict[tuple[str, str, str], bool] = field(default_factory=dict)
     withdrawn: list[str] = field(default_factory=list)
     """Ids whose support for others may have gone; the cascade starts here."""
+    stored: dict[str, Object | None] = field(default_factory=dict)
+    """What the view gave: it does not change while planning, and a source with all its text is read once."""
 
     def resolve(self, identity: str) -> str:
         """Give the id that stands for `identity` in this patch."""
@@ -122,7 +124,13 @@ class Draft:
         identity = self.resolve(identity)
         if identity in self.erased:
             return None
-        return self.objects.get(identity) or self.view.get(identity)
+        return self.objects.get(identity) or self.before(identity)
+
+    def before(self, identity: str) -> Object | None:
+        """Give the object as the ledger holds it, whatever this patch has done to it."""
+        if identity not in self.stored:
+            self.stored[identity] = self.view.get(identity)
+        return self.stored[identity]
 
     def exists(self, identity: str) -> bool:
         """Tell whether the object exists after this patch so far."""
@@ -148,7 +156,7 @@ class Draft:
     def expect(self, identity: str, revision: int) -> Object:
         """Give the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
         item = self.get(identity)
-        base = self.view.get(item.id) if item.revision != revision else item
+        base = self.before(item.id) if item.revision != revision else item
         if base is None or base.revision != revision:
             current = base.revision if base else item.revision
             raise Conflict(

@@ -23,7 +23,7 @@ def check_revertible(record: PatchRecord, draft: Draft) -> None:
     last = {effect.target: effect.after for effect in record.effects if effect.after}
     changed = []
     for target, revision in last.items():
-        item = draft.view.get(target)
+        item = draft.before(target)
         if item is None or item.revision != revision:
             changed.append({"id": target, "left_at": revision, "current": item.revision if item else None})
     if changed:

@@ -23,9 +23,6 @@ FLOORS: Mapping[str, float] = {WORDS: 0.0, NAMES: 0.0}
 POOL = 100
 """Candidates to take from each arm; more did not find more."""
 
-HEADING_WEIGHT = 2.0
-"""What a word of the heading counts for in the words arm, against 1 for one of the text."""
-
 NEIGHBOUR_SHARE = 0.2
 """Part of its score that a turn of a conversation lends to the turn before it and the turn after it."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from math import ceil
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef
@@ -26,6 +26,7 @@ from treering.ports.index import Reach
 from treering.ports.ledger import Selection
 from treering.tools.envelope import Call, Mode, Value
 from treering.tools.reading import (
+    Asked,
     ReadReport,
     SearchOptions,
     explanation,
@@ -53,14 +54,7 @@ _SHARED = 2
 class ContextInput(Value):
     """What the context is for."""
 
-    task: str = Field(min_length=1, description="The task in hand, as you would tell a colleague.")
-
-    @field_validator("task")
-    @classmethod
-    def _says_something(cls, task: str) -> str:
-        if not task.strip():
-            raise ValueError("the task is empty")
-        return task
+    task: Asked = Field(description="The task in hand, as you would tell a colleague.")
 
 
 class ContextReport(ReadReport):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.locator import place_in
@@ -19,6 +19,16 @@ from treering.tools.envelope import Call, Report, Value
 _LAST_SEQUENCE = 2**63 - 1
 
 EmptyReason = Literal["unknown_entity", "known_but_empty", "out_of_scope", "filtered_out", "not_indexed_yet"]
+
+
+def _says_something(text: str, about: ValidationInfo) -> str:
+    if not text.strip():
+        raise ValueError(f"the {about.field_name} is empty")
+    return text
+
+
+Asked = Annotated[str, Field(min_length=1), AfterValidator(_says_something)]
+"""What somebody asks; white space asks nothing."""
 
 
 class ReadOptions(Value):

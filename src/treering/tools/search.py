@@ -1,11 +1,12 @@
 """`query` in mode `search`: ranked hits."""
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from treering.derived.retrieval import retrieve
 from treering.derived.tokens import estimate_tokens
 from treering.tools.envelope import Call, Mode, Value
 from treering.tools.reading import (
+    Asked,
     ReadReport,
     SearchOptions,
     ShownHit,
@@ -21,14 +22,7 @@ from treering.tools.reading import (
 class SearchInput(Value):
     """What to look for."""
 
-    text: str = Field(min_length=1, description="A question, words, a symbol, a path, or an id.")
-
-    @field_validator("text")
-    @classmethod
-    def _says_something(cls, text: str) -> str:
-        if not text.strip():
-            raise ValueError("the text is empty")
-        return text
+    text: Asked = Field(description="A question, words, a symbol, a path, or an id.")
 
 
 class SearchReport(ReadReport):

@@ -10,7 +10,6 @@ from pathspec import GitIgnoreSpec
 
 from treering.core.errors import InvalidInput
 
-OPTIONS = frozenset({"commit", "worktree", "subfolder", "include", "exclude", "redact_secrets"})
 # Matching backtracks once per star: a hostile pattern of many could take hours over one long name.
 _MOST_STARS = 3
 _STARS = re.compile(r"\*+")

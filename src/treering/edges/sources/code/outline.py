@@ -21,7 +21,6 @@ LONGEST_TEXT = 500_000
 
 MEMBERED = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})
 ROOMS = frozenset({"module", "namespace"})
-FUNCTIONS = frozenset({"function", "method", "macro"})
 
 _KINDS = MEMBERED | ROOMS | {"function", "macro", "type", "constant"}
 _HOLDS_NOTHING = frozenset({"function", "method", "macro", "type"})

@@ -54,7 +54,7 @@ class Database:
             try:
                 yield self._writer
                 self._writer.execute("COMMIT")
-            except BaseException:
+            except BaseException:  # Ctrl-C too: whatever it is, nothing half-written may stay
                 # After some errors (disk full, I/O) SQLite has rolled back by itself already.
                 with suppress(apsw.Error):
                     if self._writer.in_transaction:
