@@ -11,6 +11,16 @@ from treering.core.locator import Locator
 from treering.core.times import Instant
 
 
+class Triple(BaseModel):
+    """A statement of three parts: what it is about, how it is related, to what. In the words of the text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    subject: str = Field(min_length=1)
+    relation: str
+    object: str = Field(min_length=1)
+
+
 class Segment(BaseModel):
     """A stretch of a source, word for word.
 
@@ -28,6 +38,8 @@ class Segment(BaseModel):
     heading: str = ""
     role: Literal["prose", "symbol", "code", "data"] = "prose"
     gist: str | None = None
+    triples: tuple[Triple, ...] = Field(default=(), exclude_if=lambda triples: not triples)
+    """What the text states, where a writer or a model said so; without, the graph reads the text itself."""
 
 
 class EvidenceRef(BaseModel):

@@ -108,7 +108,7 @@ _DIGITS = re.compile(r"(?<=[0-9])(?=[^\W\d])|(?<=[^\W\d])(?=[0-9])")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.]|[.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
 
-_ENGLISH = Stemmer.Stemmer("english", 0)  # without its own cache: `_stem` has one
+_ENGLISH = Stemmer.Stemmer("english", 0)  # without its own cache: `stem` has one
 _REMEMBERED = 1 << 18  # tokens; about 40 MB at the most
 
 
@@ -162,8 +162,8 @@ def _compound(token: str) -> Iterator[str]:
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
         # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-        yield _stem("".join(parts))
-    yield from map(_stem, parts)
+        yield stem("".join(parts))
+    yield from map(stem, parts)
 
 
 def _pieces(stretch: str) -> list[str]:
@@ -183,7 +183,8 @@ def _folded(word: str) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
+    """Give the stem of a folded word, as English; words of other letters stay as they are."""
     return str(_ENGLISH.stemWord(word)) if word.isascii() and word.isalpha() else word
 
 
@@ -227,4 +228,4 @@ _STOP_WORDS = frozenset(
     within without would wouldnt yes yet you youd youll your youre yours yourself yourselves youve
     """.split()
 )
-_STOP_TERMS = frozenset(map(_stem, _STOP_WORDS)) | _STOP_WORDS
+_STOP_TERMS = frozenset(map(stem, _STOP_WORDS)) | _STOP_WORDS

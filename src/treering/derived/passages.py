@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from treering.core.canonical import canonical_json, digest
-from treering.core.evidence import Segment
+from treering.core.evidence import Segment, Triple
 from treering.core.knowledge_payloads import Constraint, Decision, Fact, Payload, Preference, Procedure
 from treering.core.lifecycle import is_current
 from treering.core.locator import Lines
@@ -75,6 +75,7 @@ def _of_segment(source: Source, segment: Segment) -> Passage:
         heading=segment.heading,
         text=segment.excerpt,
         gist=segment.gist or _short(_called(source.title, segment.heading), segment.excerpt),
+        triples=segment.triples,
         metadata={**_scalars(source.metadata), **path},
     )
 
@@ -91,6 +92,7 @@ def _passage(
     heading: str = "",
     text: str = "",
     gist: str = "",
+    triples: tuple[Triple, ...] = (),
     metadata: Mapping[str, Scalar] | None = None,
 ) -> Passage:
     origin = item.origin if isinstance(item, Source) else ""
@@ -112,6 +114,7 @@ def _passage(
         created_at=item.created_at,
         updated_at=item.updated_at,
         live=is_current(item),
+        triples=triples,
         metadata=metadata or {},
     )
 

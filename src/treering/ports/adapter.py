@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
+from treering.core.evidence import Triple
 from treering.core.locator import Locator
 
 Role = Literal["prose", "symbol", "code", "data"]
@@ -24,6 +25,8 @@ class SegmentDraft:
     heading: str = ""
     role: Role = "prose"
     gist: str | None = None
+    triples: tuple[Triple, ...] = ()
+    """What the text states, where somebody said so; without, the entity graph reads the text itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from treering.core.evidence import Triple
 from treering.core.filters import EVERYTHING, Filter
+
+if TYPE_CHECKING:  # the graph is asked with a `Reach` of this module
+    from treering.ports.graph import Graph
 
 Vector = npt.NDArray[np.float32]
 
@@ -36,6 +40,7 @@ class Passage:
     created_at: datetime
     updated_at: datetime
     live: bool
+    triples: tuple[Triple, ...] = ()
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
@@ -108,6 +113,11 @@ class Pending:
 
 class Index(Protocol):
     """Passages of one space. Full text is as new as the ledger; vectors may lag, and `lag` says by how much."""
+
+    @property
+    def graph(self) -> "Graph":
+        """The graph of what is current: as new as the ledger."""
+        ...
 
     def by_words(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank by BM25 over the query's words; best first."""

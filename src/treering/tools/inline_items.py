@@ -1,13 +1,14 @@
 """Texts and conversations given inline, as sources."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import Field, JsonValue
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, nearest
+from treering.core.evidence import Triple
 from treering.core.fingerprint import without_recalled
 from treering.core.injection import instruction_flags
 from treering.core.locator import Turn
@@ -40,6 +41,9 @@ class InlineItem(Value):
     title: str = Field(default="", description="What people call it; by default its first line.")
     text: str = Field(default="", description="Its text. Give either text or messages.")
     messages: tuple[Message, ...] = Field(default=(), description="Its messages, oldest first.")
+    triples: tuple[Triple, ...] = Field(
+        default=(), description="What the text states, where that is known; by default it is read from the text."
+    )
     content_type: Literal["text", "markdown"] | None = Field(
         default=None, description="How to cut the text; by default markdown for kind markdown, else text."
     )
@@ -70,6 +74,7 @@ class InlineReader:
     def _draft(self, cleaned: "_Cleaned", name: str) -> SourceDraft | Skipped | Failed:
         item = cleaned.item
         segments = self._turns(item.messages) if item.messages else self._pieces(item.text, _content_type(item))
+        segments = _with_triples(segments, item.triples)
         if not segments:
             why = "it holds only text recalled from this memory" if cleaned.recalled else "it holds no text"
             return Skipped(name, why)
@@ -138,7 +143,8 @@ class _Cleaned:
             for message, content in zip(item.messages, texts[1:], strict=True)
         ]
         title = redact(item.title).text if redact_secrets else item.title
-        changes = {"title": title, "text": texts[0], "messages": tuple(messages)}
+        triples = tuple(filter(_is_harmless, item.triples)) if redact_secrets else item.triples
+        changes = {"title": title, "text": texts[0], "messages": tuple(messages), "triples": triples}
         return cls(item.model_copy(update=changes), recalled, warnings)
 
 
@@ -154,15 +160,34 @@ def _redacted(text: str, turn: int, warnings: list[str]) -> str:
     return result.text
 
 
+def _with_triples(segments: Sequence[SegmentDraft], triples: Sequence[Triple]) -> Sequence[SegmentDraft]:
+    """Give each triple to the first segment that holds both its ends, or else one of them, or else to the first."""
+    if not triples or not segments:
+        return segments
+    texts = [segment.text.casefold() for segment in segments]
+    stated: list[list[Triple]] = [[] for _ in segments]
+    for triple in dict.fromkeys(triples):
+        ends = (triple.subject.casefold(), triple.object.casefold())
+        held = [sum(end in text for end in ends) for text in texts]
+        stated[held.index(max(held))].append(triple)
+    return [replace(segment, triples=tuple(own)) for segment, own in zip(segments, stated, strict=True)]
+
+
+def _is_harmless(triple: Triple) -> bool:
+    """Tell whether a triple holds no secret: one that does says nothing worth keeping."""
+    return not redact("\n".join((triple.subject, triple.relation, triple.object))).findings
+
+
 def _content_type(item: InlineItem) -> Literal["text", "markdown"]:
     return item.content_type or ("markdown" if item.kind == "markdown" else "text")
 
 
 def _is_writable(item: InlineItem) -> bool:
     texts = [item.kind, item.origin, item.title, item.text]
+    stated = [triple.model_dump() for triple in item.triples]
     said = [part for message in item.messages for part in (message.role, message.name, message.id, message.content)]
     try:
-        canonical_json([texts, said, item.metadata]).encode()
+        canonical_json([texts, said, stated, item.metadata]).encode()
     except (TypeError, ValueError):
         return False
     return True

@@ -63,7 +63,7 @@ def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
     if not spans:
         return draft, 0
     left = [
-        segment if text == segment.text else replace(segment, text=text, gist=None)
+        segment if text == segment.text else replace(segment, text=text, gist=None, triples=())
         for segment, text in zip(draft.segments, _cut_each(texts, spans), strict=True)
     ]
     places = {at: place for place, at in enumerate(at for at, segment in enumerate(left) if segment.text.strip())}
@@ -85,12 +85,16 @@ def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
         heading=draft.heading,
         role=draft.role,
         gist=draft.gist,
+        triples=draft.triples,
     )
 
 
 def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
     """Give a segment whose text is the same, as it stands now."""
-    now = {"locator": draft.locator, "position": at, "heading": draft.heading, "role": draft.role, "gist": draft.gist}
+    now = {
+        **{"locator": draft.locator, "position": at, "heading": draft.heading, "role": draft.role},
+        **{"gist": draft.gist, "triples": draft.triples},
+    }
     return segment.model_copy(update=now)
 
 

@@ -1,0 +1,1 @@
+"""Entities and triples from text by rules: prose, dialogue, code."""

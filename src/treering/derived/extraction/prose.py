@@ -1,0 +1,198 @@
+"""Names, titles, dates and measures in running text: by capitals where the script has them, by its runs where not."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from treering.derived.extraction.letters import HAN, HANGUL, KATAKANA, LETTER, SPACED, THAI, UPPER
+from treering.derived.extraction.words import BODIES, GENERIC, LEADING, OPENERS, ROLES
+from treering.ports.extractor import Entity, EntityKind
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text names, in order and without overlaps, and the offsets at which its sentences end."""
+
+    entities: list[Entity]
+    ends: list[int]
+
+
+def read(text: str, *, title: str = "") -> Reading:
+    """Find what running text names; where `title` is mentioned word for word, it is one entity."""
+    found: list[Entity] = []
+    ends: list[int] = []
+    plain = frozenset(_PLAIN_WORD.findall(text))
+    for match in _SCAN.finditer(text):
+        match match.lastgroup:
+            case "name":
+                opens = _opens_sentence(text, ends[-1] if ends else 0, match.start())
+                found += _names(text, match.start(), match.end(), opens, plain)
+            case "end":
+                ends.append(match.end())
+            case "plain" | "other" | None:
+                pass
+            case group:
+                found.append(_entity(text, match, group))
+    ends.append(len(text))
+    return Reading(_with_title(text, [one for one in found if len(one.name) <= _LONGEST], title), ends)
+
+
+_LONGEST = 120  # characters; a longer run of capitals is no name
+_MOST_MEASURES = 2  # a text with more is a table of values: none of them is what it speaks of
+
+
+def _opens_sentence(text: str, begin: int, start: int) -> bool:
+    return start - begin < _LONGEST_LEAD and not text[begin:start].strip(_LEADING)
+
+
+def _entity(text: str, match: re.Match[str], group: str) -> Entity:
+    if group == "date":
+        before = _QUALIFIER.search(text, max(0, match.start() - 6), match.start())
+        start = before.start() if before else match.start()
+        return Entity(text[start : match.end()], "date", start, match.end())
+    kind, inner = _KINDS[group]
+    start, end = match.span(inner)
+    end = start + len(text[start:end].rstrip(" ,.;"))
+    return Entity(text[start:end], kind, start, end)
+
+
+def _with_title(text: str, found: list[Entity], title: str) -> list[Entity]:
+    """Leave out measures where they are too many, and put the title where it is mentioned."""
+    if sum(one.kind == "number" for one in found) > _MOST_MEASURES:
+        found = [one for one in found if one.kind != "number"]
+    if not (_SPACE.search(title) and title in text):  # a title of one word is found as any name is
+        return found
+    mentions = [Entity(title, "title", at.start(), at.end()) for at in re.finditer(re.escape(title), text)]
+    return without_overlaps(mentions + found)
+
+
+def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
+    """Give entities in order of appearance; of two that overlap the one that begins first, then the longer."""
+    kept: list[Entity] = []
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
+        if not kept or one.start >= kept[-1].end:
+            kept.append(one)
+    return kept
+
+
+def _names(text: str, start: int, end: int, opens: bool, plain: frozenset[str]) -> Iterator[Entity]:
+    words = text[start:end].split(" ")
+    part: list[str] = []
+    for word in words:
+        if part and _is_cut(part, word):
+            yield from _name(text, start, part, opens, plain)
+            start, opens, part = start + len(" ".join(part)) + 1, part[-1].endswith("."), []
+        part.append(word)
+    yield from _name(text, start, part, opens, plain)
+
+
+def _is_cut(part: list[str], word: str) -> bool:
+    if part[-1].endswith(".") and word in _GRAMMATICAL:
+        return True
+    if word == "of":
+        return part[-1].lower() in ROLES or (len(part) > 1 and part[-1].lower() not in BODIES)
+    return False
+
+
+def _name(text: str, start: int, words: list[str], opens: bool, plain: frozenset[str]) -> Iterator[Entity]:
+    last = start + len(" ".join(words))
+    first = start
+    words = list(words)
+    while words and (words[0] in _LINKS or _is_opener(words, opens, plain)):
+        first += len(words.pop(0)) + 1
+    while words and words[-1] in _LINKS:
+        last -= len(words.pop()) + 1
+    if len(words) > 1 or (words and len(words[0]) > 1 and words[0].lower() not in GENERIC):
+        yield Entity(text[first:last], "name", first, last)
+
+
+def _is_opener(words: list[str], opens: bool, plain: frozenset[str]) -> bool:
+    word = words[0].lower()
+    if len(words) > 2 and word.rstrip(".") in ROLES and words[1] not in _LINKS:
+        return True
+    if not opens:
+        return word in OPENERS and len(words) == 1
+    if len(words) > 1 and words[1] not in _LINKS:
+        return word in OPENERS and word not in LEADING
+    return word in OPENERS or word in plain or word.endswith(("ing", "ly", "ed"))
+
+
+_SHORT = (
+    r"(?:Jr|Sr|St|Ste|Mr|Mrs|Ms|Dr|Prof|Mt|Ft|Inc|Ltd|Co|Corp|Bros|No|Gen|Col|Lt|Capt|Cpt|Sgt|Maj|Adm|Rev|Hon|Gov|Sen"
+    r"|Rep|Vol|Op)\."
+)
+_INITIALS = rf"[{UPPER}]\.(?:-?[{UPPER}]\.)*+"
+_MONTH = (
+    r"(?:Jan(?:uary|\.)?|Feb(?:ruary|\.)?|Mar(?:ch|\.)?|Apr(?:il|\.)?|May|June?|July?|Aug(?:ust|\.)?|Sept?(?:ember|\.)?"
+    r"|Oct(?:ober|\.)?|Nov(?:ember|\.)?|Dec(?:ember|\.)?)"
+)
+_CAPITALISED = (
+    rf"(?!{_MONTH},? \d)[{UPPER}]{LETTER}*+(?:[’'\-‐‑–·+&./](?![sS]\b){LETTER}++)*+(?:(?<=[a-z])!(?= [a-z]))?"
+)
+_PREFIXED = rf"(?:[a-z]{{1,3}}[’'\-]|[a-z]{{1,2}}|al-|el-)[{UPPER}]{LETTER}*+(?:[’'\-]{LETTER}++)*+"
+_WORD = rf"(?:{_SHORT}|{_INITIALS}|{_CAPITALISED}|{_PREFIXED})"
+_NUMERAL = r"(?:\d{1,3}(?:st|nd|rd|th)?(?![\w%°]|[.,]\d))"
+_LINK = (
+    r"(?:of the|of|for|de la|de las|de los|de|del|della|di|da|do|dos|das|du|des|le|la|les|von der|von dem|von|van der"
+    r"|van den|van|den|der|bin|ibn|al|el|y|e|zu|upon|the|&|-)"
+)
+_NAME = (
+    rf"(?:\d{{1,3}}(?:st|nd|rd|th) )?{_WORD}"
+    rf"(?:(?: (?:{_LINK} )?|, (?=(?:Jr|Sr|Inc|Ltd)\.))(?:{_WORD}|{_NUMERAL})){{0,11}}+"
+)
+_YEAR = r"(?:1\d|20)\d\d"
+_DATE = (
+    rf"\d{{4}}-\d\d-\d\d(?!\d)"
+    rf"|\d\d?(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?:,? {_YEAR}\b)?"
+    rf"|{_MONTH} \d\d?(?:st|nd|rd|th)?\b(?:, ?{_YEAR}\b| {_YEAR}\b)?"
+    rf"|{_MONTH},? {_YEAR}\b"
+    r"|(?:January|February|April|June|July|August|September|October|November|December"
+    rf"|(?<=[a-z] )(?:March|May))\b(?! [{UPPER}])"
+    rf"|{_YEAR}s?(?!(?<![Ii]n \d\d\d\d) [{UPPER}]{LETTER}*+ [{UPPER}])(?![\w%°]|[.,]\d)"
+    r"|[’']\d0s\b"
+    r"|\d\d?(?:st|nd|rd|th) century\b"
+    r"|(?:\d{1,4}[–\-])?\d{1,4} (?:BCE?|CE|AD)\b"
+)
+_UNIT = (
+    r"(?:%|°[CF]?|percent|km|kilomet(?:er|re)s?|mi|miles?|m|met(?:er|re)s?|cm|mm|ft|feet|foot|inch(?:es)?|yards?|kg|g|mg"
+    r"|grams?|pounds|lbs?|tons?|tonnes?|acres?|hectares?|ha|sq"
+    r"|square (?:km|kilomet(?:er|re)s?|miles?|met(?:er|re)s?|feet)"
+    r"|k?W|MW|GW|[kMG]?Hz|mph|knots|lit(?:er|re)s?|ml|[KMGT]i?B|volts?|V|K|ms|dollars|euros)"
+)
+_MEASURE = (
+    rf"[$£€¥₹]\d[\d,]{{0,20}}+(?:\.\d++)?(?: (?:thousand|million|billion|trillion))?"
+    rf"|\d[\d,]{{0,20}}+(?:\.\d++)?(?: (?:thousand|million|billion|trillion))?[ -]?{_UNIT}(?!\w)"
+)
+
+_HAN_GRAMMAR = "的是在和了與与及也不之"
+_KOREAN = (  # a word without the particle that is glued to it
+    rf"(?<![{HANGUL}])[{HANGUL}]{{2,12}}?"
+    rf"(?=(?:은|는|이|가|을|를|의|에|에서|와|과|도|로|으로|이다|입니다)?(?![{HANGUL}]))"
+)
+_SCAN = re.compile(
+    rf"(?P<plain>(?:[a-z]++(?![\w’'\-])[ ,;]*+)++)"
+    rf"|(?P<quoted>(?:[\"“”«]|``) ?(?P<title>[{UPPER}\d][^\"“”«»`\n]{{0,60}}?)[,.;]? ?(?:[\"”»]|''))"
+    r"|(?P<symbol>[A-Za-z][A-Za-z0-9]*+_\w++(?:\.\w++)*+)|`(?P<ticked>[^`\s][^`\n]{1,60})`"
+    r"|[「『《](?P<inner>[^「」『』《》\n]{1,40})[」』》]"
+    rf"|(?P<date>{_DATE})"
+    rf"|(?P<measure>{_MEASURE})"
+    rf"|(?P<name>(?:(?<![Ii]n ){_YEAR} (?=[{UPPER}]{LETTER}*+ [{UPPER}]))?{_NAME})"
+    rf"|(?P<uncased>(?:(?![{_HAN_GRAMMAR}])[{KATAKANA}{HAN}]){{2,12}}|{_KOREAN}|[{SPACED}]{{3,40}}|[{THAI}]{{3,40}})"
+    rf"|(?P<other>{LETTER}++|\w)"
+    rf"|(?P<end>(?<![.!?])[.!?]++[\"”’')\]]{{0,3}}+(?=\s|$)|[\n。！？])"
+)
+_KINDS: dict[str, tuple[EntityKind, str]] = {
+    "quoted": ("title", "title"),
+    "inner": ("title", "inner"),
+    "symbol": ("symbol", "symbol"),
+    "ticked": ("symbol", "ticked"),
+    "measure": ("number", "measure"),
+    "uncased": ("phrase", "uncased"),
+}
+_SPACE = re.compile(r"\s")
+_LONGEST_LEAD = 12
+_PLAIN_WORD = re.compile(r"\b[a-z]{2,}\b")
+_QUALIFIER = re.compile(r"\b(?:early|late|mid)[ -]$")
+_LEADING = " \t\r\n\"'“‘(*_`-–—•#>"
+_LINKS = frozenset("of the for de la del von van and & in on - to".split())
+_GRAMMATICAL = frozenset(word.capitalize() for word in OPENERS)

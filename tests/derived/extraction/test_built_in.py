@@ -1,0 +1,183 @@
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from treering.derived.extraction.built_in import BuiltInExtractor
+from treering.derived.extraction.words import PLEASANTRIES, PRONOUNS
+from treering.ports.extractor import Excerpt, Extraction, Form
+
+FORMS: tuple[Form, ...] = ("prose", "dialogue", "code", "data")
+WORDS = [
+    "Ada",
+    "Lovelace",
+    "of",
+    "the",
+    "In",
+    "1843,",
+    "met.",
+    '"Faust"',
+    "東京",
+    "- ",
+    "\n",
+    "import x",
+    "f(",
+    "Bob:",
+    "5 km",
+]
+ANY_TEXT = st.one_of(st.text(st.characters(), max_size=80), st.lists(st.sampled_from(WORDS)).map(" ".join))
+
+
+def read(text: str, *, form: Form = "prose", title: str = "", heading: str = "", speaker: str = "") -> Extraction:
+    [extraction] = BuiltInExtractor().extract([Excerpt(text, title, heading, form, speaker)])
+    return extraction
+
+
+def names(extraction: Extraction) -> list[str]:
+    return [one.name for one in extraction.entities]
+
+
+def statements(extraction: Extraction) -> list[tuple[str, str, str]]:
+    return [(one.subject, one.relation, one.object) for one in extraction.triples]
+
+
+@given(ANY_TEXT, st.sampled_from(FORMS), st.sampled_from(["", "Ada Lovelace", "\ud800", "a"]))
+@example("\ud800 Ada met \ud800.", "prose", "\ud800")
+@example("Ada's \0 Book of 1843", "prose", "Book of")
+@settings(max_examples=300, deadline=None)
+def test_any_text_is_read_and_every_span_is_where_the_name_stands(text: str, form: Form, title: str) -> None:
+    extraction = read(text, form=form, title=title)
+    assert all(one.name == text[one.start : one.end] for one in extraction.entities if one.end)
+    assert all(one.name.strip() for one in extraction.entities)
+
+
+def test_each_excerpt_is_read_by_itself_and_in_order() -> None:
+    excerpts = [Excerpt("Ada met Babbage."), Excerpt(""), Excerpt("Hi", form="dialogue", speaker="Bob")]
+    together = BuiltInExtractor().extract(excerpts)
+    assert together == [BuiltInExtractor().extract([one])[0] for one in excerpts]
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "A", "A ", "A. ", "1,", "!", '"', "`", "a-", "A of ", "漢", "한", "\ud800", "a b-", "A: b\n", "a("]
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_long_hostile_text_is_read(unit: str, form: Form) -> None:
+    text = unit * (100_000 // len(unit))
+    assert all(len(one.name) <= 200 for one in read(text, form=form).entities)
+
+
+def test_what_is_found_does_not_depend_on_the_hash_seed() -> None:
+    program = (
+        "from treering.derived.extraction.built_in import BuiltInExtractor as B\n"
+        "from treering.ports.extractor import Excerpt as E\n"
+        "print(B().extract([E('In 1843 Ada Lovelace wrote to Charles Babbage of the Royal Society.', 'Ada')]))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_prose_gives_names_titles_dates_and_measures() -> None:
+    text = (
+        'In January 1960 George T. Solomon of the University of Göttingen published "Adweek" with Farrar & Rinehart, '
+        "Inc. In it Ludwig van Beethoven won 104.1 MHz on May 12, 2018 at the 2020 Summer Olympics."
+    )
+    assert names(read(text)) == [
+        "January 1960",
+        "George T. Solomon",
+        "University of Göttingen",
+        "Adweek",
+        "Farrar & Rinehart, Inc.",
+        "Ludwig van Beethoven",
+        "104.1 MHz",
+        "May 12, 2018",
+        "2020 Summer Olympics",
+    ]
+
+
+def test_a_word_that_only_opens_a_sentence_is_no_name() -> None:
+    found = names(read("However, rain fell. Rain is wet. Founded by Ada, it closed. Snowing stopped. Durbin was glad."))
+    assert found == ["Ada", "Durbin"]
+
+
+def test_a_title_is_one_entity_where_it_is_mentioned() -> None:
+    found = read("Since 1988 Home and Away is made in Sydney.", title="Home and Away (series)")
+    assert names(found) == ["Home and Away", "1988", "Home and Away", "Sydney"]
+
+
+def test_neighbours_in_a_sentence_are_related_in_its_words() -> None:
+    found = read("Nola is a film by Alan Hruska. It premiered in New York, Paris and Rome.", title="Nola")
+    assert statements(found) == [
+        ("Nola", "is film by", "Alan Hruska"),
+        ("Nola", "premiered in", "New York"),
+        ("Nola", "premiered in", "Paris"),
+        ("Nola", "premiered in", "Rome"),
+    ]
+
+
+def test_a_last_name_stands_for_the_full_name() -> None:
+    found = read("Johann Strauss wrote Aschenbrödel. Strauss died in 1899.")
+    assert ("Johann Strauss", "died in", "1899") in statements(found)
+
+
+def test_scripts_without_case_give_terms() -> None:
+    found = names(
+        read("東京タワーは港区にあり「君の名は」に登場する。서울은 수도이다. القاهرة هي عاصمة مصر. Москва велика.")
+    )
+    assert {"東京タワー", "港区", "君の名は", "서울", "القاهرة", "Москва"} <= set(found)
+
+
+def test_dialogue_is_about_its_speaker_and_leaves_pleasantries_out() -> None:
+    found = read("Wow, thanks! I went to a LGBTQ support group yesterday.", form="dialogue", speaker="Caroline")
+    assert [(one.name, one.kind) for one in found.entities] == [
+        ("Caroline", "speaker"),
+        ("LGBTQ support group", "phrase"),
+    ]
+    assert statements(found) == [("Caroline", "went to", "LGBTQ support group")]
+
+
+def test_a_conversation_in_one_text_is_read_turn_by_turn() -> None:
+    found = read("Alice: I moved to Berlin.\nBob: My sister bought a bakery.", form="dialogue")
+    assert statements(found) == [("Alice", "moved to", "Berlin"), ("Bob", "bought", "bakery")]
+
+
+@given(
+    st.lists(st.sampled_from([*sorted(PRONOUNS), *sorted(PLEASANTRIES), "Ada", "went", "to", "Rome", "."])).map(
+        " ".join
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_relations_hold_no_pronoun_and_topics_no_pleasantry(text: str) -> None:
+    found = read(text, form="dialogue", speaker="Bob")
+    assert not {word.lower() for one in found.triples for word in one.relation.split()} & PRONOUNS
+    assert not {name.lower() for name in names(found)} & PLEASANTRIES
+
+
+def test_code_gives_what_a_symbol_imports_and_calls() -> None:
+    text = (
+        "def commit(self, patch):\n    from house.core import digest, Locator as L\n    import numpy\n"
+        "    if len(patch) > MAX_PATCH:\n        raise TooLarge(patch)\n    self.flush()\n"
+    )
+    found = read(text, form="code", heading="Ledger.commit")
+    assert statements(found) == [
+        ("Ledger.commit", "imports", "house.core"),
+        ("Ledger.commit", "imports", "digest"),
+        ("Ledger.commit", "imports", "Locator"),
+        ("Ledger.commit", "imports", "numpy"),
+        ("Ledger.commit", "calls", "TooLarge"),
+        ("Ledger.commit", "calls", "Ledger.flush"),
+    ]
+    assert "MAX_PATCH" in names(found)
+
+
+def test_headings_and_list_items_are_related() -> None:
+    found = read("## Install\n\n- **pip**: works\n- conda: not yet\n", heading="Guide > Setup")
+    assert [one.name for one in found.entities if one.kind == "heading"] == ["Guide", "Setup", "Install"]
+    assert statements(found) == [("Install", "lists", "pip"), ("Install", "lists", "conda")]
