@@ -1,0 +1,270 @@
+"""The associative arm: from what the other arms found, along the entity graph, to what a question never names.
+
+In the manner of HippoRAG 2 (arXiv 2502.14802): the statements nearest to the question name entities, a walk from
+these and from the passages found so far spreads over the graph, and passages rank by where it comes to rest. How
+statements are scored, and what else is read off the graph, was measured here (`docs/decisions`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.derived.extraction.names import entity_key
+from treering.derived.pagerank import Walk, walk
+from treering.derived.ties import word_code
+from treering.ports.graph import Edges, Graph, Nodes, Statements, Tie
+from treering.ports.index import Reach, TextQuery
+
+Found = Sequence[tuple[int, float]]
+"""Passages by key with their score between 0 and 1, best first."""
+
+Scores = dict[int, float]
+
+TIE_WEIGHTS = np.array([1.0, 4.0, 1.0, 1.0, 0.1, 1.0])
+"""What an edge weighs in the walk, by `Tie`."""
+
+READ = 20
+"""Passages whose statements are read."""
+
+FACTS = 4
+"""Statements whose entities seed the walk."""
+
+SEEDS = 5
+"""Entities that the statements seed."""
+
+PASSAGE_SHARE = 0.85
+"""What the passage of a statement counts for in its score; the rest is how many of the question's words it has."""
+
+NAMED_WEIGHT = 0.1
+"""What an entity named in the question counts for as a seed, before it is divided by how common it is."""
+
+PASSAGE_WEIGHT = 0.05
+"""What a passage found so far counts for as a seed, times its score."""
+
+COMMON = 20
+"""Entities of more passages than this say too little to bridge two of them."""
+
+_LONGEST_NAME = 7  # words
+_REACHED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A statement near the question: the passage that makes it, its two ends (node numbers), its score."""
+
+    passage: int
+    subject: int
+    object: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """What the graph says of a question, by passage key. Every score is between 0 and 1.
+
+    `walked` falls with the rank by the walk's mass: 1/log2(1 + rank). `bridged` is the best way from a passage found
+    so far over a shared entity, `entitled` the same over an entity that is the title of the passage, `named` is 1
+    where the question names the title. `facts` and `seeds` tell where the walk began.
+    """
+
+    walked: Scores
+    bridged: Scores
+    entitled: Scores
+    named: Scores
+    facts: tuple[Fact, ...]
+    seeds: Mapping[int, float]
+
+
+def associate(text: str, terms: TextQuery, found: Found, *, graph: Graph, reach: Reach) -> Association:
+    """Walk the graph from a question and from what was found for it."""
+    read = [key for key, _ in found[:READ]]
+    stated = graph.statements(read)
+    strengths = np.array([score for _, score in found[:READ]])
+    coverage = _coverage(stated, terms.words)
+    ties = _Ties.around(read, stated, graph.named(names_in(text)), graph, reach)
+    facts = _nearest_facts(read, stated, PASSAGE_SHARE * strengths[stated.passage] + (1 - PASSAGE_SHARE) * coverage)
+    seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
+    walked = _walk(seeds, found, graph, reach)
+    bridged, entitled = _bridges(read, strengths, stated, coverage, ties)
+    return Association(_by_rank(walked), bridged, entitled, ties.titled(), tuple(facts), seeds)
+
+
+def names_in(text: str) -> list[str]:
+    """Give the entity keys that a text might name: all its runs of up to seven words."""
+    words = entity_key(text).split()
+    runs = (words[at : at + length] for length in range(_LONGEST_NAME, 0, -1) for at in range(len(words) - length + 1))
+    return list(dict.fromkeys(filter(None, (entity_key(" ".join(run)) for run in runs))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ties:
+    """Entities near what was found, and where else they occur. Entities are sorted; arrays name them by place."""
+
+    entities: Nodes
+    spread: npt.NDArray[np.int64]
+    """Passages in reach that hold each entity."""
+    named: npt.NDArray[np.int64]
+    """Places of the entities that the question names."""
+    reader: npt.NDArray[np.int64]
+    """With `held`: which passage (by its place among those read) holds which entity."""
+    held: npt.NDArray[np.int64]
+    occurrence: Edges
+    """Edges from entities to the passages that hold them, ordered by entity."""
+    titles: frozenset[tuple[int, int]]
+    """Pairs of a read passage (by its place) and the entity (by its place) it is called by."""
+
+    @classmethod
+    def around(
+        cls, read: Sequence[int], stated: Statements, named: Mapping[str, int], graph: Graph, reach: Reach
+    ) -> "_Ties":
+        own = _occurrences(graph.edges(2 * np.array(read, np.int64), reach=reach))
+        known = np.array(list(named.values()), np.int64)
+        entities = np.unique(np.concatenate([own.target, stated.subject, stated.object, known]))
+        occurrence = _by_source(_occurrences(graph.edges(entities, reach=reach)))
+        held = np.searchsorted(entities, own.target)
+        called = own.tie == Tie.TITLE
+        return cls(
+            entities,
+            np.bincount(occurrence.source, minlength=len(entities)),
+            np.searchsorted(entities, known),
+            own.source,
+            held,
+            occurrence,
+            frozenset(zip(own.source[called].tolist(), held[called].tolist(), strict=True)),
+        )
+
+    def rarity(self, entity: int) -> float:
+        """Give what remains of a seed's weight once it is shared among the passages that hold the entity."""
+        return 1.0 / max(1, int(self.spread[entity]))
+
+    def titled(self) -> Scores:
+        """Give the passages whose title the question names."""
+        called = (self.occurrence.tie == Tie.TITLE) & np.isin(self.occurrence.source, self.named)
+        return dict.fromkeys((self.occurrence.target[called] // 2).tolist(), 1.0)
+
+
+def _occurrences(edges: Edges) -> Edges:
+    """Keep what says that a passage holds an entity."""
+    kept = (edges.tie == Tie.MENTION) | (edges.tie == Tie.TITLE)
+    return Edges(edges.source[kept], edges.target[kept], edges.tie[kept])
+
+
+def _by_source(edges: Edges) -> Edges:
+    order = np.argsort(edges.source, kind="stable")
+    return Edges(edges.source[order], edges.target[order], edges.tie[order])
+
+
+def _coverage(stated: Statements, words: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Give, for each statement, the part of the question's words that it has."""
+    asked = np.unique(np.array([word_code(word) for word in words], np.uint16))
+    if not len(asked) or not len(stated.passage):
+        return np.zeros(len(stated.passage))
+    hits = np.concatenate([[0], np.cumsum(np.isin(stated.words, asked))])
+    counts: npt.NDArray[np.float64] = (hits[stated.bounds[1:]] - hits[stated.bounds[:-1]]) / len(asked)
+    return counts
+
+
+def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[np.float64]) -> list[Fact]:
+    # By their ends where scores are equal, so that the order in which statements are kept does not show.
+    order = np.lexsort((stated.object, stated.subject, stated.passage, -scores))[:FACTS]
+    return [
+        Fact(read[int(stated.passage[at])], int(stated.subject[at]), int(stated.object[at]), float(scores[at]))
+        for at in order
+    ]
+
+
+def _named_seeds(ties: _Ties) -> dict[int, float]:
+    return {int(ties.entities[at]): NAMED_WEIGHT * ties.rarity(int(at)) for at in ties.named}
+
+
+def _fact_seeds(facts: Sequence[Fact], ties: _Ties) -> dict[int, float]:
+    """Seed the entities of the nearest statements: each with the mean of their scores, less the commoner it is."""
+    scores: dict[int, list[float]] = {}
+    for fact in facts:
+        for end in (fact.subject, fact.object):
+            scores.setdefault(end, []).append(fact.score)
+    weights = {
+        end: sum(of) / len(of) * ties.rarity(int(np.searchsorted(ties.entities, end))) for end, of in scores.items()
+    }
+    best = sorted(weights, key=lambda end: (-weights[end], end))[:SEEDS]
+    return {end: weights[end] for end in best}
+
+
+def _walk(seeds: Mapping[int, float], found: Found, graph: Graph, reach: Reach) -> Walk:
+    nodes = [*seeds, *(2 * key for key, _ in found)]
+    weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for _, score in found)]
+    return walk(
+        np.array(nodes, np.int64),
+        np.array(weights),
+        lambda frontier: graph.edges(frontier, reach=reach),
+        TIE_WEIGHTS,
+    )
+
+
+def _by_rank(walked: Walk) -> Scores:
+    passages = walked.nodes % 2 == 0
+    keys, mass = walked.nodes[passages] // 2, walked.mass[passages]
+    best = np.lexsort((keys, -mass))[:_REACHED]
+    return {int(keys[at]): 1 / log2(1 + rank) for rank, at in enumerate(best, start=1)}
+
+
+def _bridges(
+    read: Sequence[int],
+    strengths: npt.NDArray[np.float64],
+    stated: Statements,
+    coverage: npt.NDArray[np.float64],
+    ties: _Ties,
+) -> tuple[Scores, Scores]:
+    """Give the best way from a read passage over an entity it holds: to others that hold it, to those called so."""
+    relevance = _relevance(stated, coverage, ties, len(read))
+    ways = _Ways.of(ties, read)
+    scores = strengths[ways.reader] * (0.5 + 0.5 * relevance[ways.reader, ways.entity])
+    near = ties.spread[ways.entity] <= COMMON
+    mentioned = scores[near] / np.log2(1 + ties.spread[ways.entity[near]])
+    called = ways.tie == Tie.TITLE
+    own = np.array([(int(a), int(b)) not in ties.titles for a, b in zip(ways.reader, ways.entity, strict=True)], bool)
+    entitled = called & own & near
+    return _best(ways.passage[near], mentioned), _best(ways.passage[entitled], scores[entitled])
+
+
+def _relevance(
+    stated: Statements, coverage: npt.NDArray[np.float64], ties: _Ties, readers: int
+) -> npt.NDArray[np.float64]:
+    """Give, by read passage and entity, how well the best of its statements about the entity covers the question."""
+    table = np.zeros((readers, len(ties.entities)))
+    for ends in (stated.subject, stated.object):
+        np.maximum.at(table, (stated.passage, np.searchsorted(ties.entities, ends)), coverage)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Every way from a read passage over an entity it holds to another passage that holds it."""
+
+    reader: npt.NDArray[np.int64]
+    entity: npt.NDArray[np.int64]
+    passage: npt.NDArray[np.int64]
+    tie: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, ties: _Ties, read: Sequence[int]) -> "_Ways":
+        near = ties.spread[ties.held] <= COMMON
+        reader, held = ties.reader[near], ties.held[near]
+        starts = np.searchsorted(ties.occurrence.source, held)
+        counts = ties.spread[held]
+        steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        at = np.repeat(starts, counts) + steps
+        readers, entities = np.repeat(reader, counts), np.repeat(held, counts)
+        passages = ties.occurrence.target[at] // 2
+        away = passages != np.array(read, np.int64)[readers]
+        return cls(readers[away], entities[away], passages[away], ties.occurrence.tie[at][away])
+
+
+def _best(keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Scores:
+    distinct, which = np.unique(keys, return_inverse=True)
+    best = np.zeros(len(distinct))
+    np.maximum.at(best, which, scores)
+    return dict(zip(distinct.tolist(), best.tolist(), strict=True))

@@ -1,0 +1,94 @@
+"""What one passage ties together in the entity graph: what it mentions, states, belongs to and links."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from treering.core.evidence import Triple
+from treering.derived.analysis import index_text
+from treering.derived.extraction.forms import plain_form
+from treering.derived.extraction.names import entity_key
+from treering.ports.extractor import Entity, Excerpt, Extraction, Form
+from treering.ports.graph import Tie
+from treering.ports.index import Passage
+
+DIALOGUE_KINDS = frozenset({"conversation", "meeting_record"})
+MAX_TIES = 400
+"""Entities and statements kept of one passage: a passage of nothing but names is a list, and says little of each."""
+
+_FORMS: dict[str, Form] = {"symbol": "code", "code": "code", "data": "data"}
+_WORDS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two entities or objects tied by a passage. `words` are codes of what the statement says, for facts."""
+
+    one: str
+    other: str
+    tie: Tie
+    words: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """The part of the graph that one passage vouches for, by entity key or object id; nothing twice, sorted.
+
+    `nodes` holds what the passage itself is tied to. Ends of pairs need not be among them.
+    """
+
+    nodes: tuple[tuple[str, Tie], ...]
+    pairs: tuple[Pair, ...]
+
+
+def excerpt_of(passage: Passage) -> Excerpt:
+    """Give a passage as an extractor reads it."""
+    if passage.kind in DIALOGUE_KINDS and passage.part:
+        speaker, _, _ = passage.heading.partition(" (")
+        return Excerpt(passage.text, speaker=speaker, form="dialogue")
+    return Excerpt(passage.text, passage.title, passage.heading, _FORMS.get(passage.role, "prose"))
+
+
+def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ()) -> Ties:
+    """Write down what a passage ties together. `links` are the objects that its own object refers to.
+
+    Where the passage carries triples they take the place of those that were read from its text.
+    """
+    title = entity_key(passage.title) if passage.title and passage.kind not in DIALOGUE_KINDS else ""
+    facts = _facts(passage.triples or extraction.triples)
+    nodes = {(key, Tie.MENTION) for key in _mentioned(passage, extraction.entities, facts)}
+    if title:
+        nodes = {*(node for node in nodes if node[0] != title), (title, Tie.TITLE)}
+    named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
+    forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) != key)
+    own = passage.object_id
+    linked = (Pair(own, other, Tie.LINK) for other in sorted(set(links)) if other != own)
+    return Ties(
+        (*sorted(nodes)[:MAX_TIES], (own, Tie.PART)),
+        (*facts[:MAX_TIES], *list(forms)[:MAX_TIES], *linked),
+    )
+
+
+def word_code(word: str) -> int:
+    """Give the code of a (stemmed) word: 16 bits of CRC-32. Words may share one; it costs a little sharpness."""
+    return crc32(word.encode(errors="surrogatepass")) & 0xFFFF
+
+
+def _mentioned(passage: Passage, entities: Sequence[Entity], facts: Sequence[Pair]) -> set[str]:
+    if passage.triples:
+        return {end for fact in facts for end in (fact.one, fact.other)}
+    return {entity_key(entity.name) for entity in entities}
+
+
+def _facts(triples: Iterable[Triple]) -> list[Pair]:
+    facts: dict[tuple[str, str], set[int]] = {}
+    for triple in triples:
+        ends = (entity_key(triple.subject), entity_key(triple.object))
+        if ends[0] != ends[1]:
+            facts.setdefault(ends, set()).update(_codes(triple))
+    return [Pair(one, other, Tie.FACT, tuple(sorted(words)[:_WORDS])) for (one, other), words in sorted(facts.items())]
+
+
+def _codes(triple: Triple) -> set[int]:
+    said = index_text(f"{triple.subject} {triple.relation} {triple.object}")
+    return {word_code(word) for word in said.split()}

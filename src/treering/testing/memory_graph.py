@@ -1,0 +1,70 @@
+"""An entity graph in plain dictionaries: what `ports.graph.Graph` means, written as plainly as possible."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from treering.core.scope import ROOT, sees
+from treering.derived.ties import Ties
+from treering.ports.graph import Edges, Nodes, Statements, Tie
+from treering.ports.index import Reach
+
+
+@dataclass(slots=True)
+class MemoryGraph:
+    """A `Graph` one fills by hand, for tests of what is built on the port."""
+
+    ties: dict[int, tuple[str, Ties]] = field(default_factory=dict)
+    """By passage key: its scope, and what it ties together."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    edges_by_node: dict[int, list[tuple[int, Tie, int]]] = field(default_factory=dict)
+    """By node: where its edges lead, why, and which passage vouches for each."""
+
+    def put(self, key: int, ties: Ties, scope: str = ROOT) -> None:
+        """Tie a passage in. A passage is put once."""
+        self.ties[key] = (scope, ties)
+        pairs = [(2 * key, self._number(name), tie) for name, tie in ties.nodes]
+        pairs += [(self._number(pair.one), self._number(pair.other), pair.tie) for pair in ties.pairs]
+        for one, other, tie in pairs:
+            self.edges_by_node.setdefault(one, []).append((other, tie, key))
+            self.edges_by_node.setdefault(other, []).append((one, tie, key))
+
+    def named(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Give the nodes of those of the entity keys that are known."""
+        return {key: self.numbers[key] for key in keys if key in self.numbers}
+
+    def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
+        """Give the keys of entities, the ids of objects."""
+        known = {number: name for name, number in self.numbers.items()}
+        return {node: known[node] for node in nodes if node in known}
+
+    def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
+        """Give all edges out of some nodes that passages in reach vouch for."""
+        found = [
+            (at, target, tie)
+            for at, node in enumerate(nodes.tolist())
+            for target, tie, owner in self.edges_by_node.get(node, ())
+            if sees(reach.scope, self.ties[owner][0], descend=reach.descend)
+        ]
+        table = np.array(found, np.int64).reshape(-1, 3)
+        return Edges(table[:, 0], table[:, 1], table[:, 2].astype(np.uint8))
+
+    def statements(self, passages: Sequence[int]) -> Statements:
+        """Give what passages state."""
+        facts = [
+            (at, pair)
+            for at, key in enumerate(passages)
+            for pair in (self.ties[key][1].pairs if key in self.ties else ())
+            if pair.tie == Tie.FACT
+        ]
+        return Statements(
+            np.array([at for at, _ in facts], np.int64),
+            np.array([self.numbers[pair.one] for _, pair in facts], np.int64),
+            np.array([self.numbers[pair.other] for _, pair in facts], np.int64),
+            np.cumsum([0, *(len(pair.words) for _, pair in facts)], dtype=np.int64),
+            np.array([word for _, pair in facts for word in pair.words], np.uint16),
+        )
+
+    def _number(self, name: str) -> int:
+        return self.numbers.setdefault(name, 2 * len(self.numbers) + 1)
