@@ -77,15 +77,20 @@ class Tool:
         """Name the mode an empty `mode` stands for."""
         return next(iter(self.modes))
 
-    def call(self, engine: Engine, envelope: Envelope) -> Report:
-        """Check an envelope and run its mode. Raises `InvalidInput` naming each wrong field."""
-        mode = self.modes.get(envelope.mode or self.default)
+    def find(self, name: str) -> Mode:
+        """Give a mode by name, the default one for an empty name. Raises `InvalidInput` with the nearest known name."""
+        mode = self.modes.get(name or self.default)
         if mode is None:
             raise InvalidInput(
-                f"{self.name} has no mode {envelope.mode!r}.",
-                hint=nearest(envelope.mode, self.modes),
-                details={"given": envelope.mode, "known": list(self.modes)},
+                f"{self.name} has no mode {name!r}.",
+                hint=nearest(name, self.modes),
+                details={"given": name, "known": list(self.modes)},
             )
+        return mode
+
+    def call(self, engine: Engine, envelope: Envelope) -> Report:
+        """Check an envelope and run its mode. Raises `InvalidInput` naming each wrong field."""
+        mode = self.find(envelope.mode)
         given = parse(mode.input, envelope.input, where="input")
         options = parse(mode.options, envelope.options, where="options")
         return mode.run(Call(engine, envelope.scope), given, options)

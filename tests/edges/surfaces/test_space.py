@@ -8,7 +8,7 @@ from treering.core.errors import Conflict, InvalidInput, Unavailable
 
 
 def test_the_package_gives_what_it_names():
-    assert set(treering.__all__) == {"Space", "__version__", "open"}
+    assert set(treering.__all__) == {"Projects", "Space", "__version__", "open", "open_projects"}
     assert all(hasattr(treering, name) for name in treering.__all__)
     assert not hasattr(treering, "close")
 

@@ -2,7 +2,13 @@
 
 import typer
 
-from treering.edges.surfaces.cli import review_commands, space_commands, verb_commands
+from treering.edges.surfaces.cli import (
+    review_commands,
+    serving_commands,
+    space_commands,
+    supervise_commands,
+    verb_commands,
+)
 
 # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
 app = typer.Typer(
@@ -12,7 +18,7 @@ app = typer.Typer(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (verb_commands, review_commands, space_commands):
+for commands in (verb_commands, review_commands, space_commands, serving_commands, supervise_commands):
     commands.add_to(app)
 
 

@@ -63,6 +63,25 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
             '{"command": "treering", "args": ["mcp", "--space", "sqlite:/path/to.db"]}',
         ),
     ),
+    "serve": (
+        ("the nearest space and all projects, on port 8420", "treering serve"),
+        ("on any free port, reading files of this folder", "treering serve --port 0 --files ."),
+    ),
+    "supervise": (
+        (
+            "a coding agent on the tickets of this work tree",
+            'treering supervise tickets.yaml --worker "claude -p" --model openai:gpt-5-mini',
+        ),
+        (
+            "with ceilings for each ticket, in another folder",
+            'treering supervise tickets.yaml --worker "codex exec -" --model openai:gpt-5-mini \\\n'
+            "      --folder ../acme --max-turns 8 --max-minutes 30 --max-cost 0.50",
+        ),
+        (
+            "try it without a model",
+            "treering supervise tickets.yaml --worker ./work.sh --script assessments.yaml",
+        ),
+    ),
     "try": (
         ("see what Treering makes of the folder you are in", "treering try"),
         ("for a task of yours", 'treering try "make the retry limit configurable"'),

@@ -1,0 +1,132 @@
+"""What a question says of who said something and when: clues to the turns of a conversation.
+
+Measured on LoCoMo and LongMemEval (`docs/decisions`); a passage that is no turn has no clues.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from treering.ports.index import PassageHead
+
+SPEAKER = "speaker"
+DATE = "date"
+ROLE = "role"
+
+WEIGHTS: Mapping[str, float] = {SPEAKER: 0.2, DATE: 0.4, ROLE: 0.2}
+"""What a clue adds to the score of a turn, which is between 0 and 1 without it."""
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_NAMED_DATE = re.compile(
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({'|'.join(_MONTHS)})\b"
+    r"(?:\s+(\d{1,2})(?:st|nd|rd|th)?\b)?(?:,?\s+(\d{4}))?",
+    re.IGNORECASE,
+)
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
+_OF_THE_ASSISTANT = re.compile(
+    r"\byou (?:told|mention|suggest|recommend|provid|gave|said|list|describ|explain|creat|wrote|shar)\w*"
+    r"|\bremind me\b|\b(?:our|the) (?:previous|last|earlier|past) (?:conversation|chat|discussion)"
+    r"|\bprevious (?:conversation|chat)|\bwe (?:talked|discussed)",
+    re.IGNORECASE,
+)
+_OF_THE_USER = re.compile(r"\b(?:i|my|me|mine|i'm|i've|we|our|us)\b", re.IGNORECASE)
+_TURN = re.compile(r"(?P<speaker>.*?)(?: \((?P<date>\d{4}-\d{2}-\d{2})\))?")
+_ROLES = frozenset({"user", "assistant", "system", "tool"})
+_DIALOGUE = frozenset({"conversation", "meeting_record"})
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDate:
+    """A month that a question names, with its year and day where it names them."""
+
+    month: int
+    year: int | None = None
+    day: int | None = None
+
+    def match(self, said: date) -> float:
+        """Give 1 for that month or day (or the day beside it), 0.5 for another day of that month, else 0."""
+        if said.month != self.month or (self.year and said.year != self.year):
+            return 0.0
+        return 1.0 if self.day is None or abs(said.day - self.day) <= 1 else 0.5
+
+
+def clues_of(question: str, heads: Mapping[int, PassageHead]) -> dict[str, dict[int, float]]:
+    """Give, by clue, the turns among some passages that a question points at, each with a score from 0 to 1.
+
+    `speaker`: who spoke is named in the question, and not everybody who speaks there is. `date`: it was said in the
+    month or on the day that is named. `role`: the question asks what an assistant said ("you told me"), or else what
+    a user said of themselves ("my").
+    """
+    turns = {key: _turn(head) for key, head in heads.items() if head.kind in _DIALOGUE and head.part}
+    clues = {
+        SPEAKER: _spoken_by(question, turns, heads),
+        DATE: _said_at(dates_in(question), turns),
+        ROLE: _in_role(question, turns),
+    }
+    return {name: scores for name, scores in clues.items() if scores}
+
+
+def dates_in(question: str) -> list[AskedDate]:
+    """Give the months and days that a question names; "may" and "march" in lower case are verbs."""
+    return [*_named_dates(question), *_iso_dates(question)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    speaker: str
+    said: date | None
+
+
+def _turn(head: PassageHead) -> _Turn:
+    found = _TURN.fullmatch(head.heading)
+    if not found:
+        return _Turn(head.heading, None)
+    return _Turn(found["speaker"], date.fromisoformat(found["date"]) if found["date"] else None)
+
+
+def _spoken_by(question: str, turns: Mapping[int, _Turn], heads: Mapping[int, PassageHead]) -> dict[int, float]:
+    speakers: dict[str, set[str]] = {}
+    for key, turn in turns.items():
+        speakers.setdefault(heads[key].object_id, set()).add(turn.speaker)
+    everybody = set().union(*speakers.values()) - _ROLES
+    named = {name for name in everybody if name and _says(question, name)}
+    telling = {identity: those & named for identity, those in speakers.items() if not those <= named}
+    return {key: 1.0 for key, turn in turns.items() if turn.speaker in telling.get(heads[key].object_id, ())}
+
+
+def _says(question: str, name: str) -> bool:
+    first = name.split()[0]
+    return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", question, re.IGNORECASE) for part in {name, first})
+
+
+def _said_at(asked: Sequence[AskedDate], turns: Mapping[int, _Turn]) -> dict[int, float]:
+    dated = ((key, turn.said) for key, turn in turns.items() if turn.said)
+    scores = {key: max((day.match(said) for day in asked), default=0.0) for key, said in dated}
+    return {key: score for key, score in scores.items() if score}
+
+
+def _in_role(question: str, turns: Mapping[int, _Turn]) -> dict[int, float]:
+    if _OF_THE_ASSISTANT.search(question):
+        wanted = "assistant"
+    elif _OF_THE_USER.search(question):
+        wanted = "user"
+    else:
+        return {}
+    return {key: 1.0 for key, turn in turns.items() if turn.speaker == wanted}
+
+
+def _named_dates(question: str) -> Iterator[AskedDate]:
+    for found in _NAMED_DATE.finditer(question):
+        before, month, after, year = found.groups()
+        if month not in {"may", "march"}:
+            day = before or after
+            yield AskedDate(_MONTHS.index(month.lower()) + 1, int(year) if year else None, int(day) if day else None)
+
+
+def _iso_dates(question: str) -> Iterator[AskedDate]:
+    for year, month, day in _ISO_DATE.findall(question):
+        yield AskedDate(int(month), int(year), int(day) if day else None)

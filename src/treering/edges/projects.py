@@ -1,0 +1,170 @@
+"""The spaces of projects: one file each in one folder, opened when asked for, a bounded number open at once."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import Channel
+from treering.edges.models.bge import BgeSmall
+from treering.edges.settings import Settings
+from treering.edges.wiring import Opened, Opening, author, open_engine
+from treering.memories.project import ProjectMemory, checked_project_id
+from treering.ports.embedder import Embedder
+from treering.ports.model import LanguageModel
+from treering.tools.engine import Engine
+
+MOST_OPEN = 32
+
+
+def open_projects(
+    folder: Path | str | None = None,
+    *,
+    actor: str | None = None,
+    channel: Channel = "agent",
+    model: LanguageModel | None = None,
+    background: bool | None = None,
+    embedder: Embedder | None = None,
+    most_open: int = MOST_OPEN,
+) -> "Projects":
+    """Open the projects of a folder; `treering.open_projects` is this function.
+
+    `folder`: by default `projects` in the data folder (`TREERING_DATA_DIR`); each project is a space of its own in
+    it, `<project_id>.db`. `actor` and `channel` say in whose name and through which door is written. `model`
+    answers `rag_qa`. `background`: whether vectors are made behind everyday work. `most_open`: how many spaces
+    stay open while nobody uses them. Raises `InvalidInput` for settings that make no sense.
+    """
+    settings = Settings.read()
+    spaces = ProjectSpaces(
+        Path(folder) if folder else settings.data_dir / "projects",
+        settings=settings,
+        actor=actor,
+        channel=channel,
+        background=background,
+        embedder=embedder,
+        most_open=most_open,
+    )
+    return Projects(spaces, model=model)
+
+
+class ProjectSpaces:
+    """Lends the engines of projects. Safe to use from many threads; opening one project holds up no other."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: Settings | None = None,
+        actor: str | None = None,
+        channel: Channel = "agent",
+        background: bool | None = None,
+        embedder: Embedder | None = None,
+        most_open: int = MOST_OPEN,
+    ) -> None:
+        self._folder = folder
+        self._settings = settings or Settings.read()
+        self._author = author(actor, channel, self._settings)
+        self._background = self._settings.background if background is None else background
+        # A model takes more memory than a space: one for all.
+        self._embedder = embedder or BgeSmall(threads=self._settings.threads)
+        self._most_open = most_open
+        self._spaces: OrderedDict[str, _Space] = OrderedDict()
+        self._lock = Lock()
+        self._closed = False
+
+    @contextmanager
+    def engine(self, project_id: str) -> Iterator[Engine]:
+        """Lend a project's engine; the project is made where there is none yet.
+
+        Raises `InvalidInput` for a bad id and after `close`, and what opening a space raises.
+        """
+        space = self._take(checked_project_id(project_id))
+        try:
+            yield space.engine(lambda: self._open(project_id))
+        finally:
+            self._give_back(space)
+
+    def close(self) -> None:
+        """Close all spaces; those in use as soon as they are given back."""
+        with self._lock:
+            self._closed = True
+        self._close_idle()
+
+    def _take(self, project_id: str) -> "_Space":
+        with self._lock:
+            if self._closed:
+                raise InvalidInput("The projects are closed.", hint="Open them again: treering.open_projects().")
+            space = self._spaces.setdefault(project_id, _Space())
+            self._spaces.move_to_end(project_id)
+            space.users += 1
+            return space
+
+    def _give_back(self, space: "_Space") -> None:
+        with self._lock:
+            space.users -= 1
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        """Close the spaces longest unused, as far as there are too many."""
+        with self._lock:
+            excess = len(self._spaces) - (0 if self._closed else self._most_open)
+            idle = [name for name, space in self._spaces.items() if not space.users][: max(excess, 0)]
+            closing = [self._spaces.pop(name) for name in idle]
+        for space in closing:
+            space.close()
+
+    def _open(self, project_id: str) -> Opened:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        opening = Opening(
+            address=f"sqlite:{self._folder / project_id}.db",
+            settings=self._settings,
+            author=self._author,
+            background=self._background,
+            embedder=self._embedder,
+        )
+        opened = open_engine(opening)
+        if self._background and opened.engine.index.lag().pending:
+            opened.engine.vectoriser.start()
+        return opened
+
+
+class Projects(ProjectMemory):
+    """The memory of the projects of one folder. A context manager."""
+
+    def __init__(self, spaces: ProjectSpaces, *, model: LanguageModel | None = None) -> None:
+        super().__init__(spaces.engine, model=model)
+        self._close = spaces.close
+
+    def close(self) -> None:
+        """Close all projects. What was written stays; vectors that wait are made when they are next opened."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Space:
+    """One project's space, opened by the first who needs it. `users` is guarded by the lock of all spaces."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self._lock = Lock()
+        self._opened: Opened | None = None
+
+    def engine(self, opening: Callable[[], Opened]) -> Engine:
+        with self._lock:
+            self._opened = self._opened or opening()
+            return self._opened.engine
+
+    def close(self) -> None:
+        if self._opened:
+            self._opened.close()

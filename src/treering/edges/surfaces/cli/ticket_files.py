@@ -1,0 +1,76 @@
+"""Tickets, and assessments written beforehand, read from YAML or JSON files."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import invalid_fields
+from treering.memories.assessing import Assessment, Script
+from treering.memories.ticket import Ticket
+
+_Entry = TypeVar("_Entry", bound=BaseModel)
+_TICKETS = "Write a list such as `- {id: T-1, title: Fix the cache, description: It serves old pages}`."
+_SCRIPT = "Write a list such as `- {complete: false, next_prompt: …}`, or one such list by the id of each ticket."
+
+
+def read_tickets(path: Path) -> list[Ticket]:
+    """Read a list of tickets. Raises `InvalidInput` naming the entry that is wrong, and `OSError`."""
+    entries = _entries(_read(path), path.name, hint=_TICKETS)
+    tickets = [_entry(Ticket, _with_text_id(entry), f"{path.name}, entry {n}") for n, entry in enumerate(entries, 1)]
+    seen: dict[str, int] = {}
+    for number, ticket in enumerate(tickets, 1):
+        first = seen.setdefault(ticket.key, number)
+        if first != number:
+            hint = "Give each ticket an id of its own, or leave one out."
+            raise InvalidInput(f"{path.name}, entry {number}: it is the same ticket as entry {first}.", hint=hint)
+    return tickets
+
+
+def read_script(path: Path) -> Script:
+    """Read assessments: a list for every ticket, or lists by ticket id. Raises as `read_tickets` does."""
+    data = _read(path)
+    if isinstance(data, Mapping):
+        lists = {str(name): _assessments(entries, f"{path.name}, {name}") for name, entries in data.items()}
+        return Script(lists)
+    return Script(_assessments(data, path.name))
+
+
+def _assessments(data: object, where: str) -> list[Assessment]:
+    entries = _entries(data, where, hint=_SCRIPT)
+    return [_entry(Assessment, entry, f"{where}, entry {number}") for number, entry in enumerate(entries, 1)]
+
+
+def _read(path: Path) -> object:
+    text = path.read_bytes().decode(errors="replace")
+    try:
+        data: object = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        said = " ".join(str(error).split())
+        raise InvalidInput(f"{path.name} cannot be read: {said}.", hint="Correct it; it is YAML or JSON.") from error
+    return data
+
+
+def _entries(data: object, where: str, *, hint: str) -> Sequence[object]:
+    if isinstance(data, list) and data:
+        return data
+    raise InvalidInput(f"{where} holds no list of entries.", hint=hint)
+
+
+def _entry(model: type[_Entry], data: object, where: str) -> _Entry:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problem = invalid_fields(error, known=sorted(model.model_fields))
+        raise InvalidInput(f"{where}: {problem.message}", hint=problem.hint, details=problem.details) from error
+
+
+def _with_text_id(entry: object) -> object:
+    """YAML reads `id: 12` as a number; what a tracker calls a ticket is text."""
+    if isinstance(entry, dict) and type(entry.get("id")) is int:
+        return {**entry, "id": str(entry["id"])}
+    return entry

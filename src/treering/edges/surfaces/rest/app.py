@@ -1,0 +1,147 @@
+"""The server's app: its operations, who may ask, and how failures are told."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from anyio.to_thread import current_default_thread_limiter, run_sync
+from fastapi import FastAPI, Response
+
+from treering import __version__
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.edges.models.bge import BgeSmall
+from treering.edges.projects import ProjectSpaces
+from treering.edges.settings import Settings
+from treering.edges.surfaces.rest import projects, wiki
+from treering.edges.surfaces.rest.contract import Operation, document
+from treering.edges.surfaces.rest.doors import Doors
+from treering.edges.surfaces.rest.failures import answer_failures
+from treering.edges.surfaces.rest.served import ServedSpace, Stop
+from treering.memories.project import ProjectMemory
+from treering.ports.embedder import Embedder
+from treering.tools.engine import Engine
+from treering.tools.envelope import Value
+
+MAX_BODY_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What is served, and within which bounds."""
+
+    space: str
+    """The address of the space of the four tools."""
+    projects: Path
+    """The folder that holds the projects' spaces."""
+    files: Path | None = None
+    """The folder below which `ingest` may read files; none: it reads no files."""
+    max_body_bytes: int = MAX_BODY_BYTES
+    worked_on_at_once: int = 8
+    """Requests that have a thread; the others wait."""
+    most_at_once: int = 64
+    """Requests that are let in; the others are told to try again."""
+    background: bool = True
+    """Whether vectors are made behind everyday work."""
+    embedder: Embedder | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, *, space: str, projects: Path | None, files: Path | None) -> "Serving":
+        """Say what is served by what a person and the environment say. Raises `InvalidInput` for no folder."""
+        if files and not files.is_dir():
+            raise InvalidInput(f"{files} is no folder.", hint="Name the folder whose files may be read.")
+        return cls(
+            space=settings.space_address(space or None),
+            projects=projects or settings.data_dir / "projects",
+            files=files,
+            background=settings.background,
+            # A model takes more memory than a space: one for all.
+            embedder=BgeSmall(threads=settings.threads),
+        )
+
+
+class Health(Value):
+    """The process is up."""
+
+    status: Literal["ok"] = "ok"
+    version: str = __version__
+
+
+class Readiness(Value):
+    """The space opens. Where there is none yet, the first write makes it."""
+
+    status: Literal["ready"] = "ready"
+    space: Literal["open", "new"]
+
+
+def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
+    """Make the app. Spaces are opened by the first call that needs them, and closed when the app stops.
+
+    `stop`: says when long work has to end, because the server is asked to. Raises what keeps a space that is there
+    from being opened: better now than at every call.
+    """
+    stop = stop or Stop()
+    space = ServedSpace(
+        serving.space, stop=stop, background=serving.background, embedder=serving.embedder, files=serving.files
+    )
+    space.check()
+    spaces = ProjectSpaces(serving.projects, background=serving.background, embedder=serving.embedder)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = serving.worked_on_at_once
+        try:
+            yield
+        finally:
+            stop.say()
+            await run_sync(space.close)
+            await run_sync(spaces.close)
+
+    operations = (
+        *_state_of(space),
+        *wiki.operations(space),
+        *projects.operations(_memory(spaces, stop)),
+    )
+    # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.max_body_bytes = serving.max_body_bytes
+    for one in operations:
+        app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
+    described = document(operations)
+    app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
+    answer_failures(app)
+    app.add_middleware(Doors, most_at_once=serving.most_at_once)
+    return app
+
+
+def _memory(spaces: ProjectSpaces, stop: Stop) -> ProjectMemory:
+    @contextmanager
+    def lend(project_id: str) -> Iterator[Engine]:
+        stop.check()
+        with spaces.engine(project_id) as engine:
+            yield engine.with_progress(stop.check)
+
+    return ProjectMemory(lend)
+
+
+def _state_of(space: ServedSpace) -> tuple[Operation, ...]:
+    # Not in a worker thread, which may all be busy: whoever asks wants to know whether the process lives.
+    async def health() -> Response:
+        return _answer(Health())
+
+    def ready() -> Response:
+        try:
+            there = space.check()
+        except TreeringError as error:
+            raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
+        return _answer(Readiness(space="open" if there else "new"))
+
+    return (
+        Operation("GET", "/health", "health", "Tell whether the server is up.", health, (Health,)),
+        Operation("GET", "/ready", "ready", "Tell whether the space can be used.", ready, (Readiness,)),
+    )
+
+
+def _answer(value: Value) -> Response:
+    return Response(value.model_dump_json(), media_type="application/json")

@@ -1,0 +1,88 @@
+"""Reading request bodies: bounded, JSON only, and exactly of the types the contract names."""
+
+from http import HTTPStatus
+from typing import TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import invalid_fields
+from treering.edges.surfaces.rest.exactness import misfits
+from treering.edges.surfaces.rest.failures import Refusal
+
+_READ_ON = 4
+"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
+before it listens would else see a broken connection in place of the answer."""
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the body of a request. Refuses what is no JSON by its label (415) or larger than allowed (413)."""
+    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if label != "application/json":
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            InvalidInput(
+                f"The body is labelled {label!r}." if label else "The body has no Content-Type.",
+                hint="Send JSON with the header Content-Type: application/json.",
+            ),
+            code="unsupported_media_type",
+        )
+    limit: int = request.app.state.max_body_bytes
+    kept, seen = [], 0
+    async for chunk in request.stream():
+        seen += len(chunk)
+        if seen > limit * _READ_ON:
+            break
+        if seen <= limit:
+            kept.append(chunk)
+    if seen > limit:
+        raise Refusal(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            InvalidInput(
+                f"The body is larger than {limit} bytes.",
+                hint="Send it in several requests.",
+                details={"max_bytes": limit},
+            ),
+            code="too_large",
+        )
+    return b"".join(kept)
+
+
+def parse_body(model: type[_Model], body: bytes) -> _Model:
+    """Read a JSON body into a model, with the types its schema names and no others.
+
+    Raises `InvalidInput` for what is no JSON, and else names each wrong field with the nearest known name.
+    """
+    try:
+        data = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidInput(f"The body is not JSON: {error}.", hint="Send one JSON object, in UTF-8.") from error
+    try:
+        parsed = model.model_validate(data)
+    except ValidationError as error:
+        raise invalid_fields(error, known=_known_beside(model, error)) from error
+    problems = misfits(model, data)
+    if problems:
+        first = problems[0]
+        raise InvalidInput(
+            f"{first['field']}: {first['problem']}",
+            hint="See details.fields for every wrong field.",
+            details={"fields": problems},
+        )
+    return parsed
+
+
+def _known_beside(model: type[BaseModel], error: ValidationError) -> list[str]:
+    """Name the fields there are beside the first unknown one, as deep as the models say."""
+    place = next((item["loc"] for item in error.errors() if item["type"] == "extra_forbidden"), ())
+    for name in place[:-1]:
+        field = model.model_fields.get(str(name))
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            break
+        model = inner
+    return sorted(model.model_fields)

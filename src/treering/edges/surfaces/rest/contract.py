@@ -1,0 +1,120 @@
+"""What the server promises, as OpenAPI: rendered from its operations and the models they take and give."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from treering import __version__
+from treering.edges.surfaces.rest.examples import EXAMPLES
+from treering.edges.surfaces.rest.failures import Failure
+
+Schema = dict[str, Any]
+
+_REFERENCE = "#/components/schemas/{model}"
+_REASONS: Mapping[HTTPStatus, str] = {
+    HTTPStatus.FORBIDDEN: "Denied: by the space's policy, or this server may not be asked for it.",
+    HTTPStatus.NOT_FOUND: "There is no such object, space, project or path.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "The path has another method.",
+    HTTPStatus.CONFLICT: "Somebody else was first; `details` carry what stands now.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the server takes.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not labelled as JSON.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "The input cannot be accepted; nothing was changed. `details` name the fields.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Stored data does not verify, or the server failed.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Try again later.",
+}
+_WITHOUT_BODY = (
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing the server can be asked: where, with what, and what it gives."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    name: str
+    """Unique: the operation's id."""
+    summary: str
+    answer: Callable[..., Any]
+    """The endpoint; it gives a response, or will."""
+    gives: tuple[type[BaseModel], ...]
+    """The good answer is one of these."""
+    takes: tuple[type[BaseModel], ...] = ()
+    """The JSON body is one of these; nothing: there is no body."""
+    description: str = ""
+    parameters: tuple[Schema, ...] = ()
+    links: Mapping[str, Schema] = field(default_factory=dict)
+    """What can be asked next with what this operation was asked and gave."""
+
+
+def document(operations: Sequence[Operation]) -> Schema:
+    """Describe all operations as an OpenAPI document."""
+    names, definitions = models_json_schema(
+        [
+            *((model, "validation") for model in _unique(one.takes for one in operations)),
+            *((model, "serialization") for model in _unique([*(one.gives for one in operations), (Failure,)])),
+        ],
+        ref_template=_REFERENCE,
+    )
+    paths: Schema = {}
+    for one in operations:
+        paths.setdefault(one.path, {})[one.method.casefold()] = _described(one, names)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Treering",
+            "summary": "Memory that can be checked: evidence, contradictions, gaps and history.",
+            "version": __version__,
+        },
+        "paths": paths,
+        "components": {"schemas": definitions["$defs"]},
+    }
+
+
+def _described(operation: Operation, names: Mapping[Any, Schema]) -> Schema:
+    good: Schema = {
+        "description": "Done.",
+        "content": _json([names[model, "serialization"] for model in operation.gives]),
+    }
+    if operation.links:
+        good["links"] = dict(operation.links)
+    failures = _REASONS if operation.takes else _WITHOUT_BODY
+    described: Schema = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        **({"description": operation.description} if operation.description else {}),
+        **({"parameters": list(operation.parameters)} if operation.parameters else {}),
+        "responses": {
+            "200": good,
+            **{
+                str(status.value): {
+                    "description": _REASONS[status],
+                    "content": _json([names[Failure, "serialization"]]),
+                }
+                for status in failures
+            },
+        },
+    }
+    if operation.takes:
+        content = _json([names[model, "validation"] for model in operation.takes])
+        shown = {what: {"value": body} for what, body in EXAMPLES[operation.name].items()}
+        content["application/json"]["examples"] = shown
+        described["requestBody"] = {"required": True, "content": content}
+    return described
+
+
+def _json(choices: Sequence[Schema]) -> Schema:
+    schema = choices[0] if len(choices) == 1 else {"anyOf": list(choices)}
+    return {"application/json": {"schema": schema}}
+
+
+def _unique(groups: Iterable[Iterable[type[BaseModel]]]) -> list[type[BaseModel]]:
+    return list(dict.fromkeys(model for group in groups for model in group))

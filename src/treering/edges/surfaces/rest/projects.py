@@ -1,0 +1,147 @@
+"""Project memory over HTTP: `POST /api/projects/{project_id}/memory/index|retrieve|delete`."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import Depends, Response
+from pydantic import Field, RootModel
+
+from treering.core.evidence import Triple
+from treering.edges.surfaces.rest.bodies import parse_body, read_body
+from treering.edges.surfaces.rest.contract import Operation, Schema
+from treering.memories.project import (
+    MOST_QUERIES,
+    MOST_RETRIEVED,
+    DeleteReport,
+    IndexReport,
+    ProjectMemory,
+)
+from treering.tools.envelope import Value
+
+_PATH = "/api/projects/{project_id}/memory"
+_PROJECT: Schema = {
+    "name": "project_id",
+    "in": "path",
+    "required": True,
+    "description": "1 to 64 letters (A-Z), digits, '.', '_' or '-', starting with a letter or digit, without '..'.",
+    "schema": {"type": "string", "pattern": r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._\-]{0,63}$"},
+    "example": "acme-web",
+}
+_SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
+# The pattern is only told, not checked here: the memory itself says better what is wrong.
+_Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
+_Docs = Annotated[tuple[_Text, ...], Field(description="Plain texts; the same text is the same document.")]
+
+
+class IndexRequest(Value):
+    """Documents to keep."""
+
+    docs: _Docs
+    triples: tuple[tuple[Triple, ...], ...] | None = Field(
+        default=None,
+        description="What each document states, one list for each, where that is known; else it is read from the text.",
+    )
+    wait: bool = Field(default=False, description="Answer when they are found by meaning, too.")
+
+
+class RetrieveRequest(Value):
+    """Questions to find documents for."""
+
+    queries: Annotated[tuple[_Text, ...], Field(max_length=MOST_QUERIES, description="Questions, or words.")]
+    num_to_retrieve: int = Field(default=5, ge=1, le=MOST_RETRIEVED, description="At most so many for each.")
+
+
+class DeleteRequest(Value):
+    """Documents to take out."""
+
+    docs: _Docs
+    erase: bool = Field(default=False, description="Leave nothing of them, in the history neither; takes time.")
+
+
+class Retrieved(Value):
+    """The documents found for a question, best first; a higher score answers it better."""
+
+    question: str
+    docs: tuple[str, ...]
+    doc_scores: tuple[float, ...]
+
+
+class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
+    """What was found, one element for each question."""
+
+
+def operations(memory: ProjectMemory) -> Sequence[Operation]:
+    """Give the operations of project memory."""
+    return (
+        _operation(
+            "index",
+            "Keep documents, each once.",
+            lambda project, body: _index(memory, project, body),
+            takes=IndexRequest,
+            gives=IndexReport,
+            links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
+        ),
+        _operation(
+            "retrieve",
+            "Find the documents that answer questions best.",
+            lambda project, body: _retrieve(memory, project, body),
+            takes=RetrieveRequest,
+            gives=RetrievedForAll,
+        ),
+        _operation(
+            "delete",
+            "Take documents out by their exact text.",
+            lambda project, body: _delete(memory, project, body),
+            takes=DeleteRequest,
+            gives=DeleteReport,
+            links={"index something anew": _same_project("index")},
+        ),
+    )
+
+
+def _index(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(IndexRequest, body)
+    return memory.index(project_id, asked.docs, triples=asked.triples, wait=asked.wait).model_dump_json()
+
+
+def _retrieve(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(RetrieveRequest, body)
+    found = memory.retrieve(project_id, asked.queries, asked.num_to_retrieve)
+    return RetrievedForAll.model_validate(found).model_dump_json()
+
+
+def _delete(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+    asked = parse_body(DeleteRequest, body)
+    return memory.delete(project_id, asked.docs, erase=asked.erase).model_dump_json()
+
+
+def _operation(
+    name: str, summary: str, work: Callable[[str, bytes], str], *, takes: Any, gives: Any, links: Schema | None = None
+) -> Operation:
+    def answer(project_id: str, body: Annotated[bytes, Depends(read_body)]) -> Response:
+        return Response(work(project_id, body), media_type="application/json")
+
+    return Operation(
+        method="POST",
+        path=f"{_PATH}/{name}",
+        name=_name(name),
+        summary=summary,
+        answer=answer,
+        takes=(takes,),
+        gives=(gives,),
+        parameters=(_PROJECT,),
+        links=links or {},
+    )
+
+
+def _same_project(name: str) -> Schema:
+    field = "queries" if name == "retrieve" else "docs"
+    return {
+        "operationId": _name(name),
+        "parameters": {"project_id": "$request.path.project_id"},
+        "requestBody": {field: "$request.body#/docs"},
+    }
+
+
+def _name(name: str) -> str:
+    return f"project_memory_{name}"

@@ -1,0 +1,105 @@
+"""Running the server: on this machine only, until it is told to stop."""
+
+import ipaddress
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from treering.core.errors import InvalidInput, Unavailable
+from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.edges.surfaces.rest.doors import is_loopback
+from treering.edges.surfaces.rest.served import Stop
+
+_GRACE_SECONDS = 20
+_WAITING = 128  # connections the system holds until they are taken
+
+Tell = Callable[[str], None]
+
+
+def serve_until_stopped(serving: Serving, *, host: str, port: int, tell: Tell) -> None:
+    """Serve until SIGINT or SIGTERM. `tell` is called once with the address, as soon as requests are answered.
+
+    Port 0 is any free one. Raises `InvalidInput` for a host that is not this machine, `Unavailable` for a taken port.
+    """
+    logging.basicConfig(level=logging.WARNING)
+    with listen(host, port) as listener:
+        Server(serving, tell).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port of this machine. Raises as `serve_until_stopped` does."""
+    if not is_loopback(host):
+        raise InvalidInput(
+            f"This server listens on this machine only, not on {host!r}.",
+            hint="Leave --host at 127.0.0.1: there are no keys yet that would protect a space from others.",
+        )
+    family, place = _place(host, port)
+    # Only a socket that says it is TCP is told by asyncio not to hold back small answers, for 40 ms each.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":  # elsewhere it would let two programs share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(_WAITING)
+    except OSError as error:
+        listener.close()
+        raise Unavailable(
+            f"Port {port} of {host} cannot be had: {error.strerror or error}.",
+            hint="Name another with --port; 0 takes any that is free.",
+        ) from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """Tells its address when it answers, and takes a signal as a wish to stop, not as a death to die afterwards."""
+
+    def __init__(self, serving: Serving, tell: Tell) -> None:
+        self._stop = Stop()
+        self._tell = tell
+        config = uvicorn.Config(
+            build_app(serving, stop=self._stop),
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            log_level=logging.WARNING,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        super().__init__(config)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell the address."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            self._tell(_address(listener))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as the library calls it
+        """Stop, letting what is asked be answered; at once where somebody presses Ctrl-C again."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop soon: long work ends at its next report of progress."""
+        self._stop.say()
+        self.should_exit = True
+
+
+def _place(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    # What `localhost` should mean is known without asking the hosts file.
+    address = ipaddress.ip_address("127.0.0.1" if host.casefold() == "localhost" else host)
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    return family, (str(address), port)
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,41 @@
+"""The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from fastapi import Depends, Response
+
+from treering.edges.surfaces.rest.bodies import parse_body, read_body
+from treering.edges.surfaces.rest.calls import call_model, call_models
+from treering.edges.surfaces.rest.contract import Operation
+from treering.edges.surfaces.rest.served import ServedSpace
+from treering.tools.catalog import TOOLS
+from treering.tools.envelope import Envelope, Tool
+
+
+def operations(space: ServedSpace) -> Iterator[Operation]:
+    """Give one operation per verb of the catalogue."""
+    for tool in TOOLS.values():
+        yield _operation(tool, space)
+
+
+def _operation(tool: Tool, space: ServedSpace) -> Operation:
+    def answer(body: Annotated[bytes, Depends(read_body)]) -> Response:
+        envelope = parse_body(Envelope, body)
+        model = call_model(tool.name, envelope)
+        if model:
+            parse_body(model, body)
+        report = space.call(tool.name, envelope)
+        return Response(report.model_dump_json(), media_type="application/json")
+
+    modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
+    return Operation(
+        method="POST",
+        path=f"/v1/wiki/{tool.name}",
+        name=f"wiki_{tool.name}",
+        summary=tool.summary.partition("\n")[0],
+        description=f"{tool.summary}\n\nModes, the default one first:\n\n{modes}",
+        answer=answer,
+        takes=call_models(tool.name),
+        gives=tuple(dict.fromkeys(mode.report for mode in tool.modes.values())),
+    )

@@ -1,0 +1,1 @@
+"""Workers that supervisors direct."""

@@ -1,0 +1,342 @@
+"""The memory of a project: plain documents, put in, found again, taken out. A project is a space.
+
+Any number of threads, processes and machines may use one project at once: there is no lock here. Every write is a
+patch that names the revisions it saw, and is made anew where somebody else was first.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, cast
+
+from pydantic import Field
+
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.evidence import Triple
+from treering.core.filters import Compare
+from treering.core.objects import Source
+from treering.core.scope import ROOT
+from treering.derived.asking import Budget
+from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
+from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
+from treering.ports.adapter import Vanished
+from treering.ports.index import Reach
+from treering.ports.model import LanguageModel
+from treering.tools import catalog, erasure
+from treering.tools.engine import Engine
+from treering.tools.envelope import Envelope, Value
+from treering.tools.erasure import ErasureReceipt
+from treering.tools.ingest_batch import Writer
+from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_report import IngestReport, ItemResult
+from treering.tools.ingest_run import Run, Task
+from treering.tools.search import SearchReport
+
+Engines = Callable[[str], AbstractContextManager[Engine]]
+"""Lends the engine of a project, which stays open until it is given back."""
+
+MOST_QUERIES = 100
+MOST_RETRIEVED = 200
+
+IndexOutcome = Literal["created", "updated", "unchanged", "proposed", "skipped", "failed"]
+DeleteOutcome = Literal["deleted", "erased", "unknown", "proposed", "failed"]
+
+
+class Indexed(Value):
+    """What became of one document."""
+
+    position: int = Field(description="Which of the given documents it is, from 0.")
+    outcome: IndexOutcome
+    why: str = ""
+    source_id: str = ""
+    """Its Source, where one was written or was there already."""
+    changes: tuple[str, ...] = ()
+    """What was taken out of the text as given; the text as kept is what is retrieved."""
+
+
+class IndexReport(Value):
+    """What became of all documents, in the order given."""
+
+    project_id: str
+    results: tuple[Indexed, ...] = ()
+    counts: dict[IndexOutcome, int]
+    pending_vectors: int = 0
+    """Texts found by words already, and by meaning as soon as they have their vector."""
+
+
+class Deleted(Value):
+    """What became of the deletion of one document."""
+
+    position: int = Field(description="Which of the given documents it is, from 0.")
+    outcome: DeleteOutcome
+    why: str = ""
+    source_id: str = ""
+
+
+class DeleteReport(Value):
+    """What became of all deletions, in the order given."""
+
+    project_id: str
+    results: tuple[Deleted, ...] = ()
+    counts: dict[DeleteOutcome, int]
+    staled: tuple[str, ...] = ()
+    """Knowledge whose last support went with these documents."""
+    erasure: ErasureReceipt | None = None
+
+
+class ProjectMemory:
+    """The documents of projects. Safe to use from many threads.
+
+    `engine_of` lends a project's engine, and makes the project where there is none yet. `model` answers `rag_qa`.
+    Every method raises `InvalidInput` naming the wrong field, and `Unavailable` or `Corrupt` where the space does.
+    """
+
+    def __init__(self, engine_of: Engines, *, model: LanguageModel | None = None) -> None:
+        self._engine_of = engine_of
+        self._model = model
+
+    def engine(self, project_id: str) -> AbstractContextManager[Engine]:
+        """Lend the engine of a project, for the four verbs."""
+        return self._engine_of(checked_project_id(project_id))
+
+    def index(
+        self,
+        project_id: str,
+        docs: Sequence[str],
+        *,
+        triples: Sequence[Sequence[Triple]] | None = None,
+        wait: bool = False,
+    ) -> IndexReport:
+        """Keep documents, each once: the same text is the same document.
+
+        `triples`: what each document states, where the caller knows it, instead of what is read from it.
+        `wait`: return when they are found by meaning, too.
+        """
+        texts = checked_texts(docs, field="docs")
+        stated = _checked_triples(triples, len(texts))
+        with self.engine(project_id) as engine:
+            documents = [Document.of(text) for text in texts]
+            report = _ingest(engine, _items(engine, documents, stated), wait=wait)
+            results = tuple(_indexed(engine, documents, report))
+            return IndexReport(
+                project_id=project_id,
+                results=results,
+                counts=dict(Counter(result.outcome for result in results)),
+                pending_vectors=report.pending_vectors,
+            )
+
+    def retrieve(self, project_id: str, queries: Sequence[str], num_to_retrieve: int = 5) -> list[Recalled]:
+        """Give for each query the documents that answer it best, whole, each once. Unrelated ones are left out."""
+        asked = checked_texts(queries, field="queries", most=MOST_QUERIES)
+        count = _checked_count(num_to_retrieve)
+        with self.engine(project_id) as engine:
+            return [_recall(engine, query, count) for query in asked]
+
+    def delete(self, project_id: str, docs: Sequence[str], *, erase: bool = False) -> DeleteReport:
+        """Take documents out by their exact text; what rested on them alone is stale, in the same transaction.
+
+        They are archived, and can be read in the history. `erase`: nothing of them is left, of earlier copies
+        neither; the report holds the proof, and everything is rewritten for it, which takes time.
+        """
+        texts = checked_texts(docs, field="docs")
+        origins = [Document.of(text).origin for text in texts]
+        with self.engine(project_id) as engine:
+            if erase:
+                return _erase(engine, project_id, origins)
+            return _archive(engine, project_id, origins)
+
+    def rag_qa(
+        self, project_id: str, queries: Sequence[str], num_to_retrieve: int = 5, *, budget: Budget | None = None
+    ) -> list[Answered]:
+        """Answer each query from the documents retrieved for it, citing them by number, from 1.
+
+        `budget` bounds what the model may use; by default one answer and one repair per query. Raises `InvalidInput`
+        without a model, `Denied` beyond the budget, `Unavailable` where the model cannot answer.
+        """
+        if self._model is None:
+            raise InvalidInput("There is no language model to answer with.", hint=_NO_MODEL)
+        found = self.retrieve(project_id, queries, num_to_retrieve)
+        ceiling = budget or Budget(requests=REQUESTS_EACH * len(found))
+        return [answer(self._model, recalled, budget=ceiling) for recalled in found]
+
+
+def checked_project_id(project_id: object) -> str:
+    """Give a project's id as such. Raises `InvalidInput` for anything that could be a path or is too long."""
+    if isinstance(project_id, str) and _PROJECT_ID.fullmatch(project_id) and ".." not in project_id:
+        return project_id
+    raise wrong("project_id", f"{_shown(project_id)} is no project id", hint=_PROJECT_HINT)
+
+
+def _checked_count(count: object) -> int:
+    if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST_RETRIEVED:
+        return count
+    hint = f"Ask for 1 to {MOST_RETRIEVED} documents."
+    raise wrong("num_to_retrieve", f"{_shown(count)} is no number from 1 to {MOST_RETRIEVED}", hint=hint)
+
+
+def _checked_triples(triples: Sequence[Sequence[Triple]] | None, count: int) -> Sequence[Sequence[Triple]] | None:
+    if triples is not None and len(triples) != count:
+        hint = "Give one list for each document; an empty one where nothing is stated."
+        raise wrong("triples", f"there are {len(triples)} lists for {count} documents", hint=hint)
+    return triples
+
+
+def _items(
+    engine: Engine, documents: Sequence[Document], stated: Sequence[Sequence[Triple]] | None
+) -> Iterable[dict[str, Any]]:
+    """Give what has to be written, each document once. Known ones are left out, unless triples are new to them."""
+    segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
+    seen = set[str]()
+    for place, document in enumerate(documents):
+        if document.is_empty or document.origin in seen:
+            continue
+        seen.add(document.origin)
+        if stated is None and active_source(engine, document.origin):
+            continue
+        item = document.item(segmenter, max_chars=most)
+        yield item if stated is None else {**item, "triples": list(stated[place])}
+
+
+def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> IngestReport:
+    given = list(items)
+    options = {"wait": wait, "max_items": len(given)}
+    envelope = Envelope(mode="source", scope=ROOT, input={"items": given}, options=options)
+    return cast("IngestReport", catalog.call(engine, "ingest", envelope))
+
+
+def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport) -> Iterable[Indexed]:
+    written = {item.origin: item for item in report.items}
+    for place, document in enumerate(documents):
+        if document.is_empty:
+            why = "nothing is left of it to keep"
+            yield Indexed(position=place, outcome="skipped", why=why, changes=document.changes)
+            continue
+        # Of a text that was given twice, the second finds the first.
+        item = written.pop(document.origin, None)
+        outcome = cast("IndexOutcome", item.outcome) if item else "unchanged"
+        found = item.source_id if item else active_source(engine, document.origin)
+        why = item.why if item else ""
+        yield Indexed(position=place, outcome=outcome, why=why, source_id=found, changes=document.changes)
+
+
+def active_source(engine: Engine, origin: str) -> str:
+    """Give the id of the document with an origin; empty where there is none."""
+    state = engine.ledger.sources(scope=ROOT, root=origin).get(origin)
+    return state.id if state and state.status != "archived" else ""
+
+
+def _recall(engine: Engine, query: str, count: int) -> Recalled:
+    recalled: Recalled = {"question": query, "docs": [], "doc_scores": []}
+    lowest = math.inf
+    for identity, score in _best(engine, query, count).items():
+        text = _whole(engine, identity)
+        if text is not None and len(recalled["docs"]) < count:
+            # A document that repeats a better one comes later than its own score would have it.
+            lowest = min(lowest, score)
+            recalled["docs"].append(text)
+            recalled["doc_scores"].append(lowest)
+    return recalled
+
+
+def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
+    """Give documents with the score of their best segment, best first.
+
+    Segments of one may fill the hits, so more are asked for until enough documents are among them.
+    """
+    limit = min(count * _SEGMENTS_EACH, MOST_RETRIEVED)
+    while True:
+        hits = _search(engine, query, limit).hits
+        best: dict[str, float] = {}
+        for hit in hits:
+            best.setdefault(hit.object_id, hit.score)
+        if len(best) >= count or len(hits) < limit or limit == MOST_RETRIEVED:
+            return best
+        limit = min(limit * 2, MOST_RETRIEVED)
+
+
+def _search(engine: Engine, query: str, limit: int) -> SearchReport:
+    where = {"type": "source", "origin": {"prefix": PREFIX}}
+    envelope = Envelope(mode="search", scope=ROOT, input={"text": query}, options={"limit": limit, "filter": where})
+    return cast("SearchReport", catalog.call(engine, "query", envelope))
+
+
+def _whole(engine: Engine, identity: str) -> str | None:
+    """Give the text of a document that was found, unless somebody has taken it out meanwhile."""
+    try:
+        item = engine.ledger.get(identity)
+    except NotFound:
+        return None
+    return text_of(item) if isinstance(item, Source) and item.status == "active" else None
+
+
+def _archive(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteReport:
+    distinct = dict.fromkeys(origins)
+    author = engine.author.model_copy(update={"tool": "project"})
+    holdings = Holdings(engine.ledger, scope=ROOT)
+    writer = Writer(engine=engine, scope=ROOT, author=author, holdings=holdings, reason="Delete documents")
+    run = Run(Task("source", "documents to delete", len(distinct)), engine, writer)
+    run.read(map(Vanished, distinct))
+    written = {item.origin: item for item in run.report(max_items=len(distinct)).items}
+    results = tuple(_deleted(place, written.pop(origin, None)) for place, origin in enumerate(origins))
+    return _delete_report(project_id, results, staled=tuple(run.account.staled))
+
+
+def _deleted(place: int, item: ItemResult | None) -> Deleted:
+    if item is None:
+        return Deleted(position=place, outcome="unknown", why=_UNKNOWN)
+    outcome = _DELETED.get(item.outcome, "unknown")
+    return Deleted(position=place, outcome=outcome, why=item.why, source_id=item.source_id)
+
+
+def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteReport:
+    receipt: ErasureReceipt | None = None
+    for attempt in range(_TRIES):
+        copies = {origin: _copies(engine, origin) for origin in dict.fromkeys(origins)}
+        named = [identity for found in copies.values() for identity in found]
+        try:
+            receipt = erasure.erase(engine, named, reason="Erase documents") if named else None
+            break
+        except (Conflict, NotFound):
+            # Somebody else deleted, indexed or erased one of them; what is there now is read again.
+            if attempt == _TRIES - 1:
+                raise
+    results = tuple(_erased(place, copies.pop(origin, [])) for place, origin in enumerate(origins))
+    return _delete_report(project_id, results, staled=receipt.staled if receipt else (), erasure=receipt)
+
+
+def _copies(engine: Engine, origin: str) -> list[str]:
+    """Give the sources that hold a document, and that held it before it was deleted and indexed again."""
+    reach = Reach(scope=ROOT, where=Compare("origin", "eq", origin), withdrawn=True)
+    found = engine.index.by_place(origin, reach=reach, limit=_MOST_COPIES)
+    return sorted({head.object_id for head in engine.index.heads([hit.key for hit in found]).values()})
+
+
+def _erased(place: int, copies: Sequence[str]) -> Deleted:
+    if not copies:
+        return Deleted(position=place, outcome="unknown", why=_UNKNOWN)
+    return Deleted(position=place, outcome="erased", source_id=copies[-1])
+
+
+def _delete_report(
+    project_id: str, results: tuple[Deleted, ...], *, staled: tuple[str, ...], erasure: ErasureReceipt | None = None
+) -> DeleteReport:
+    counts = dict(Counter(result.outcome for result in results))
+    return DeleteReport(project_id=project_id, results=results, counts=counts, staled=staled, erasure=erasure)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+_PROJECT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PROJECT_HINT = "1 to 64 letters (A-Z), digits, '.', '_' or '-', starting with a letter or digit, without '..'."
+_NO_MODEL = "Give a model: treering.open_projects(model=…), or ProjectMemory(…, model=…)."
+_UNKNOWN = "no document has this text"
+_SHOWN = 80
+_SEGMENTS_EACH = 2  # hits asked for per document wanted: most documents are short
+_TRIES = 5
+_MOST_COPIES = 10_000
+_DELETED: Mapping[str, DeleteOutcome] = {"removed": "deleted", "proposed": "proposed", "failed": "failed"}

@@ -1,0 +1,36 @@
+"""A real server in a thread of this process, on a port of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import httpx
+
+from treering.edges.surfaces.rest.app import Serving
+from treering.edges.surfaces.rest.serving import Server, listen
+from treering.testing.hashing_embedder import HashingEmbedder
+
+
+@contextmanager
+def running(folder: Any, **changes: Any) -> Iterator[httpx.Client]:
+    """Serve the space and the projects of a folder; give a client of the server."""
+    given = {
+        "space": f"sqlite:{folder / 'space.db'}",
+        "projects": folder / "projects",
+        "background": False,
+        "embedder": HashingEmbedder(),
+        **changes,
+    }
+    addresses: Queue[str] = Queue()
+    with listen("127.0.0.1", 0) as listener:
+        server = Server(Serving(**given), addresses.put)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            with httpx.Client(base_url=addresses.get(timeout=30), timeout=60, trust_env=False) as client:
+                yield client
+        finally:
+            server.stop()
+            thread.join()

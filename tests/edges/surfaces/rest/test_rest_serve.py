@@ -1,0 +1,92 @@
+import os
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from treering.edges.surfaces.cli import run
+from treering.edges.surfaces.rest.serving import listen
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """Start `treering serve` as a process; it has printed its address."""
+    processes = []
+
+    def start(*arguments):
+        command = [sys.executable, "-m", "treering", "serve", "--port", "0", *arguments]
+        environment = {**os.environ, "TREERING_DATA_DIR": str(tmp_path / "data"), "TREERING_BACKGROUND": "0"}
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        line = process.stdout.readline()
+        assert line.startswith("Treering listens on http://"), (line, process.communicate())
+        return process, line.removeprefix("Treering listens on ").strip()
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path, sent):
+    process, address = started("--space", f"sqlite:{tmp_path / 'a.db'}", "--projects", str(tmp_path / "mine"))
+    with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
+        indexed = client.post("/api/projects/acme/memory/index", json={"docs": ["Kept."]})
+        noted = client.post("/v1/wiki/crystallize", json={"input": {"title": "Served"}})
+        process.send_signal(sent)  # while a connection is open
+        out, err = process.communicate(timeout=60)
+
+    assert (indexed.status_code, noted.status_code) == (200, 200)
+    assert (process.returncode, out, err) == (0, "", "")
+    assert (tmp_path / "mine" / "acme.db").is_file()
+    assert (tmp_path / "a.db").is_file()
+    assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped
+
+
+def test_projects_are_kept_with_the_users_data_where_no_folder_is_named(started, tmp_path):
+    _, address = started()
+    httpx.post(f"{address}/api/projects/acme/memory/index", json={"docs": ["Kept."]}, trust_env=False, timeout=60)
+
+    assert (tmp_path / "data" / "projects" / "acme.db").is_file()
+    assert not (tmp_path / ".treering").exists()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::"])
+def test_another_host_than_this_machine_is_refused(tmp_path, monkeypatch, capsys, host):
+    monkeypatch.chdir(tmp_path)
+
+    assert run(["serve", "--host", host]) == 2
+    assert "this machine only" in capsys.readouterr().err
+
+
+def test_a_taken_port_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with listen("127.0.0.1", 0) as taken:
+        assert run(["serve", "--port", str(taken.getsockname()[1])]) == 6
+    assert "--port" in capsys.readouterr().err
+
+
+def test_what_is_no_space_is_told_before_anything_is_served(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.db").write_bytes(b"no database at all" * 100)
+
+    assert run(["serve", "--port", "0", "--space", "sqlite:broken.db"]) in {6, 7}
+    assert run(["serve", "--port", "0", "--space", "oracle:x"]) == 2
+    assert run(["serve", "--port", "0", "--files", "nowhere"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_without_the_extra_its_name_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    loaded = [name for name in sys.modules if name.startswith("treering.edges.surfaces.rest")]
+    for name in [*loaded, "fastapi", "uvicorn"]:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+
+    assert run(["serve"]) == 2
+    assert "pip install 'treering[server]'" in capsys.readouterr().err
