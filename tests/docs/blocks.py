@@ -5,17 +5,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(?P<language>\w*) ?(?P<name>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPT = "$ "
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `line` is the file's line (1-based) of its first line of text."""
+    """A fenced block. `line` is the file's line (1-based) of its first line of text.
+
+    `name`: what follows the language in its fence, the name of the file it shows; empty where it shows none.
+    """
 
     file: Path
     line: int
     language: str
+    name: str
     text: str
 
 
@@ -31,7 +35,7 @@ def blocks_of(file: Path) -> list[Block]:
     """Give the blocks of a file, in order."""
     text = file.read_text(encoding="utf-8")
     return [
-        Block(file, text.count("\n", 0, found.start("text")) + 1, found["language"], found["text"])
+        Block(file, text.count("\n", 0, found.start("text")) + 1, found["language"], found["name"], found["text"])
         for found in _FENCE.finditer(text)
     ]
 

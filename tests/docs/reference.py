@@ -6,6 +6,7 @@
 
 import ast
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -25,6 +26,10 @@ from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
+from treering.edges.surfaces.rest.app import Serving
+from treering.edges.surfaces.rest.failures import STATUSES, Failure
+from treering.edges.surfaces.rest.projects import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
+from treering.memories.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
 from treering.tools.catalog import TOOLS
 from treering.tools.crystallize_knowledge import KnowledgeInput
 from treering.tools.crystallize_work import WorkItemInput
@@ -33,6 +38,9 @@ from treering.tools.envelope import Envelope, Mode, Report, Tool
 from treering.tools.rules import semantic, structure
 
 DOCS = Path(__file__).parents[2] / "docs"
+OPENAPI = Path(__file__).parents[1] / "edges/surfaces/rest/openapi.json"
+"""What the server promises, which a test beside it holds equal to what it serves."""
+
 BLOCK = re.compile(r"<!-- rendered: (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 _OPEN: Mapping[type[BaseModel], type[BaseModel]] = {KnowledgeInput: KnowledgeFields, WorkItemInput: WorkItemFields}
@@ -287,6 +295,88 @@ def _rules() -> str:
     return _table(("rule", "mode", "does"), rows)
 
 
+# HTTP
+
+
+def _http_routes() -> str:
+    rows = [
+        (
+            method.upper(),
+            f"`{path}`",
+            _body(path, one.get("requestBody", {})),
+            _body(path, one["responses"]["200"]),
+            one["summary"],
+        )
+        for path, methods in _promised()["paths"].items()
+        for method, one in methods.items()
+    ]
+    return _table(("method", "path", "body", "answer", "does"), rows)
+
+
+def _body(path: str, holder: Mapping[str, Any]) -> str:
+    """Name what a body holds. What the four tools take and give has a page of its own."""
+    if path.startswith("/v1/wiki/"):
+        return "[envelope](#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
+    if "content" not in holder:
+        return ""
+    name = holder["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    items = _promised()["components"]["schemas"][name].get("items", {}).get("$ref", "").rpartition("/")[2]
+    return f"list of `{items}`" if items else f"`{name}`"
+
+
+def _http_project() -> str:
+    (index,) = [one for one in _operations() if one["operationId"] == "project_memory_index"]
+    (parameter,) = index["parameters"]
+    return f"{parameter['description']} Example: `{parameter['example']}`."
+
+
+def _http_statuses() -> str:
+    told = {status: one["description"] for op in _operations() for status, one in op["responses"].items()}
+    rows = [(status, _codes_of(int(status)), told[status]) for status in sorted(told) if status != "200"]
+    return _table(("status", "errors", "meaning"), rows)
+
+
+def _codes_of(status: int) -> str:
+    return _listed(cls.__name__ for cls, own in STATUSES.items() if own == status)
+
+
+def _operations() -> list[dict[str, Any]]:
+    return [one for methods in _promised()["paths"].values() for one in methods.values()]
+
+
+def _promised() -> dict[str, Any]:
+    promised: dict[str, Any] = json.loads(OPENAPI.read_text(encoding="utf-8"))
+    return promised
+
+
+def _http_failure() -> str:
+    return _models(Failure)
+
+
+def _http_limits() -> str:
+    bounds = Serving(space="", projects=Path())
+    return "\n".join(
+        (
+            f"- A body has at most {bounds.max_body_bytes:,} bytes.",
+            f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on.",
+            f"- One call retrieves for at most {MOST_QUERIES} questions, {MOST_RETRIEVED} documents each.",
+        )
+    )
+
+
+def _http_envelope() -> str:
+    return _models(Envelope)
+
+
+def _http_projects() -> str:
+    models = (IndexRequest, IndexReport, Indexed, RetrieveRequest, Retrieved, DeleteRequest, DeleteReport, Deleted)
+    return _models(*models)
+
+
+def _models(*models: type[BaseModel]) -> str:
+    return "\n\n".join(f"### {model.__name__}\n\n{_about(model)}\n\n{_fields(model)}" for model in models)
+
+
 def attribute_docs(cls: type) -> dict[str, str]:
     """Give the texts that stand below the fields of a class, by field."""
     docs: dict[str, str] = {}
@@ -326,6 +416,13 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "filter-fields": _filter_fields,
     "operators": _operators,
     "rules": _rules,
+    "http-routes": _http_routes,
+    "http-project": _http_project,
+    "http-statuses": _http_statuses,
+    "http-failure": _http_failure,
+    "http-limits": _http_limits,
+    "http-envelope": _http_envelope,
+    "http-projects": _http_projects,
 }
 
 if __name__ == "__main__":

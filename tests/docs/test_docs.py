@@ -33,11 +33,20 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
     monkeypatch.delenv("TREERING_SPACE", raising=False)
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)
-    terminal, names, printed = Terminal(folder, tmp_path), {}, ""
+    with Terminal(folder, tmp_path) as terminal:
+        follow(page, terminal)
+
+
+def follow(page: Path, terminal: Terminal) -> None:
+    """Do what a page shows, in order. A block whose fence names a file is that file."""
+    names: dict[str, object] = {}
+    printed = ""
     for block in blocks_of(page):
         match block.language:
+            case _ if block.name:
+                (terminal.folder / block.name).write_text(block.text, encoding="utf-8")
             case "python":
-                printed = run_python(block, names)
+                printed = run_python(block, terminal, names)
             case "text" if printed:
                 assert same(block.text, printed), f"{named(page)}:{block.line} prints\n{printed}"
                 printed = ""
@@ -47,10 +56,10 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
                 printed = ""
 
 
-def run_python(block: Block, names: dict[str, object]) -> str:
+def run_python(block: Block, terminal: Terminal, names: dict[str, object]) -> str:
     output = io.StringIO()
     # So that what fails is shown with its line of the page.
-    code = compile("\n" * (block.line - 1) + block.text, str(block.file), "exec")
+    code = compile("\n" * (block.line - 1) + terminal.real(block.text), str(block.file), "exec")
     with redirect_stdout(output):
         exec(code, names)
     return output.getvalue()

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from treering.derived.fusion import Fused
+from treering.derived.ties import DIALOGUE_KINDS
 from treering.ports.index import PassageHead
 
 SPEAKER = "speaker"
 DATE = "date"
 ROLE = "role"
+THREAD = "thread"
 
-WEIGHTS: Mapping[str, float] = {SPEAKER: 0.2, DATE: 0.4, ROLE: 0.2}
+WEIGHTS: Mapping[str, float] = {SPEAKER: 0.2, DATE: 0.4, ROLE: 0.2, THREAD: 0.1}
 """What a clue adds to the score of a turn, which is between 0 and 1 without it."""
 
 _MONTHS = (
@@ -36,7 +39,6 @@ _OF_THE_ASSISTANT = re.compile(
 _OF_THE_USER = re.compile(r"\b(?:i|my|me|mine|i'm|i've|we|our|us)\b", re.IGNORECASE)
 _TURN = re.compile(r"(?P<speaker>.*?)(?: \((?P<date>\d{4}-\d{2}-\d{2})\))?")
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
-_DIALOGUE = frozenset({"conversation", "meeting_record"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,27 @@ def clues_of(question: str, heads: Mapping[int, PassageHead]) -> dict[str, dict[
     month or on the day that is named. `role`: the question asks what an assistant said ("you told me"), or else what
     a user said of themselves ("my").
     """
-    turns = {key: _turn(head) for key, head in heads.items() if head.kind in _DIALOGUE and head.part}
+    turns = {key: _turn(head) for key, head in heads.items() if is_turn(head)}
     clues = {
         SPEAKER: _spoken_by(question, turns, heads),
         DATE: _said_at(dates_in(question), turns),
         ROLE: _in_role(question, turns),
     }
     return {name: scores for name, scores in clues.items() if scores}
+
+
+def thread_clue(ranked: Sequence[Fused], heads: Mapping[int, PassageHead]) -> dict[str, dict[int, float]]:
+    """Give each turn the score of the best turn of its conversation: where one was found there may be more."""
+    best: dict[str, float] = {}
+    turns = [(hit, heads[hit.key].object_id) for hit in ranked if hit.key in heads and is_turn(heads[hit.key])]
+    for hit, thread in turns:
+        best[thread] = max(best.get(thread, 0.0), hit.score)
+    return {THREAD: {hit.key: best[thread] for hit, thread in turns}} if turns else {}
+
+
+def is_turn(head: PassageHead) -> bool:
+    """Tell whether a passage is a turn of a conversation."""
+    return bool(head.part) and head.kind in DIALOGUE_KINDS
 
 
 def dates_in(question: str) -> list[AskedDate]:

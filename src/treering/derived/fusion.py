@@ -4,7 +4,7 @@ A convex sum of scores brought to one scale beats reciprocal ranks by 3 to 5 poi
 (`benchmarks/recall.py`); it needs the exact score of every candidate in every arm that can give one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from statistics import median_low
@@ -12,13 +12,35 @@ from statistics import median_low
 VECTORS = "vectors"
 WORDS = "words"
 NAMES = "names"
+PLACES = "places"
 NEIGHBOURS = "neighbours"
 
-WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, WORDS: 0.4, NAMES: 0.2}
-"""What each arm counts for; the arms that gave nothing are left out and the others share the whole."""
+WALKED = "walked"
+BRIDGED = "bridged"
+ENTITLED = "entitled"
+NAMED = "named"
 
-FLOORS: Mapping[str, float] = {WORDS: 0.0, NAMES: 0.0}
+LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
+"""What each arm counts for before the graph is asked; those that gave nothing leave the whole to the others."""
+
+PROSE_WEIGHTS: Mapping[str, float] = {
+    VECTORS: 3.0,
+    WORDS: 0.4,
+    NAMES: 0.25,
+    WALKED: 2.5,
+    BRIDGED: 2.0,
+    ENTITLED: 1.3,
+    NAMED: 0.4,
+}
+DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, WALKED: 3.0, BRIDGED: 0.5}
+CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
+"""What each arm counts for together with what the graph says, by the form of the passage (`docs/decisions`)."""
+
+FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, WALKED, BRIDGED, ENTITLED, NAMED), 0.0)
 """The raw score that means "nothing in common", for arms where there is one."""
+
+CEILINGS: Mapping[str, float] = dict.fromkeys((WALKED, BRIDGED, ENTITLED, NAMED), 1.0)
+"""The raw score that means "all in common", for arms where there is one; for others it is the best found."""
 
 POOL = 100
 """Candidates to take from each arm; more did not find more."""
@@ -47,23 +69,23 @@ class Fused:
 
 def fuse(
     arms: Mapping[str, Mapping[int, float]],
-    weights: Mapping[str, float] = WEIGHTS,
+    weights: Mapping[str, float] = LOOKUP_WEIGHTS,
     *,
-    floors: Mapping[str, float] = FLOORS,
+    apart: Mapping[int, Mapping[str, float]] | None = None,
     limit: int | None = None,
 ) -> list[Fused]:
     """Rank all candidates of `arms` (raw scores by key, higher is better) by the weighted sum of their scores.
 
-    Each arm is brought to 0..1 between its floor and its best score. An arm in `floors` scores what it did not
-    find as 0. Any other arm does not know what it has no score for (a vector not yet made), and takes the
-    middle of what it knows. Ties go to the lower key, and a weight that is missing counts as 0.
+    Each arm is brought to 0..1 between its floor and its ceiling, or its best score. An arm in `FLOORS` scores what
+    it did not find as 0. Any other arm does not know what it has no score for (a vector not yet made), and takes
+    the middle of what it knows. Candidates in `apart` are weighed by weights of their own. Ties go to the lower
+    key, and a weight that is missing counts as 0.
     """
-    scales = {arm: _Scale.of(scores, floors.get(arm)) for arm, scores in arms.items() if scores}
-    shares = _shares({arm: weights.get(arm, 0.0) for arm in scales})
-    totals = {
-        key: sum(share * scales[arm].normalised(key) for arm, share in shares.items())
-        for key in set().union(*arms.values())
-    }
+    scales = {arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm)) for arm, scores in arms.items() if scores}
+    everyone = set().union(*arms.values())
+    totals = _totals(everyone - (apart or {}).keys(), scales, weights)
+    for key, own in (apart or {}).items():
+        totals |= _totals({key} & everyone, scales, own)
     best = _best(totals, limit)
     parts = {arm: scale.parts(best) for arm, scale in scales.items()}
     return [Fused(key, totals[key], {arm: of[key] for arm, of in parts.items() if key in of}) for key in best]
@@ -90,6 +112,34 @@ def lend_to_neighbours(
     return nsmallest(len(lent) if limit is None else limit, lent, key=lambda hit: (-hit.score, hit.key))
 
 
+def favour(
+    ranked: Sequence[Fused],
+    clues: Mapping[str, Mapping[int, float]],
+    weights: Mapping[str, float],
+    *,
+    limit: int | None = None,
+) -> list[Fused]:
+    """Rank again, adding to each candidate the weight of every clue times what the clue says of it (0 to 1).
+
+    Without a clue nothing changes. Scores stay between 0 and 1.
+    """
+    if not clues:
+        return list(ranked[:limit])
+    whole = 1 + sum(weights[name] for name in clues)
+    favoured = [
+        replace(
+            hit,
+            score=(hit.score + sum(weights[name] * said.get(hit.key, 0.0) for name, said in clues.items())) / whole,
+            parts={
+                **hit.parts,
+                **{name: Part(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
+            },
+        )
+        for hit in ranked
+    ]
+    return nsmallest(len(favoured) if limit is None else limit, favoured, key=lambda hit: (-hit.score, hit.key))
+
+
 # Best and worst that lie closer than this part of the best are not stretched to the full scale: among three
 # passages that all speak of the matter the last one is not worth nothing.
 _LEAST_SPREAD = 0.25
@@ -105,8 +155,8 @@ class _Scale:
     unknown: float
 
     @classmethod
-    def of(cls, scores: Mapping[int, float], floor: float | None) -> "_Scale":
-        high = max(scores.values())
+    def of(cls, scores: Mapping[int, float], floor: float | None, ceiling: float | None) -> "_Scale":
+        high = max(scores.values()) if ceiling is None else ceiling
         if floor is not None:
             return cls(scores, floor, high, 0.0)
         scale = cls(scores, min(min(scores.values()), high - _LEAST_SPREAD * abs(high)), high, 0.0)
@@ -123,6 +173,11 @@ class _Scale:
     def parts(self, keys: Sequence[int]) -> dict[int, Part]:
         ranks = {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
         return {key: Part(ranks[key], self.scores[key], self.normalised(key)) for key in keys if key in ranks}
+
+
+def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:
+    shares = _shares({arm: weights.get(arm, 0.0) for arm in scales})
+    return {key: sum(share * scales[arm].normalised(key) for arm, share in shares.items()) for key in keys}
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:

@@ -54,7 +54,7 @@ def walk(
     ground = _Ground()
     places = ground.place(seeds)
     total = float(weights.sum())
-    ground.undecided += np.bincount(places, weights / total if total > 0 else weights, len(ground.nodes))
+    ground.undecided += np.bincount(places, weights / total if total > 0 else weights, len(ground.undecided))
     for _ in range(rounds):
         active = np.flatnonzero(ground.undecided > epsilon)
         if not len(active):
@@ -69,23 +69,33 @@ class _Ground:
     """The part of the graph reached so far. Nodes stand in order of discovery; edges name them by place."""
 
     def __init__(self) -> None:
-        self.nodes = _NO_NODES
+        self._nodes = [_NO_NODES]
+        self._count = 0
+        # By node number: its place, counted from 1. Memory that is never written to is never really taken.
+        self._places = np.zeros(_ROOM, np.int32)
         self.settled = self.undecided = _NO_MASS
-        self._known = self._places = _NO_NODES  # all nodes sorted, and where each stands
         self._explored = np.zeros(0, np.bool_)
-        self._sources = self._targets = _NO_NODES
-        self._shares = _NO_MASS
+        self._edges: list[tuple[Nodes, Nodes, Mass]] = []
+
+    @property
+    def nodes(self) -> Nodes:
+        """Give all nodes, in order of discovery."""
+        if len(self._nodes) > 1:
+            self._nodes = [np.concatenate(self._nodes)]
+        return self._nodes[0]
 
     def place(self, numbers: Nodes) -> Nodes:
         """Give the places of nodes; those not known so far are added."""
-        distinct, which = np.unique(numbers, return_inverse=True)
-        at = np.minimum(np.searchsorted(self._known, distinct), max(len(self._known) - 1, 0))
-        known = self._known[at] == distinct if len(self._known) else np.zeros(len(distinct), np.bool_)
-        if not known.all():
-            self._add(distinct[~known])
-            at = np.searchsorted(self._known, distinct)
-        places: Nodes = self._places[at][which] if len(distinct) else _NO_NODES
-        return places
+        self._make_room(int(numbers.max(initial=0)))
+        new = numbers[self._places[numbers] == 0]
+        if len(new):
+            # The last of equal numbers is the one whose mark stays: sorting them out so costs no sorting.
+            marks = np.arange(1, len(new) + 1, dtype=np.int32)
+            self._places[new] = marks
+            new = new[self._places[new] == marks]
+            self._places[new] = np.arange(self._count + 1, self._count + len(new) + 1, dtype=np.int32)
+            self._add(new)
+        return self._places[numbers].astype(np.int64) - 1
 
     def explore(self, active: Nodes, edges_of: Callable[[Nodes], Edges], tie_weights: Mass) -> None:
         """Look up the edges of active nodes that were not looked up before."""
@@ -95,35 +105,38 @@ class _Ground:
         self._explored[new] = True
         edges = edges_of(self.nodes[new])
         weights = tie_weights[edges.tie]
-        totals = np.bincount(edges.source, weights, len(new))[edges.source]
-        kept = weights > 0
-        self._sources = np.concatenate([self._sources, new[edges.source[kept]]])
-        self._targets = np.concatenate([self._targets, self.place(edges.target[kept])])
-        self._shares = np.concatenate([self._shares, weights[kept] / totals[kept]])
+        totals = np.bincount(edges.source, weights, len(new))
+        source, weights = edges.source[weights > 0], weights[weights > 0]
+        self._edges.append(
+            (new[source], self.place(edges.target[tie_weights[edges.tie] > 0]), weights / totals[source])
+        )
 
     def push(self, active: Nodes, damping: float) -> None:
         """Let active nodes keep their part of what they hold, and hand on the rest."""
-        moving = np.zeros(len(self.nodes))
+        moving = np.zeros(self._count)
         moving[active] = self.undecided[active]
-        tied = np.zeros(len(self.nodes), np.bool_)
-        tied[self._sources] = True
-        keeps = np.where(tied, 1 - damping, 1.0)
-        self.settled += moving * keeps
-        handed = moving[self._sources] * damping * self._shares
-        self.undecided += np.bincount(self._targets, handed, len(self.nodes)) - moving
+        gained = np.zeros(self._count)
+        tied = np.zeros(self._count, np.bool_)
+        for sources, targets, shares in self._edges:
+            tied[sources] = True
+            gained += np.bincount(targets, damping * moving[sources] * shares, self._count)
+        self.settled += moving * np.where(tied, 1 - damping, 1.0)
+        self.undecided += gained - moving
 
     def _add(self, numbers: Nodes) -> None:
-        first = len(self.nodes)
-        self.nodes = np.concatenate([self.nodes, numbers])
-        room = len(numbers)
-        self.settled = np.concatenate([self.settled, np.zeros(room)])
-        self.undecided = np.concatenate([self.undecided, np.zeros(room)])
-        self._explored = np.concatenate([self._explored, np.zeros(room, np.bool_)])
-        known = np.concatenate([self._known, numbers])
-        places = np.concatenate([self._places, np.arange(first, first + room)])
-        order = np.argsort(known)
-        self._known, self._places = known[order], places[order]
+        self._nodes.append(numbers)
+        self._count += len(numbers)
+        self.settled = np.concatenate([self.settled, np.zeros(len(numbers))])
+        self.undecided = np.concatenate([self.undecided, np.zeros(len(numbers))])
+        self._explored = np.concatenate([self._explored, np.zeros(len(numbers), np.bool_)])
+
+    def _make_room(self, number: int) -> None:
+        if number >= len(self._places):
+            room = np.zeros(2 * number + 2, np.int32)
+            room[: len(self._places)] = self._places
+            self._places = room
 
 
 _NO_NODES: Nodes = np.zeros(0, np.int64)
 _NO_MASS: Mass = np.zeros(0)
+_ROOM = 1 << 18

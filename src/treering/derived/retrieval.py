@@ -15,17 +15,36 @@ from treering.core.locator import Locator
 from treering.core.objects import Source
 from treering.core.scope import sees
 from treering.derived.analysis import index_text, query_terms
+from treering.derived.association import Association, associate
+from treering.derived.clues import WEIGHTS as CLUE_WEIGHTS
+from treering.derived.clues import clues_of, is_turn, thread_clue
 from treering.derived.diversity import Candidate, diversify
-from treering.derived.fusion import NAMES, POOL, VECTORS, WEIGHTS, WORDS, Fused, fuse, lend_to_neighbours
+from treering.derived.fusion import (
+    BRIDGED,
+    CODE_WEIGHTS,
+    DIALOGUE_WEIGHTS,
+    ENTITLED,
+    LOOKUP_WEIGHTS,
+    NAMED,
+    NAMES,
+    PLACES,
+    POOL,
+    PROSE_WEIGHTS,
+    VECTORS,
+    WALKED,
+    WORDS,
+    Fused,
+    favour,
+    fuse,
+    lend_to_neighbours,
+)
 from treering.derived.passages import passages_of
 from treering.ports.index import Index, PassageHead, Reach, Scored, TextQuery, Vector
 from treering.ports.ledger import Head, Ledger
 
-PLACES = "places"
 RELATED_AT = 0.62
 """Cosine below which a text that shares no word with the question is taken to say nothing about it."""
 
-_ALL_WEIGHTS: Mapping[str, float] = {**WEIGHTS, PLACES: 1.0}
 _OVERFETCH = 3
 
 
@@ -66,6 +85,7 @@ class Retrieval:
 
     hits: tuple[Hit, ...]
     trace: Mapping[str, Any]
+    association: Association | None = None
 
 
 def retrieve(
@@ -79,23 +99,31 @@ def retrieve(
 ) -> Retrieval:
     """Find the passages that answer a question within reach."""
     arms = search_arms(question, index=index, reach=reach)
-    related = _related(question, arms)
+    related = _related(arms)
     pool = max(POOL, limit * _OVERFETCH)
-    ranked = fuse(related, _ALL_WEIGHTS, limit=pool)
-    ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=pool)
-    read, dropped = _recheck(ranked, index=index, ledger=ledger, reach=reach, limit=limit * _OVERFETCH)
+    ranked = fuse(related, LOOKUP_WEIGHTS, limit=pool)
+    association = _associated(question, ranked, arms, index=index, reach=reach)
+    if association:
+        widened = widen(question, related, ranked, association, index=index, reach=reach)
+        keys = sorted(set().union(*widened.values()))
+        ranked = fuse(widened, PROSE_WEIGHTS, apart=_weighed_apart(index.heads(keys)), limit=2 * pool)
+    ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=2 * pool)
+    heads = index.heads([hit.key for hit in ranked])
+    clues = {**clues_of(question.text, heads), **thread_clue(ranked, heads)}
+    ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
+    read, dropped = _recheck(ranked, heads, ledger=ledger, reach=reach, limit=limit * _OVERFETCH)
     hits = _diverse(read, limit=limit, max_per_source=max_per_source)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "arms": {name: len(scores) for name, scores in arms.items()},
-        "weights": dict(_ALL_WEIGHTS),
+        "weights": dict(PROSE_WEIGHTS if association else LOOKUP_WEIGHTS),
         "candidates": len(ranked),
         "unrelated": len(arms.get(VECTORS, {})) - len(related.get(VECTORS, {})),
-        "graph": "not part of this space yet",
+        "graph": _told(association, index) if association else _why_not_walked(reach),
         "dropped": dropped,
         "duplicates": len(read) - len(hits) if len(hits) < limit else 0,
     }
-    return Retrieval(tuple(hits), trace)
+    return Retrieval(tuple(hits), trace, association)
 
 
 def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, dict[int, float]]:
@@ -110,6 +138,77 @@ def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, 
         others = sorted(set().union(*arms.values()) - near.keys())
         arms[VECTORS] = {**near, **index.similarities(question.vector, others)}
     return arms
+
+
+def widen(
+    question: Question,
+    arms: Mapping[str, Mapping[int, float]],
+    ranked: Sequence[Fused],
+    association: Association,
+    *,
+    index: Index,
+    reach: Reach,
+) -> dict[str, Mapping[int, float]]:
+    """Add to the arms what the graph found, and the exact cosine of what only it found."""
+    known = {hit.key for hit in ranked}
+    reached = sorted(association.walked.keys() - known)
+    known |= index.visible(reached, reach=reach)
+    by_graph = {
+        WALKED: association.walked,
+        BRIDGED: association.bridged,
+        ENTITLED: association.entitled,
+        NAMED: association.named,
+    }
+    wide = {name: {key: score for key, score in scores.items() if key in known} for name, scores in by_graph.items()}
+    vectors = arms.get(VECTORS, {})
+    if question.vector is not None:
+        vectors = {**vectors, **index.similarities(question.vector, sorted(known - vectors.keys()))}
+    return {**arms, VECTORS: vectors, **wide}
+
+
+def _weighed_apart(heads: Mapping[int, PassageHead]) -> dict[int, Mapping[str, float]]:
+    """Give the weights of passages that are not prose: what finds a turn or a symbol is not what finds a paragraph."""
+    return {
+        key: DIALOGUE_WEIGHTS if is_turn(head) else CODE_WEIGHTS
+        for key, head in heads.items()
+        if is_turn(head) or head.role != "prose"
+    }
+
+
+def _associated(
+    question: Question,
+    ranked: Sequence[Fused],
+    arms: Mapping[str, Mapping[int, float]],
+    *,
+    index: Index,
+    reach: Reach,
+) -> Association | None:
+    """Walk the graph, which knows only what is current. A plain lookup is served best by what it names."""
+    if reach.at is not None or reach.withdrawn or not ranked or _is_lookup(question, arms):
+        return None
+    found = [(hit.key, hit.score) for hit in ranked[:POOL]]
+    return associate(question.text, question.terms, found, graph=index.graph, reach=reach)
+
+
+def _is_lookup(question: Question, arms: Mapping[str, Mapping[int, float]]) -> bool:
+    return bool(arms[PLACES]) or len(question.text.split()) <= _LOOKUP_WORDS
+
+
+def _told(association: Association, index: Index) -> dict[str, Any]:
+    """Say where the walk began, in names."""
+    facts = association.facts
+    ends = {end for fact in facts for end in (fact.subject, fact.object)}
+    names = index.graph.names(sorted(ends | association.seeds.keys()))
+    return {
+        "seeds": {names[node]: round(weight, 6) for node, weight in association.seeds.items() if node in names},
+        "facts": [f"{names.get(fact.subject, '')} — {names.get(fact.object, '')} ({fact.score:.3f})" for fact in facts],
+        "reached": len(association.walked),
+    }
+
+
+def _why_not_walked(reach: Reach) -> str:
+    past = reach.at is not None or reach.withdrawn
+    return "not walked: it knows only what is current" if past else "not walked: a lookup needs none"
 
 
 def _parts_of_names(question: Question, index: Index) -> TextQuery:
@@ -133,23 +232,22 @@ def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
 
 _PLACE_WORDS = 6
 _PART_WORDS = 3
+_LOOKUP_WORDS = 2
 
 
-def _related(question: Question, arms: Mapping[str, Mapping[int, float]]) -> dict[str, Mapping[int, float]]:
-    """Leave out candidates that share nothing with the question but being the nearest there is."""
+def _related(arms: Mapping[str, Mapping[int, float]]) -> dict[str, Mapping[int, float]]:
+    """Leave out what is merely nearest where no text shares a word with the question, and none is near it."""
     found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
     vectors = arms.get(VECTORS, {})
-    if question.vector is None or not vectors:
+    if found or not vectors or max(vectors.values()) >= RELATED_AT:
         return dict(arms)
-    near = {key: score for key, score in vectors.items() if key in found or score >= RELATED_AT}
-    return {**arms, VECTORS: near}
+    return {**arms, VECTORS: {}}
 
 
 def _recheck(
-    ranked: Sequence[Fused], *, index: Index, ledger: Ledger, reach: Reach, limit: int
+    ranked: Sequence[Fused], heads: Mapping[int, PassageHead], *, ledger: Ledger, reach: Reach, limit: int
 ) -> tuple[list[Hit], int]:
     """Read candidates again from the ledger, in rank order, until enough of them hold."""
-    heads = index.heads([hit.key for hit in ranked])
     states = ledger.heads((head.object_id for head in heads.values()), as_of=reach.at)
     hits: list[Hit] = []
     dropped = 0

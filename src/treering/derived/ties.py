@@ -56,15 +56,14 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
     """
     title = entity_key(passage.title) if passage.title and passage.kind not in DIALOGUE_KINDS else ""
     facts = _facts(passage.triples or extraction.triples)
-    nodes = {(key, Tie.MENTION) for key in _mentioned(passage, extraction.entities, facts)}
-    if title:
-        nodes = {*(node for node in nodes if node[0] != title), (title, Tie.TITLE)}
+    mentioned = sorted(_mentioned(passage, extraction.entities, facts) - {title})[:MAX_TIES]
+    nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
     named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
-    forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) != key)
+    forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
     own = passage.object_id
     linked = (Pair(own, other, Tie.LINK) for other in sorted(set(links)) if other != own)
     return Ties(
-        (*sorted(nodes)[:MAX_TIES], (own, Tie.PART)),
+        (*nodes, (own, Tie.PART)),
         (*facts[:MAX_TIES], *list(forms)[:MAX_TIES], *linked),
     )
 
@@ -77,14 +76,14 @@ def word_code(word: str) -> int:
 def _mentioned(passage: Passage, entities: Sequence[Entity], facts: Sequence[Pair]) -> set[str]:
     if passage.triples:
         return {end for fact in facts for end in (fact.one, fact.other)}
-    return {entity_key(entity.name) for entity in entities}
+    return {key for entity in entities if (key := entity_key(entity.name))}
 
 
 def _facts(triples: Iterable[Triple]) -> list[Pair]:
     facts: dict[tuple[str, str], set[int]] = {}
     for triple in triples:
         ends = (entity_key(triple.subject), entity_key(triple.object))
-        if ends[0] != ends[1]:
+        if all(ends) and ends[0] != ends[1]:  # a name of spaces alone has no key
             facts.setdefault(ends, set()).update(_codes(triple))
     return [Pair(one, other, Tie.FACT, tuple(sorted(words)[:_WORDS])) for (one, other), words in sorted(facts.items())]
 

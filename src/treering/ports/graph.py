@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treering.ports.index import Reach
 
 Nodes = npt.NDArray[np.int64]
-"""Node numbers. A passage with key k is node 2k; entities and objects have odd ones, the same while anything ties them."""
+"""Node numbers. A passage with key k is node 2k; entities and objects have odd ones, fixed while anything ties them."""
 
 
 class Tie(IntEnum):

@@ -143,6 +143,10 @@ class Index(Protocol):
         """Rank passages whose object id, segment id, origin, title or heading is, or ends with, `text`."""
         ...
 
+    def visible(self, keys: Sequence[int], *, reach: Reach) -> frozenset[int]:
+        """Give those of the keys that a read in reach may see, filters included."""
+        ...
+
     def heads(self, keys: Sequence[int]) -> Mapping[int, PassageHead]:
         """Give the heads of passages."""
         ...

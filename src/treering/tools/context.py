@@ -15,12 +15,12 @@ from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_o
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.scope import sees
 from treering.derived.analysis import index_text
-from treering.derived.fusion import VECTORS, WORDS
+from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, render, section_of
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
-from treering.derived.retrieval import PLACES, RELATED_AT, Hit, Question, Retrieval, is_shown, retrieve
+from treering.derived.retrieval import RELATED_AT, Hit, Question, Retrieval, is_shown, retrieve
 from treering.ports.clock import fresh_id
 from treering.ports.index import Reach
 from treering.ports.ledger import Selection

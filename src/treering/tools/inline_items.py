@@ -107,17 +107,19 @@ class InlineReader:
             segment
             for turn, message in enumerate(messages)
             if message.content.strip()
-            for segment in self._turn(turn, message)
+            for segment in self._turn(turn, message, _said_before(messages[:turn]))
         ]
 
-    def _turn(self, turn: int, message: Message) -> Iterator[SegmentDraft]:
+    def _turn(self, turn: int, message: Message, before: str) -> Iterator[SegmentDraft]:
         speaker = message.name or message.role
         place = Turn(turn=turn, message_id=message.id, speaker=speaker)
         said = f" ({render_time(message.at)[:10]})" if message.at else ""
         whole = len(message.content) <= self.limits.max_segment_chars
         pieces = [message.content] if whole else [piece.text for piece in self._pieces(message.content, "text")]
         for piece in pieces:
-            gist = f"{speaker}: {piece}" if speaker else piece
+            gist = _speech(speaker, piece)
+            # A long turn says by itself what it is about; a short one often answers what stands before it.
+            gist = f"{before}\n{gist}" if before and len(piece) <= _SHORT_TURN else gist
             yield SegmentDraft(place, piece, heading=speaker + said, gist=gist)
 
 
@@ -158,6 +160,19 @@ def _redacted(text: str, turn: int, warnings: list[str]) -> str:
     where = f"message {turn}, " if turn else ""
     warnings += [f"a secret was redacted: {found.kind}, {where}line {found.line}" for found in result.findings]
     return result.text
+
+
+def _said_before(earlier: Sequence[Message]) -> str:
+    """Give the ends of the last two turns: read together with them, a turn is found by what it answers.
+
+    Worth 2 to 4 points of recall on LoCoMo (docs/decisions).
+    """
+    turns = [message for message in earlier[-2 * _TURNS_BEFORE :] if message.content.strip()][-_TURNS_BEFORE:]
+    return "\n".join(_speech(message.name or message.role, message.content.strip()[-_TAIL_CHARS:]) for message in turns)
+
+
+def _speech(speaker: str, words: str) -> str:
+    return f"{speaker}: {words}" if speaker else words
 
 
 def _with_triples(segments: Sequence[SegmentDraft], triples: Sequence[Triple]) -> Sequence[SegmentDraft]:
@@ -207,3 +222,6 @@ def _first_line(text: str) -> str:
 
 
 _TITLE_CHARS = 80
+_TURNS_BEFORE = 2
+_TAIL_CHARS = 200
+_SHORT_TURN = 600

@@ -92,8 +92,12 @@ def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
 def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
     """Give a segment whose text is the same, as it stands now."""
     now = {
-        **{"locator": draft.locator, "position": at, "heading": draft.heading, "role": draft.role},
-        **{"gist": draft.gist, "triples": draft.triples},
+        "locator": draft.locator,
+        "position": at,
+        "heading": draft.heading,
+        "role": draft.role,
+        "gist": draft.gist,
+        "triples": draft.triples,
     }
     return segment.model_copy(update=now)
 

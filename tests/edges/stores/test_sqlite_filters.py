@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.filters import FIELDS, And, Compare, Not, Or, matches
+from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import passages_of, record_of
 from treering.edges.stores.sqlite.filters import condition
 from treering.edges.stores.sqlite.follower import Change
@@ -52,7 +53,7 @@ def connection():
 def store(connection, *items):
     for table in ("passages", "passage_metadata", "passage_endings", "passage_words", "passage_names"):
         connection.execute(f"DELETE FROM {table}")
-    apply_changes(connection, [Change(1, item.id, None, item) for item in items])
+    apply_changes(connection, [Change(1, item.id, None, item) for item in items], BuiltInExtractor())
 
 
 def found(connection, where):

@@ -1,5 +1,7 @@
 """Catching up equals rebuilding: whatever happens to a space, and in whatever order."""
 
+from collections.abc import Iterator
+
 import apsw
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -8,6 +10,8 @@ from index_stage import EMBEDDER, open_space
 
 from treering.core.errors import TreeringError
 from treering.core.patch import MoveScope
+from treering.derived.extraction.built_in import BuiltInExtractor
+from treering.derived.graph_records import unpack_ties
 from treering.edges.stores.sqlite.rebuild import rebuild_passages
 from treering.edges.stores.sqlite.tables import FULL_TEXT, create_tables
 
@@ -87,7 +91,7 @@ class Histories(RuleBasedStateMachine):
     def teardown(self):
         with self.space.database.write() as connection:
             grown = everything(connection)
-            rebuild_passages(connection)
+            rebuild_passages(connection, BuiltInExtractor())
             assert everything(connection) == grown
         self.space.ledger.close()
 
@@ -129,6 +133,8 @@ def everything(connection: apsw.Connection) -> dict[str, list]:
         "vectors": list(vectors),
         "scopes": list(connection.execute("SELECT scope FROM passage_scopes")),
     }
+    contents["ties"] = [(names[key], ties) for key, ties in ties_by_name(connection)]
+    contents["nodes"] = list(connection.execute("SELECT name, passages FROM graph_nodes"))
     for table, columns in (("passage_metadata", "name, value"), ("passage_endings", "ending")):
         found = connection.execute(f"SELECT key, {columns} FROM {table}")
         contents[table] = [(names[key], *row) for key, *row in found]
@@ -138,6 +144,15 @@ def everything(connection: apsw.Connection) -> dict[str, list]:
         contents[table] = [(names[key], *row) for key, *row in found]
         connection.execute("DROP TABLE temp.instances")
     return {name: sorted(rows, key=repr) for name, rows in contents.items()}
+
+
+def ties_by_name(connection: apsw.Connection) -> Iterator[tuple[int, list]]:
+    """Give what each record of the graph says, with names for numbers."""
+    nodes = dict(connection.execute("SELECT id, name FROM graph_nodes"))
+    for key, body in connection.execute("SELECT key, body FROM graph_passages"):
+        ties = unpack_ties(body)
+        pairs = [(nodes[one], nodes[other], tie) for one, other, tie in (*ties.facts, *ties.pairs)]
+        yield key, sorted([*((nodes[number], tie) for number, tie in ties.nodes), *pairs], key=repr)
 
 
 TestHistories = Histories.TestCase

@@ -6,9 +6,12 @@ from typing import Any
 import apsw
 
 from treering.core.times import parse_time
+from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import gist_hash, passages_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.graph import records_of
+from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.reach import sight
@@ -18,6 +21,8 @@ from treering.edges.stores.sqlite.vector_queue import take_lease
 from treering.edges.stores.sqlite.vectors import VectorShelf
 from treering.edges.stores.sqlite.words import known_words, rank_names, rank_words
 from treering.ports.clock import Clock
+from treering.ports.extractor import Extractor
+from treering.ports.graph import Graph
 from treering.ports.index import Lag, PassageHead, Pending, Reach, Scored, TextQuery, Vector
 
 _FEW = 500  # keys in one statement
@@ -37,22 +42,32 @@ class SqliteIndex:
     """`ports.index.Index` over the ledger's `Database`, and the `Follower` that keeps it in step.
 
     Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what
-    another model made is kept, but neither searched nor mixed.
+    another model made is kept, but neither searched nor mixed. The graph is what one extractor (the built-in one
+    unless another is given) finds; what another found is made anew when the space is opened.
     """
 
-    def __init__(self, database: Database, *, clock: Clock, model_id: str, dimension: int) -> None:
+    def __init__(
+        self, database: Database, *, clock: Clock, model_id: str, dimension: int, extractor: Extractor | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
         self._vectors = VectorShelf(model_id, dimension)
+        self._graph = SqliteGraph(database)
+        self._extractor = extractor or BuiltInExtractor()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of what is current."""
+        return self._graph
 
     def prepare(self, connection: apsw.Connection) -> None:
         """Make the tables where they are missing; make passages anew that another version made."""
-        prepare_passages(connection)
+        prepare_passages(connection, self._extractor)
         self._vectors.register(connection)
 
     def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
         """Apply changes inside the ledger's write transaction."""
-        apply_changes(connection, changes)
+        apply_changes(connection, changes, self._extractor)
 
     def by_words(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank by BM25 over the query's words and phrases; best first."""
@@ -91,6 +106,13 @@ class SqliteIndex:
             found.setdefault(key, []).append(other)
         return found
 
+    def visible(self, keys: Sequence[int], *, reach: Reach) -> frozenset[int]:
+        """Give those of the keys that a read in reach may see, filters included."""
+        with self._database.read() as connection:
+            seen = sight(connection, reach).condition()
+            sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
+            return frozenset(key for (key,) in self._by_keys(sql, keys, before=seen.bindings))
+
     def heads(self, keys: Sequence[int]) -> Mapping[int, PassageHead]:
         """Give the heads of passages."""
         rows = self._by_keys(f"{_HEADS} (?*)", keys)
@@ -109,9 +131,11 @@ class SqliteIndex:
             return known_words(connection, words)
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count the passages the index still holds of objects, in whatever state."""
+        """Count the passages the index still holds of objects, in whatever state, and their records in the graph."""
         sql = "SELECT count(*) FROM passages WHERE object_id = ?"
-        return sum(self._database.row(sql, (identity,))[0] for identity in object_ids)
+        with self._database.read() as connection:
+            passages = sum(next(connection.execute(sql, (identity,)))[0] for identity in object_ids)
+            return int(passages) + records_of(connection, object_ids)
 
     def lag(self) -> Lag:
         """Tell how far vectors lag behind."""
@@ -138,20 +162,20 @@ class SqliteIndex:
     def rebuild(self) -> int:
         """Throw away the passages and make them anew from the ledger; give their number."""
         with self._database.write() as connection:
-            return rebuild_passages(connection)
+            return rebuild_passages(connection, self._extractor)
 
     def differences(self) -> Sequence[str]:
         """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
         with self._database.read() as connection:
-            return passage_differences(connection)
+            return passage_differences(connection, self._extractor)
 
-    def _by_keys(self, sql: str, keys: Sequence[int]) -> list[Any]:
+    def _by_keys(self, sql: str, keys: Sequence[int], *, before: Sequence[Any] = ()) -> list[Any]:
         """Run a query whose `(?*)` stands for a list of keys, a few hundred at a time."""
         rows: list[Any] = []
         with self._database.read() as connection:
             for start in range(0, len(keys), _FEW):
                 batch = keys[start : start + _FEW]
-                rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), batch)
+                rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
         return rows
 
 

@@ -1,10 +1,12 @@
 """Making passages anew from the ledger, and comparing what there is with what that would give."""
 
 from collections.abc import Iterator
+from zlib import crc32
 
 import apsw
 
 from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.graph import graph_contents, graph_damage
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.tables import (
@@ -16,11 +18,12 @@ from treering.edges.stores.sqlite.tables import (
     read_state,
     write_state,
 )
-from treering.edges.stores.sqlite.vector_queue import queue_differences
-from treering.edges.stores.sqlite.vectors import EPOCH
+from treering.edges.stores.sqlite.vector_queue import EPOCH, queue_differences
 from treering.edges.stores.sqlite.words import damaged_words, word_counts
+from treering.ports.extractor import Extractor
 
 _VERSION = "projection_version"
+_EXTRACTOR = "extractor"
 _MOST_NAMED = 20
 
 _ROWS = (
@@ -32,20 +35,22 @@ _ROWS = (
 _Row = tuple[object, ...]
 
 
-def prepare_passages(connection: apsw.Connection) -> None:
-    """Make missing tables; rebuild passages another version made. In a write transaction."""
+def prepare_passages(connection: apsw.Connection, extractor: Extractor) -> None:
+    """Make missing tables; rebuild passages another version or extractor made. In a write transaction."""
     create_tables(connection)
-    if read_state(connection, _VERSION) != PROJECTION_VERSION:
-        rebuild_passages(connection)
-        write_state(connection, _VERSION, PROJECTION_VERSION)
+    wanted = {_VERSION: PROJECTION_VERSION, _EXTRACTOR: crc32(extractor.extractor_id.encode())}
+    if any(read_state(connection, name) != value for name, value in wanted.items()):
+        rebuild_passages(connection, extractor)
+        for name, value in wanted.items():
+            write_state(connection, name, value)
 
 
-def rebuild_passages(connection: apsw.Connection) -> int:
+def rebuild_passages(connection: apsw.Connection, extractor: Extractor) -> int:
     """Throw away the passages and make them anew; vectors of texts that are still there stay. Give their number."""
     drop_passages(connection)
     create_tables(connection)
     connection.execute("DELETE FROM vector_queue")
-    _replay(connection, connection)
+    _replay(connection, connection, extractor)
     unused = "NOT IN (SELECT text_id FROM passages)"
     connection.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
     connection.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
@@ -53,13 +58,13 @@ def rebuild_passages(connection: apsw.Connection) -> int:
     return int(next(connection.execute("SELECT count(*) FROM passages"))[0])
 
 
-def passage_differences(connection: apsw.Connection) -> list[str]:
+def passage_differences(connection: apsw.Connection, extractor: Extractor) -> list[str]:
     """Say how the passages differ from those a rebuild would make. Changes nothing."""
     anew = apsw.Connection("")  # a private file that SQLite removes
     try:
         create_tables(anew)
         _copy_models(connection, anew)
-        _replay(connection, anew)
+        _replay(connection, anew, extractor)
         found = [*_compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             found.append("the number of current passages is wrong")
@@ -68,9 +73,9 @@ def passage_differences(connection: apsw.Connection) -> list[str]:
         anew.close()
 
 
-def _replay(ledger: apsw.Connection, target: apsw.Connection) -> None:
+def _replay(ledger: apsw.Connection, target: apsw.Connection, extractor: Extractor) -> None:
     for (identity,) in list(ledger.execute("SELECT DISTINCT id FROM revisions ORDER BY id")):
-        apply_changes(target, _changes(ledger, identity))
+        apply_changes(target, _changes(ledger, identity), extractor)
 
 
 def _changes(ledger: apsw.Connection, identity: str) -> list[Change]:
@@ -96,11 +101,14 @@ def _contents(connection: apsw.Connection) -> dict[_Place, int]:
     counts = word_counts(connection)
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
     endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
+    ties = graph_contents(connection)
     contents: dict[_Place, int] = {}
     for *row, key in connection.execute(_ROWS):
         sizes = tuple(counts.pop((table, key), None) for table in FULL_TEXT)
-        contents[row[0], row[1], row[2]] = hash((*row, metadata.pop(key, None), endings.pop(key, None), sizes))
-    if counts or metadata or endings:
+        contents[row[0], row[1], row[2]] = hash(
+            (*row, metadata.pop(key, None), endings.pop(key, None), sizes, ties.pop(key, None))
+        )
+    if counts or metadata or endings or ties:
         contents["", "", 0] = -1
     return contents
 
@@ -126,6 +134,7 @@ def _compared(wanted: dict[_Place, int], actual: dict[_Place, int]) -> Iterator[
 
 def _damage(connection: apsw.Connection) -> Iterator[str]:
     yield from (f"the full text {table} is damaged" for table in damaged_words(connection))
+    yield from graph_damage(connection)
     for model_id, name in list(connection.execute("SELECT id, name FROM passage_models")):
         if wrong := queue_differences(connection, model_id):
             yield f"{wrong} texts are wrongly queued, or not queued, for {name}"

@@ -4,7 +4,7 @@ import apsw
 
 from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 1
+PROJECTION_VERSION = 2
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 SHOWN = "shown_passages"
@@ -73,6 +73,12 @@ REBUILT: tuple[str, ...] = (
     # Last characters of titles, headings and origins, backwards, so that "ends with" is a range of an index.
     """CREATE TABLE IF NOT EXISTS passage_endings(
          ending TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(ending, key)) WITHOUT ROWID""",
+    # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
+    # table in memory may remember it.
+    """CREATE TABLE IF NOT EXISTS graph_nodes(
+         id INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL UNIQUE, passages INTEGER NOT NULL)""",
+    # By passage: its ties, as `derived.graph_records` writes them.
+    "CREATE TABLE IF NOT EXISTS graph_passages(key INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     _words(WORDS),
     _words(WORDS_HISTORY),
     _names(NAMES),
@@ -82,7 +88,11 @@ REBUILT: tuple[str, ...] = (
 
 SCHEMA = KEPT + REBUILT
 
-_REBUILT_TABLES = ("passage_scopes", "passages", "passage_metadata", "passage_endings", *FULL_TEXT)
+_REBUILT_TABLES = (
+    *("passage_scopes", "passages", "passage_metadata", "passage_endings"),
+    *("graph_nodes", "graph_passages"),
+    *FULL_TEXT,
+)
 
 
 def create_tables(connection: apsw.Connection) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import apsw
 
+from treering.edges.stores.sqlite.tables import read_state
+
 _PRIORITY = "min(CASE role WHEN 'data' THEN 2 WHEN 'code' THEN 1 ELSE 0 END)"
 # Prose and symbols are embedded first: words and names find code and data well enough meanwhile.
 _WAITING = (
@@ -12,6 +14,13 @@ _WAITING = (
     "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
 )
 _LOG_KEPT = 50_000
+
+EPOCH = "vectors_epoch"
+"""State that is counted up when passages get new keys, so that tables in memory start over."""
+
+Moment = tuple[int, int]
+"""Epoch and position in the log: what a table in memory has seen."""
+
 _LEASE = "vectors"
 
 
@@ -63,6 +72,21 @@ def logged_keys(connection: apsw.Connection, after: int) -> list[int] | None:
     if oldest is None or oldest > after + 1:
         return None
     return [key for (key,) in connection.execute("SELECT DISTINCT key FROM vector_log WHERE position > ?", (after,))]
+
+
+def moment(connection: apsw.Connection) -> Moment:
+    """Give the moment of the connection's snapshot."""
+    return read_state(connection, EPOCH), log_position(connection)
+
+
+def changed_since(connection: apsw.Connection, seen: Moment | None, now: Moment) -> list[int] | None:
+    """Give the passages to read again for a table that has `seen` a moment, or `None` where it has to start over.
+
+    A snapshot older than the table changes nothing: what has gone since is re-checked in the ledger.
+    """
+    if seen is not None and now <= seen:
+        return []
+    return logged_keys(connection, seen[1]) if seen and seen[0] == now[0] else None
 
 
 def take_lease(connection: apsw.Connection, owner: str, *, now: float, seconds: float) -> bool:

@@ -14,7 +14,7 @@ from treering.core.errors import InvalidInput
 from treering.derived.vectors import Stored, VectorTable, restored, stored_form
 from treering.edges.stores.sqlite.reach import Sight
 from treering.edges.stores.sqlite.tables import SHOWN, read_state
-from treering.edges.stores.sqlite.vector_queue import fill_queue, log_position, log_vectors, logged_keys
+from treering.edges.stores.sqlite.vector_queue import Moment, changed_since, fill_queue, log_vectors, moment
 from treering.ports.index import Lag, Scored, Vector
 
 _Keys = npt.NDArray[np.int64]
@@ -22,9 +22,6 @@ _State = tuple[int, int, int]
 _FILTERS_KEPT = 8
 _BATCH = 4_096
 _FEW = 500  # keys in one statement
-
-EPOCH = "vectors_epoch"
-"""State that is counted up when passages get new keys, so that tables in memory start over."""
 
 _SHOWN = "SELECT text_id, key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
 _SEARCHED = (
@@ -44,7 +41,7 @@ class VectorShelf:
         self._table = VectorTable(dimension)
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
-        self._seen: tuple[int, int] | None = None
+        self._seen: Moment | None = None
         self._counted: tuple[_State, Lag] | None = None
         self._passing: tuple[_State, dict[Sight, _Keys]] = ((0, 0, 0), {})
 
@@ -182,17 +179,13 @@ class VectorShelf:
 
     def _refresh(self, connection: apsw.Connection) -> None:
         """Bring the table in memory to the moment of the connection's snapshot."""
-        now = (read_state(connection, EPOCH), log_position(connection))
-        if now == self._seen:
-            return
-        if self._seen is not None and (now < self._seen):
-            return  # an older snapshot than the table: what has gone since is re-checked in the ledger
-        changed = logged_keys(connection, self._seen[1]) if self._seen and self._seen[0] == now[0] else None
+        now = moment(connection)
+        changed = changed_since(connection, self._seen, now)
         if changed is None:
             self._load(connection)
-        else:
+        elif changed:
             self._reread(connection, changed)
-        self._seen = now
+        self._seen = max(now, self._seen or now)
 
     def _load(self, connection: apsw.Connection) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would jump about in the file."""

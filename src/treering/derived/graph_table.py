@@ -1,0 +1,338 @@
+"""The entity graph in memory: edges out of many nodes at once, kept in step passage by passage."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.core.errors import InvalidInput
+from treering.derived.graph_records import (
+    TIE_BITS,
+    TIE_MASK,
+    Places,
+    Words32,
+    buffer_of,
+    checked_layout,
+    layout_of,
+    spans,
+    word_totals,
+)
+from treering.derived.vectors import MAX_KEY, Scalar
+from treering.ports.graph import Edges, Nodes, Statements, Tie
+
+Keys = npt.NDArray[np.int64]
+Scopes = npt.NDArray[np.int32]
+
+FRESH = 512
+"""Up to so many ends of edges are sorted anew when something was put; more are merged by the ratio below."""
+
+_RATIO = 4
+_LEAST_DEAD = 1_024
+_BLOCK = 4_096
+_SLACK = 8  # an array that has to grow grows by one part in this many
+
+
+class GraphTable:
+    """What passages vouch for, by passage key; edges are found from either end.
+
+    About 0.8 KB for a passage of 15 entities and 10 statements. Records lie in one buffer. Beside it stand runs:
+    ends of edges sorted by node, each run several times as long as the next, so that a change costs the
+    logarithm of what there is and never the whole. What was discarded or replaced stays in the runs, without
+    effect, until they are merged. The answer is a function of the content; the order of changes does not show.
+
+    Keys are row ids, as in `VectorTable`: below 2**28, and better dense. Scopes are positive numbers.
+    Not locked: nobody may ask while somebody puts or discards.
+    """
+
+    def __init__(self) -> None:
+        self._rows = _Rows()
+        self._runs: list[_Run] = []
+        self._sorted = 0
+        """So many rows have their ends in runs."""
+
+    def __len__(self) -> int:
+        return self._rows.live
+
+    @property
+    def nbytes(self) -> int:
+        """Tell how many bytes the table takes."""
+        return self._rows.nbytes + sum(run.nbytes for run in self._runs)
+
+    def put(self, keys: Keys, scopes: Scopes, records: Sequence[bytes]) -> None:
+        """Keep records (see `graph_records`) under keys, in place of what was there.
+
+        Where a key is given twice, the last record counts. Raises `Corrupt` for a damaged record and
+        `InvalidInput` for a key or scope out of range, and changes nothing then.
+        """
+        if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY or scopes.min() < 1):
+            raise InvalidInput(
+                "A key or a scope is out of range.",
+                hint=f"Give row ids from 0 to {MAX_KEY - 1}, and scopes from 1.",
+            )
+        buffer, lengths = buffer_of(records), np.fromiter(map(len, records), np.int64, len(records))
+        layout = checked_layout(buffer, lengths)
+        self.discard(keys)
+        self._rows.append(keys, scopes, buffer, layout.starts, lengths // 4)
+
+    def discard(self, keys: Keys) -> None:
+        """Forget keys; one that is not there is no error. What was stated is overwritten in memory."""
+        self._rows.discard(keys)
+        if self._rows.dead > max(_LEAST_DEAD, self._rows.live):
+            self._rows = self._rows.without_dead()
+            self._runs, self._sorted = [], 0
+
+    def edges(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Edges:
+        """Give all edges out of nodes that passages of these scopes (`None`: of all) vouch for."""
+        allowed = self._rows.allowed(scopes)
+        self._sort()
+        odd = (nodes & 1).astype(np.bool_)
+        entities, passages = np.flatnonzero(odd), np.flatnonzero(~odd)
+        found = [run.edges(nodes[entities] >> 1, entities, self._rows.scopes, allowed) for run in self._runs]
+        found.append(self._rows.edges(nodes[passages] >> 1, passages, allowed))
+        return Edges(
+            np.concatenate([edges.source for edges in found]),
+            np.concatenate([edges.target for edges in found]),
+            np.concatenate([edges.tie for edges in found]),
+        )
+
+    def statements(self, keys: Keys) -> Statements:
+        """Give what passages state, in the order of the keys; nothing for those that are not there."""
+        return self._rows.statements(keys)
+
+    def _sort(self) -> None:
+        if self._sorted < self._rows.count:
+            self._runs.append(self._rows.ends(self._sorted))
+            self._sorted = self._rows.count
+        while len(self._runs) > 1 and self._runs[-2].size <= max(FRESH, _RATIO * self._runs[-1].size):
+            last, before = self._runs.pop(), self._runs.pop()
+            self._runs.append(_merged(before, last, self._rows.scopes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Ends of edges in the order of the node they go out of.
+
+    `nodes` (by number, ascending) have the ends `bounds[i]:bounds[i + 1]`: a reference to where the edge goes
+    (with the key of a passage for the number of a node), and the row of the passage that vouches for it.
+    """
+
+    nodes: Words32
+    bounds: npt.NDArray[np.int32]
+    references: Words32
+    rows: npt.NDArray[np.int32]
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        return self.nodes.nbytes + self.bounds.nbytes + self.references.nbytes + self.rows.nbytes
+
+    def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
+        """Give the edges out of nodes by number; `given` are their places in the question."""
+        if not self.size:
+            return _NONE
+        # Of the same type as the nodes, else numpy would turn all nodes into the other type first.
+        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
+        place = np.minimum(np.searchsorted(self.nodes, wanted), len(self.nodes) - 1)
+        known = np.flatnonzero(self.nodes[place] == wanted)
+        starts = self.bounds[place[known]].astype(np.int64)
+        which, at = spans(starts, self.bounds[place[known] + 1] - starts)
+        seen = allowed[scopes[self.rows[at]]]
+        references = self.references[at[seen]]
+        tie = (references & TIE_MASK).astype(np.uint8)
+        target = (references >> TIE_BITS).astype(np.int64) << 1
+        target |= _LEADS_TO_NODE[tie]
+        return Edges(given[known[which[seen]]], target, tie)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Records in the order in which they came. A row that was discarded keeps its place, with scope 0."""
+
+    count: int = 0
+    live: int = 0
+    used: int = 0
+    """So much of the buffer is in use."""
+    buffer: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
+    starts: Places = field(default_factory=lambda: np.zeros(0, np.int64))
+    keys: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    scopes: Scopes = field(default_factory=lambda: np.zeros(0, np.int32))
+    directory: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """By key: the row, counted from 1; 0 where there is none."""
+
+    @property
+    def dead(self) -> int:
+        return self.count - self.live
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self.buffer, self.starts, self.keys, self.scopes, self.directory))
+
+    def append(self, keys: Keys, scopes: Scopes, buffer: Words32, starts: Places, sizes: Places) -> None:
+        """Add rows for keys that have none."""
+        if not len(keys):
+            return
+        unique, last = np.unique(keys[::-1], return_index=True)
+        if len(unique) < len(keys):
+            chosen = np.sort(len(keys) - 1 - last)
+            _, at = spans(starts[chosen], sizes[chosen])
+            keys, scopes, sizes, buffer = keys[chosen], scopes[chosen], sizes[chosen], buffer[at]
+        end, used = self.count + len(keys), self.used + len(buffer)
+        self.buffer = _grown(self.buffer, used)
+        self.starts, self.keys, self.scopes = (
+            _grown(self.starts, end),
+            _grown(self.keys, end),
+            _grown(self.scopes, end),
+        )
+        self.directory = _grown(self.directory, int(keys.max()) + 1)
+        self.buffer[self.used : used] = buffer
+        self.starts[self.count : end] = self.used + np.cumsum(sizes) - sizes
+        self.keys[self.count : end] = keys
+        self.scopes[self.count : end] = scopes
+        self.directory[keys] = np.arange(self.count + 1, end + 1)
+        self.count, self.used, self.live = end, used, self.live + len(keys)
+
+    def discard(self, keys: Keys) -> None:
+        """Empty the rows of keys."""
+        rows = np.unique(self.found(keys)[1])
+        starts = self.starts[rows]
+        _, at = spans(starts, self._ends(rows) - starts)
+        self.buffer[at] = 0
+        self.scopes[rows] = 0
+        self.directory[self.keys[rows]] = 0
+        self.live -= len(rows)
+
+    def without_dead(self) -> "_Rows":
+        """Give the same rows without those that were emptied."""
+        others, alive = _Rows(), np.flatnonzero(self.scopes[: self.count])
+        for start in range(0, len(alive), _BLOCK):
+            rows = alive[start : start + _BLOCK]
+            sizes = self._ends(rows) - self.starts[rows]
+            _, at = spans(self.starts[rows], sizes)
+            keys = self.keys[rows].astype(np.int64)
+            others.append(keys, self.scopes[rows], self.buffer[at], np.cumsum(sizes) - sizes, sizes)
+        return others
+
+    def allowed(self, scopes: Iterable[int] | None) -> npt.NDArray[np.bool_]:
+        """Tell for each scope whether its passages are seen; nothing of scope 0 ever is."""
+        allowed = np.zeros(int(self.scopes[: self.count].max(initial=0)) + 1, np.bool_)
+        if scopes is None:
+            allowed[1:] = True
+        else:
+            allowed[[scope for scope in scopes if 0 < scope < len(allowed)]] = True
+        return allowed
+
+    def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_]) -> Edges:
+        """Give the edges out of passages; `given` are their places in the question."""
+        asked, rows = self.found(keys)
+        seen = allowed[self.scopes[rows]]
+        layout = layout_of(self.buffer, self.starts[rows[seen]])
+        which, at = spans(layout.node_places, layout.nodes)
+        references = self.buffer[at]
+        target = (references >> TIE_BITS).astype(np.int64) << 1 | 1
+        return Edges(given[asked[seen][which]], target, (references & TIE_MASK).astype(np.uint8))
+
+    def statements(self, keys: Keys) -> Statements:
+        """Give what passages state."""
+        asked, rows = self.found(keys)
+        layout = layout_of(self.buffer, self.starts[rows])
+        which, at = spans(layout.fact_places, layout.facts, 2)
+        short = self.buffer.view(np.uint16)
+        _, counted = spans(2 * layout.word_places, layout.facts)
+        _, said = spans(2 * layout.word_places + layout.facts, word_totals(self.buffer, layout))
+        return Statements(
+            passage=asked[which],
+            subject=self.buffer[at].astype(np.int64) << 1 | 1,
+            object=self.buffer[at + 1].astype(np.int64) << 1 | 1,
+            bounds=np.concatenate([[0], np.cumsum(short[counted], dtype=np.int64)]),
+            words=short[said],
+        )
+
+    def ends(self, first: int) -> _Run:
+        """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""
+        alive = np.flatnonzero(self.scopes[first : self.count]) + first
+        blocks = [self._block_ends(alive[start : start + _BLOCK]) for start in range(0, len(alive), _BLOCK)]
+        return _run([nodes for nodes, _, _ in blocks], [refs for _, refs, _ in blocks], [rows for _, _, rows in blocks])
+
+    def found(self, keys: Keys) -> tuple[Places, Places]:
+        """Find the rows of keys: which of the keys have one, and the rows."""
+        inside = np.flatnonzero((keys >= 0) & (keys < len(self.directory)))
+        rows = self.directory[keys[inside]]
+        known = np.flatnonzero(rows)
+        return inside[known], rows[known].astype(np.int64) - 1
+
+    def _ends(self, rows: Places) -> Places:
+        """Tell where in the buffer rows end."""
+        following = np.minimum(rows + 1, self.count - 1)
+        return np.where(rows + 1 < self.count, self.starts[following], self.used)
+
+    def _block_ends(self, rows: Places) -> tuple[Words32, Words32, npt.NDArray[np.int32]]:
+        layout = layout_of(self.buffer, self.starts[rows])
+        mentioning, at = spans(layout.node_places, layout.nodes)
+        mentions = self.buffer[at]
+        stating, at = spans(layout.fact_places, layout.facts, 2)
+        subjects, objects = self.buffer[at], self.buffer[at + 1]
+        pairing, at = spans(layout.pair_places, layout.pairs, 2)
+        ones, others = self.buffer[at], self.buffer[at + 1]
+        ties, keys = others & TIE_MASK, self.keys[rows].astype(np.uint32)
+        return (
+            np.concatenate([mentions >> TIE_BITS, subjects, objects, ones, others >> TIE_BITS]),
+            np.concatenate(
+                [
+                    keys[mentioning] << TIE_BITS | (mentions & TIE_MASK),
+                    objects << TIE_BITS | np.uint32(Tie.FACT),
+                    subjects << TIE_BITS | np.uint32(Tie.FACT),
+                    others,
+                    ones << TIE_BITS | ties,
+                ]
+            ),
+            rows[np.concatenate([mentioning, stating, stating, pairing, pairing])].astype(np.int32),
+        )
+
+
+_NO_NODE = 2**32 - 1
+_NONE = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+# By tie: whether an edge out of an entity or object leads to another (1) or to a passage (0).
+_LEADS_TO_NODE = np.array([tie in (Tie.FACT, Tie.FORM, Tie.LINK) for tie in Tie], np.int64)
+
+
+def _run(nodes: Sequence[Words32], references: Sequence[Words32], rows: Sequence[npt.NDArray[np.int32]]) -> _Run:
+    if not rows:
+        return _Run(np.zeros(0, np.uint32), np.zeros(1, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.int32))
+    sources = np.concatenate(nodes)
+    at = _in_order(sources)
+    sources = sources[at]
+    firsts = np.flatnonzero(np.concatenate([[True], sources[1:] != sources[:-1]])) if len(sources) else np.zeros(0, int)
+    bounds = np.concatenate([firsts, [len(sources)]]).astype(np.int32)
+    return _Run(sources[firsts], bounds, np.concatenate(references)[at], np.concatenate(rows)[at])
+
+
+def _in_order(numbers: Words32) -> Places:
+    """Give the places of numbers in ascending order of the numbers."""
+    # By the lower half, then by the upper: numpy sorts 16 bits by counting, much faster than it compares 32.
+    by_lower = np.argsort(numbers.astype(np.uint16), kind="stable")
+    upper = (numbers >> np.uint32(16)).astype(np.uint16)
+    return by_lower[np.argsort(upper[by_lower], kind="stable")]
+
+
+def _merged(one: _Run, other: _Run, scopes: Scopes) -> _Run:
+    """Put two runs together, without the ends that rows vouched for which are gone."""
+    nodes, references, rows = [], [], []
+    for run in (one, other):
+        alive = scopes[run.rows] > 0
+        nodes.append(np.repeat(run.nodes, np.diff(run.bounds))[alive])
+        references.append(run.references[alive])
+        rows.append(run.rows[alive])
+    return _run(nodes, references, rows)
+
+
+def _grown(array: npt.NDArray[Scalar], size: int) -> npt.NDArray[Scalar]:
+    """Give an array, or a longer one with its content, that has room for `size`."""
+    if size <= len(array):
+        return array
+    larger = np.zeros(max(size, len(array) + len(array) // _SLACK), array.dtype)
+    larger[: len(array)] = array
+    return larger

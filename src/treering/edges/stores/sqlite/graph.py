@@ -1,0 +1,164 @@
+"""The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import apsw
+
+from treering.core.errors import Corrupt
+from treering.core.objects import Object, Source
+from treering.core.references import references_of
+from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
+from treering.derived.ties import Ties, excerpt_of, ties_of
+from treering.ports.extractor import Extraction, Extractor
+from treering.ports.graph import Tie
+from treering.ports.index import Passage
+
+_FEW = 500  # values in one statement
+
+Told = tuple[Passage, tuple[str, ...]]
+"""A passage and the objects that its own object refers to: all that its ties are made of."""
+
+_ENTITY, _OBJECT = b"e", b"o"
+_OF_OBJECTS = frozenset({Tie.PART, Tie.LINK})
+_HOLD = (
+    "INSERT INTO graph_nodes(name, passages) VALUES(?, ?) "
+    "ON CONFLICT(name) DO UPDATE SET passages = passages + excluded.passages RETURNING id"
+)
+_OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
+
+
+def links_of(item: Object) -> tuple[str, ...]:
+    """Give the objects an object refers to. Sources refer to none."""
+    return () if isinstance(item, Source) else references_of(item)
+
+
+def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], extractor: Extractor) -> None:
+    """Bring what the graph holds of passages to what they say now; `None` for those that are gone from it."""
+    wanted = _read(told, extractor)
+    released = Counter(number for key in told if (old := _record(connection, key)) for number in old.numbers())
+    held = Counter(name for ties in wanted.values() for name in _names(ties))
+    # Held first: a name that goes with one passage and comes with another keeps its number.
+    numbers = {name: next(connection.execute(_HOLD, (name, count)))[0] for name, count in held.items()}
+    for key in told.keys() - wanted.keys():
+        connection.execute("DELETE FROM graph_passages WHERE key = ?", (key,))
+    for key, ties in wanted.items():
+        sql = "INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)"
+        connection.execute(sql, (key, pack_ties(_numbered(ties, numbers))))
+    less = ((count, number) for number, count in released.items())
+    connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
+    unused = ((number,) for number in released)
+    connection.executemany("DELETE FROM graph_nodes WHERE id = ? AND passages <= 0", unused)
+
+
+def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
+    """Give the numbers of those of the entity keys that are known."""
+    names = {_ENTITY + _stored(key): key for key in keys}
+    rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", list(names))
+    return {names[name]: number for number, name in rows}
+
+
+def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
+    """Give the keys of entities, the ids of objects."""
+    rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
+    return {number: _restored(name[1:]) for number, name in rows}
+
+
+def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
+    """Count the records of objects, by what the records say. Reads all of them."""
+    own = [_OBJECT + _stored(identity) for identity in object_ids]
+    nodes = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", own)
+    first = [reference(number, Tie.PART).to_bytes(4, "little") for number, _ in nodes]
+    sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
+    return sum(1 for _ in _in_batches(connection, sql, first))
+
+
+def graph_contents(connection: apsw.Connection) -> dict[int, int]:
+    """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
+    names = dict(connection.execute("SELECT id, name FROM graph_nodes"))
+    return {key: hash(record and _content(record, names)) for key, record in _records(connection)}
+
+
+def graph_damage(connection: apsw.Connection) -> Iterator[str]:
+    """Say what is wrong with the graph in itself: damaged records, names that are not counted as they are held."""
+    held: Counter[int] = Counter()
+    damaged = 0
+    for _, record in _records(connection):
+        damaged += record is None
+        held.update(record.numbers() if record else ())
+    if damaged:
+        yield f"{damaged} records of the graph are damaged"
+    counted = dict(connection.execute("SELECT id, passages FROM graph_nodes"))
+    if wrong := sum(counted.get(number) != held.get(number) for number in counted.keys() | held.keys()):
+        yield f"{wrong} names of the graph are missing, left over or wrongly counted"
+
+
+def _read(told: Mapping[int, Told | None], extractor: Extractor) -> dict[int, Ties]:
+    """Extract from what has no triples of its own, and tie."""
+    known = {key: each for key, each in told.items() if each}
+    unread = [key for key, (passage, _) in known.items() if not passage.triples]
+    found = extractor.extract([excerpt_of(known[key][0]) for key in unread])
+    extractions = dict(zip(unread, found, strict=True))
+    return {key: ties_of(passage, extractions.get(key, Extraction()), links) for key, (passage, links) in known.items()}
+
+
+def _record(connection: apsw.Connection, key: int) -> NumberedTies | None:
+    row = next(connection.execute("SELECT body FROM graph_passages WHERE key = ?", (key,)), None)
+    return unpack_ties(row[0]) if row else None
+
+
+def _records(connection: apsw.Connection) -> Iterator[tuple[int, NumberedTies | None]]:
+    for key, body in connection.execute("SELECT key, body FROM graph_passages"):
+        try:
+            yield key, unpack_ties(body)
+        except Corrupt:
+            yield key, None
+
+
+def _names(ties: Ties) -> set[bytes]:
+    ends = (_name(end, pair.tie) for pair in ties.pairs for end in (pair.one, pair.other))
+    return {*(_name(name, tie) for name, tie in ties.nodes), *ends}
+
+
+def _numbered(ties: Ties, numbers: Mapping[bytes, int]) -> NumberedTies:
+    def number(name: str, tie: Tie) -> int:
+        return numbers[_name(name, tie)]
+
+    ends = [(number(pair.one, pair.tie), number(pair.other, pair.tie), pair) for pair in ties.pairs]
+    return NumberedTies(
+        tuple((number(name, tie), tie) for name, tie in ties.nodes),
+        tuple((one, other, pair.words) for one, other, pair in ends if pair.tie is Tie.FACT),
+        tuple((one, other, pair.tie) for one, other, pair in ends if pair.tie is not Tie.FACT),
+    )
+
+
+def _content(record: NumberedTies, names: Mapping[int, bytes]) -> tuple[object, ...]:
+    return (
+        frozenset((names.get(number), tie) for number, tie in record.nodes),
+        frozenset((names.get(one), names.get(other), words) for one, other, words in record.facts),
+        frozenset((names.get(one), names.get(other), tie) for one, other, tie in record.pairs),
+        len(record.nodes) + len(record.facts) + len(record.pairs),
+    )
+
+
+def _name(name: str, tie: Tie) -> bytes:
+    """Give a name as it is stored. The first letter keeps the ids of objects apart from entities called the same."""
+    return (_OBJECT if tie in _OF_OBJECTS else _ENTITY) + _stored(name)
+
+
+def _stored(name: str) -> bytes:
+    # Half a surrogate pair has no UTF-8; a name found in odd text may hold one.
+    return name.encode(errors="surrogatepass")
+
+
+def _restored(name: bytes) -> str:
+    return name.decode(errors="surrogatepass")
+
+
+def _in_batches(
+    connection: apsw.Connection, sql: str, values: Sequence[bytes] | Sequence[int]
+) -> Iterable[tuple[int, bytes]]:
+    """Run a query whose `?*` stands for a list of values, a few hundred at a time."""
+    for start in range(0, len(values), _FEW):
+        batch = values[start : start + _FEW]
+        yield from connection.execute(sql.replace("?*", ",".join("?" * len(batch))), batch)

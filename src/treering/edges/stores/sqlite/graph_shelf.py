@@ -1,0 +1,87 @@
+"""Questions to the graph: answered from a table in memory that follows the file."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+import apsw
+import numpy as np
+
+from treering.derived.graph_table import GraphTable
+from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.graph import names_of, numbers_of
+from treering.edges.stores.sqlite.reach import sight
+from treering.edges.stores.sqlite.vector_queue import Moment, changed_since, moment
+from treering.ports.graph import Edges, Nodes, Statements
+from treering.ports.index import Reach
+
+_BATCH = 4_096
+_FEW = 500  # keys in one statement
+
+_SHOWN = "SELECT key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
+_TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN "
+
+
+class SqliteGraph:
+    """`ports.graph.Graph` over the ledger's `Database`. Safe to use from many threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._table = GraphTable()
+        self._seen: Moment | None = None
+
+    def named(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Give the nodes of those of the entity keys that are known."""
+        with self._database.read() as connection:
+            return {key: 2 * number + 1 for key, number in numbers_of(connection, keys).items()}
+
+    def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
+        """Give the keys of entities, the ids of objects."""
+        with self._database.read() as connection:
+            found = names_of(connection, [int(node) >> 1 for node in nodes if node & 1])
+        return {2 * number + 1: name for number, name in found.items()}
+
+    def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
+        """Give all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        with self._database.read() as connection:
+            scopes = sight(connection, reach).scopes
+            with self._lock:
+                self._refresh(connection)
+                return self._table.edges(nodes, scopes)
+
+    def statements(self, passages: Sequence[int]) -> Statements:
+        """Give what passages state, by passage key."""
+        with self._database.read() as connection, self._lock:
+            self._refresh(connection)
+            return self._table.statements(np.array(passages, np.int64))
+
+    def _refresh(self, connection: apsw.Connection) -> None:
+        """Bring the table to the moment of the connection's snapshot; one of an older moment gets the newer table."""
+        now = moment(connection)
+        changed = changed_since(connection, self._seen, now)
+        if changed is None:
+            self._load(connection)
+        elif changed:
+            self._reread(connection, changed)
+        self._seen = max(now, self._seen or now)
+
+    def _load(self, connection: apsw.Connection) -> None:
+        """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""
+        self._table = GraphTable()
+        shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 2)
+        scopes = np.zeros(int(shown[:, 0].max(initial=-1)) + 1, np.int32)
+        scopes[shown[:, 0]] = shown[:, 1]
+        rows = connection.execute("SELECT key, body FROM graph_passages")
+        while batch := list(islice(rows, _BATCH)):
+            known = [row for row in batch if row[0] < len(scopes) and scopes[row[0]]]
+            keys = np.array([key for key, _ in known], np.int64)
+            self._table.put(keys, scopes[keys], [body for _, body in known])
+
+    def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
+        for start in range(0, len(changed), _FEW):
+            keys = changed[start : start + _FEW]
+            rows = list(connection.execute(f"{_TIED} ({','.join('?' * len(keys))})", keys))
+            self._table.discard(np.array(keys, np.int64))
+            places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
+            self._table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in rows])

@@ -1,0 +1,74 @@
+"""The graph of a space as names, and what it ought to be."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from index_stage import Space, seen
+
+from treering.derived.extraction.built_in import BuiltInExtractor
+from treering.derived.passages import passages_of
+from treering.derived.ties import excerpt_of, ties_of
+from treering.edges.stores.sqlite.graph import links_of
+from treering.ports.graph import Graph, Tie
+from treering.ports.index import Reach
+from treering.ports.ledger import Selection
+from treering.testing.memory_graph import MemoryGraph
+
+Edge = tuple[object, object, str]
+
+
+def known_graph(space: Space) -> MemoryGraph:
+    """Make the graph from what the ledger says now."""
+    graph, extractor = MemoryGraph(), BuiltInExtractor()
+    for head in space.ledger.select(Selection(descend=True)):
+        item = space.ledger.get(head.id)
+        for passage in passages_of(item):
+            key = space.database.row(
+                "SELECT key FROM passages WHERE object_id = ? AND part = ? AND until_seq IS NULL AND live",
+                (passage.object_id, passage.part),
+            )
+            if passage.live:
+                [extraction] = extractor.extract([excerpt_of(passage)])
+                graph.put(key[0], ties_of(passage, extraction, links_of(item)), passage.scope)
+    return graph
+
+
+def edges_of(graph: Graph, nodes: Iterable[int], reach: Reach | None = None) -> list[Edge]:
+    """Give edges with names for numbers; passages stay keys."""
+    asked = np.array(sorted(nodes), np.int64)
+    found = graph.edges(asked, reach=reach or seen())
+    sources, targets = asked[found.source].tolist(), found.target.tolist()
+    names = graph.names([*sources, *targets])
+    named = [
+        (names.get(source, source), names.get(target, target), Tie(tie).name)
+        for source, target, tie in zip(sources, targets, found.tie.tolist(), strict=True)
+    ]
+    return sorted(named, key=repr)
+
+
+def stated(graph: Graph, passages: list[int]) -> list[tuple[object, ...]]:
+    """Give statements with names for numbers."""
+    found = graph.statements(passages)
+    names = graph.names([*found.subject.tolist(), *found.object.tolist()])
+    return sorted(
+        (
+            passages[place],
+            names[subject],
+            names[end],
+            tuple(found.words[found.bounds[at] : found.bounds[at + 1]].tolist()),
+        )
+        for at, (place, subject, end) in enumerate(
+            zip(found.passage.tolist(), found.subject.tolist(), found.object.tolist(), strict=True)
+        )
+    )
+
+
+def all_nodes(space: Space) -> list[int]:
+    numbers = [2 * number + 1 for (number,) in space.database.rows("SELECT id FROM graph_nodes")]
+    return [*numbers, *(2 * key for (key,) in space.database.rows("SELECT key FROM passages"))]
+
+
+def around(space: Space, name: str, **reach) -> list[tuple[object, str]]:
+    """Give the edges out of an entity."""
+    graph = space.index.graph
+    return [(target, tie) for _, target, tie in edges_of(graph, graph.named([name]).values(), seen(**reach))]
