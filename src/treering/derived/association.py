@@ -168,8 +168,8 @@ def _coverage(stated: Statements, words: Sequence[str]) -> npt.NDArray[np.float6
 
 
 def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[np.float64]) -> list[Fact]:
-    # By their ends where scores are equal, so that the order in which statements are kept does not show.
-    order = np.lexsort((stated.object, stated.subject, stated.passage, -scores))[:FACTS]
+    # Where scores are equal the order of passages and of what they state counts, and not how nodes are numbered.
+    order = np.argsort(-scores, kind="stable")[:FACTS]
     return [
         Fact(read[int(stated.passage[at])], int(stated.subject[at]), int(stated.object[at]), float(scores[at]))
         for at in order
@@ -189,7 +189,7 @@ def _fact_seeds(facts: Sequence[Fact], ties: _Ties) -> dict[int, float]:
     weights = {
         end: sum(of) / len(of) * ties.rarity(int(np.searchsorted(ties.entities, end))) for end, of in scores.items()
     }
-    best = sorted(weights, key=lambda end: (-weights[end], end))[:SEEDS]
+    best = sorted(weights, key=lambda end: -weights[end])[:SEEDS]
     return {end: weights[end] for end in best}
 
 

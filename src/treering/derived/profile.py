@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from treering.derived.retrieval import Hit
 
-TEST_WEIGHT = 0.8
+TEST_WEIGHT = 0.7
 """What a passage of a test counts for where the task does not speak of tests: they repeat the words of the code."""
 
 _TEST_PATH = re.compile(r"(?:^|[/#])(?:tests?|specs?|__tests__|testdata)/|(?:^|[/#])test_|[._]tests?\.|[._]spec\.")

@@ -4,7 +4,7 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,20 +98,21 @@ def retrieve(
     max_per_source: int | None = None,
 ) -> Retrieval:
     """Find the passages that answer a question within reach."""
+    heads = _Heads(index)
     arms = search_arms(question, index=index, reach=reach)
-    related = _related(arms)
+    related = _related(question, arms, heads)
     pool = max(POOL, limit * _OVERFETCH)
     ranked = fuse(related, LOOKUP_WEIGHTS, limit=pool)
     association = _associated(question, ranked, arms, index=index, reach=reach)
     if association:
         widened = widen(question, related, ranked, association, index=index, reach=reach)
-        keys = sorted(set().union(*widened.values()))
-        ranked = fuse(widened, PROSE_WEIGHTS, apart=_weighed_apart(index.heads(keys)), limit=2 * pool)
+        apart = _weighed_apart(heads.of(set().union(*widened.values())))
+        ranked = fuse(widened, PROSE_WEIGHTS, apart=apart, limit=2 * pool)
     ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=2 * pool)
-    heads = index.heads([hit.key for hit in ranked])
-    clues = {**clues_of(question.text, heads), **thread_clue(ranked, heads)}
+    near = heads.of(hit.key for hit in ranked)
+    clues = {**clues_of(question.text, near), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
-    read, dropped = _recheck(ranked, heads, ledger=ledger, reach=reach, limit=limit * _OVERFETCH)
+    read, dropped = _recheck(ranked, near, ledger=ledger, reach=reach, limit=limit * _OVERFETCH)
     hits = _diverse(read, limit=limit, max_per_source=max_per_source)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
@@ -235,13 +236,37 @@ _PART_WORDS = 3
 _LOOKUP_WORDS = 2
 
 
-def _related(arms: Mapping[str, Mapping[int, float]]) -> dict[str, Mapping[int, float]]:
-    """Leave out what is merely nearest where no text shares a word with the question, and none is near it."""
+def _related(
+    question: Question, arms: Mapping[str, Mapping[int, float]], heads: "_Heads"
+) -> dict[str, Mapping[int, float]]:
+    """Leave out candidates that share nothing with the question but being the nearest there is.
+
+    Turns stay: short and full of pronouns, they are far from every question.
+    """
     found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
     vectors = arms.get(VECTORS, {})
-    if found or not vectors or max(vectors.values()) >= RELATED_AT:
+    if question.vector is None or not vectors:
         return dict(arms)
-    return {**arms, VECTORS: {}}
+    far = [key for key, score in vectors.items() if key not in found and score < RELATED_AT]
+    if not found and len(far) == len(vectors):
+        return {**arms, VECTORS: {}}
+    turns = {key for key, head in heads.of(far).items() if is_turn(head)}
+    dropped = set(far) - turns
+    return {**arms, VECTORS: {key: score for key, score in vectors.items() if key not in dropped}}
+
+
+class _Heads:
+    """Heads of passages, each read once per question."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._read: dict[int, PassageHead] = {}
+
+    def of(self, keys: Iterable[int]) -> dict[int, PassageHead]:
+        """Give the heads of passages; what is gone meanwhile has none."""
+        wanted = list(keys)
+        self._read |= self._index.heads([key for key in wanted if key not in self._read])
+        return {key: self._read[key] for key in wanted if key in self._read}
 
 
 def _recheck(

@@ -37,7 +37,7 @@ def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], ex
     """Bring what the graph holds of passages to what they say now; `None` for those that are gone from it."""
     wanted = _read(told, extractor)
     released = Counter(number for key in told if (old := _record(connection, key)) for number in old.numbers())
-    held = Counter(name for ties in wanted.values() for name in _names(ties))
+    held = Counter(name for ties in wanted.values() for name in sorted(_names(ties)))
     # Held first: a name that goes with one passage and comes with another keeps its number.
     numbers = {name: next(connection.execute(_HOLD, (name, count)))[0] for name, count in held.items()}
     for key in told.keys() - wanted.keys():
