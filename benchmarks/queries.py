@@ -9,8 +9,10 @@ from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, Target, at_most
 from benchmarks.synthetic import questions
 from treering import Space
+from treering.derived.arms import search_arms
 from treering.derived.fusion import POOL
-from treering.derived.retrieval import Question, retrieve, search_arms
+from treering.derived.question import Question
+from treering.derived.retrieval import retrieve
 from treering.edges.models.bge import BgeSmall
 from treering.ports.index import Reach, Vector
 

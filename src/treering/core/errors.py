@@ -7,6 +7,7 @@
     │   ├── UnknownBackend
     │   └── MissingExtra
     ├── NotFound
+    │   └── UnknownProject  nothing was ever kept for it
     ├── Conflict            somebody else was first; carries the current revision
     ├── Denied
     ├── Unavailable         try again later: locked, full, read-only
@@ -83,6 +84,17 @@ class NotFound(TreeringError):
     """No such object, patch, file or space."""
 
     code = "not_found"
+
+
+class UnknownProject(NotFound):
+    """Nothing was ever kept for this project: reading makes none."""
+
+    def __init__(self, project_id: str) -> None:
+        super().__init__(
+            f"There is no project {project_id!r}.",
+            hint="Correct its id, or index something first: that makes the project.",
+            details={"project_id": project_id},
+        )
 
 
 class Conflict(TreeringError):

@@ -16,6 +16,10 @@ FUNCTIONAL_PREDICATES = frozenset(
 )
 
 
+_PROPOSING = "Propose a candidate instead, or let a person do it; the space's policy file sets this."
+_ERASING = "Erasing is reserved: let a user do it, or add the channel to erasing_channels in the space's policy file."
+
+
 class Policy(BaseModel):
     """The rules of one space. A space without a policy file has these defaults."""
 
@@ -103,7 +107,7 @@ def _check_operation(operation: Operation, author: Author, policy: Policy) -> No
             if author.channel in policy.candidate_only_channels:
                 raise _denied(author, f"{operation.op} objects")
         case Erase():
-            _require(author, policy.erasing_channels, "erase")
+            _require(author, policy.erasing_channels, "erase", hint=_ERASING)
         case _:
             return
 
@@ -113,14 +117,14 @@ def _check_declaration(memory_source: object, author: Author, policy: Policy) ->
         _require(author, policy.declaring_channels, f"say {memory_source!r}")
 
 
-def _require(author: Author, allowed: frozenset[Channel], what: str) -> None:
+def _require(author: Author, allowed: frozenset[Channel], what: str, *, hint: str = _PROPOSING) -> None:
     if author.channel not in allowed:
-        raise _denied(author, what)
+        raise _denied(author, what, hint=hint)
 
 
-def _denied(author: Author, what: str) -> Denied:
+def _denied(author: Author, what: str, *, hint: str = _PROPOSING) -> Denied:
     return Denied(
         f"The channel {author.channel!r} may not {what}.",
-        hint="Propose a candidate instead, or let a person do it; the space's policy file sets this.",
+        hint=hint,
         details={"channel": author.channel},
     )

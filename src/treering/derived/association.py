@@ -67,7 +67,8 @@ class Association:
 
     `walked` falls with the rank by the walk's mass: 1/log2(1 + rank). `bridged` is the best way from a passage found
     so far over a shared entity, `entitled` the same over an entity that is the title of the passage, `named` is 1
-    where the question names the title. `facts` and `seeds` tell where the walk began.
+    where the question names the title. The walk began at `seeds` (entities, by node number) and `begun` (nodes of
+    passages found so far); `facts` are the statements that gave most of the seeds.
     """
 
     walked: Scores
@@ -76,6 +77,8 @@ class Association:
     named: Scores
     facts: tuple[Fact, ...]
     seeds: Mapping[int, float]
+    begun: frozenset[int]
+    walk: Walk
 
 
 def associate(text: str, terms: TextQuery, found: Found, *, graph: Graph, reach: Reach) -> Association:
@@ -89,7 +92,8 @@ def associate(text: str, terms: TextQuery, found: Found, *, graph: Graph, reach:
     seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
     walked = _walk(seeds, found, graph, reach)
     bridged, entitled = _bridges(read, strengths, stated, coverage, ties)
-    return Association(_by_rank(walked), bridged, entitled, ties.titled(), tuple(facts), seeds)
+    begun = frozenset(2 * key for key, _ in found)
+    return Association(_by_rank(walked), bridged, entitled, ties.titled(), tuple(facts), seeds, begun, walked)
 
 
 def names_in(text: str) -> list[str]:

@@ -32,6 +32,7 @@ PROSE_WEIGHTS: Mapping[str, float] = {
     ENTITLED: 1.3,
     NAMED: 0.4,
 }
+COMPARISON_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 0.4, NAMES: 0.25, WALKED: 2.5, NAMED: 1.0}
 DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, WALKED: 3.0, BRIDGED: 0.5}
 CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
 """What each arm counts for together with what the graph says, by the form of the passage (`docs/decisions`)."""

@@ -8,7 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, UnknownProject
 from treering.core.objects import Channel
 from treering.edges.models.bge import BgeSmall
 from treering.edges.settings import Settings
@@ -34,7 +34,7 @@ def open_projects(
     """Open the projects of a folder; `treering.open_projects` is this function.
 
     `folder`: by default `projects` in the data folder (`TREERING_DATA_DIR`); each project is a space of its own in
-    it, `<project_id>.db`. `actor` and `channel` say in whose name and through which door is written. `model`
+    it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. `actor` and `channel` say in whose name and through which door is written. `model`
     answers `rag_qa`. `background`: whether vectors are made behind everyday work. `most_open`: how many spaces
     stay open while nobody uses them. Raises `InvalidInput` for settings that make no sense.
     """
@@ -77,16 +77,16 @@ class ProjectSpaces:
         self._closed = False
 
     @contextmanager
-    def engine(self, project_id: str) -> Iterator[Engine]:
-        """Lend a project's engine; the project is made where there is none yet.
+    def engine(self, project_id: str, *, create: bool = True) -> Iterator[Engine]:
+        """Lend a project's engine. `create`: make the project where there is none yet.
 
-        Raises `InvalidInput` for a bad id and after `close`, and what opening a space raises.
+        Raises `InvalidInput` for a bad id and after `close`, `UnknownProject`, and what opening a space raises.
         """
         space = self._take(checked_project_id(project_id))
         try:
-            yield space.engine(lambda: self._open(project_id))
+            yield space.engine(lambda: self._open(project_id, create=create))
         finally:
-            self._give_back(space)
+            self._give_back(project_id, space)
 
     def close(self) -> None:
         """Close all spaces; those in use as soon as they are given back."""
@@ -103,9 +103,11 @@ class ProjectSpaces:
             space.users += 1
             return space
 
-    def _give_back(self, space: "_Space") -> None:
+    def _give_back(self, project_id: str, space: "_Space") -> None:
         with self._lock:
             space.users -= 1
+            if not space.users and not space.is_open:
+                del self._spaces[project_id]  # what could not be opened takes no place of what is open
         self._close_idle()
 
     def _close_idle(self) -> None:
@@ -117,12 +119,18 @@ class ProjectSpaces:
         for space in closing:
             space.close()
 
-    def _open(self, project_id: str) -> Opened:
+    def _open(self, project_id: str, *, create: bool) -> Opened:
+        file = self._folder / f"{project_id}.db"
+        if not create and not file.is_file():
+            raise UnknownProject(project_id)
         self._folder.mkdir(parents=True, exist_ok=True)
+        anchor = self._settings.anchor
         opening = Opening(
-            address=f"sqlite:{self._folder / project_id}.db",
+            address=f"sqlite:{file}",
             settings=self._settings,
             author=self._author,
+            # One file holds one head: two projects would each find the other's.
+            anchor=f"{anchor}.{project_id}" if anchor else None,
             background=self._background,
             embedder=self._embedder,
         )
@@ -159,6 +167,11 @@ class _Space:
         self.users = 0
         self._lock = Lock()
         self._opened: Opened | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it was opened."""
+        return self._opened is not None
 
     def engine(self, opening: Callable[[], Opened]) -> Engine:
         with self._lock:

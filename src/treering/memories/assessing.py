@@ -98,7 +98,10 @@ def _marked(name: str, text: str) -> str:
     return f"<{name}>\n{text}\n</{name}>"
 
 
-_BEGIN = "Nothing was done yet. Say in next_prompt what the worker is to do first."
+_BEGIN = (
+    "Nothing was done yet, so the ticket cannot be complete. Say in next_prompt what the worker is to do first; "
+    "without one it is given the ticket's title and description as they stand."
+)
 _JUDGE = "Judge the worker's answer. Where the ticket is not done, say in next_prompt what the worker is to do next."
 _SYSTEM = (
     "You are a senior developer who directs a coding agent, the worker, ticket by ticket. The worker sees your "

@@ -1,15 +1,15 @@
 """The memory of a project: plain documents, put in, found again, taken out. A project is a space.
 
-Any number of threads, processes and machines may use one project at once: there is no lock here. Every write is a
-patch that names the revisions it saw, and is made anew where somebody else was first.
+Any number of threads and processes of one machine may use one project at once: there is no lock here. Every write is
+a patch that names the revisions it saw, and is made anew where somebody else was first.
 """
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from pydantic import Field
 
@@ -34,11 +34,16 @@ from treering.tools.ingest_report import IngestReport, ItemResult
 from treering.tools.ingest_run import Run, Task
 from treering.tools.search import SearchReport
 
-Engines = Callable[[str], AbstractContextManager[Engine]]
-"""Lends the engine of a project, which stays open until it is given back."""
-
 MOST_QUERIES = 100
 MOST_RETRIEVED = 200
+
+class Engines(Protocol):
+    """Lends the engine of a project, which stays open until it is given back."""
+
+    def __call__(self, project_id: str, *, create: bool) -> AbstractContextManager[Engine]:
+        """Lend it; `create` makes the project where there is none yet. Else raises `UnknownProject`."""
+        ...
+
 
 IndexOutcome = Literal["created", "updated", "unchanged", "proposed", "skipped", "failed"]
 DeleteOutcome = Literal["deleted", "erased", "unknown", "proposed", "failed"]
@@ -89,17 +94,18 @@ class DeleteReport(Value):
 class ProjectMemory:
     """The documents of projects. Safe to use from many threads.
 
-    `engine_of` lends a project's engine, and makes the project where there is none yet. `model` answers `rag_qa`.
-    Every method raises `InvalidInput` naming the wrong field, and `Unavailable` or `Corrupt` where the space does.
+    `engine_of` lends a project's engine. `model` answers `rag_qa`. Indexing makes the project where there is none yet;
+    every other call raises `UnknownProject`, a `NotFound`. All raise `InvalidInput` naming the wrong field, and
+    `Unavailable` or `Corrupt` where the space does.
     """
 
     def __init__(self, engine_of: Engines, *, model: LanguageModel | None = None) -> None:
         self._engine_of = engine_of
         self._model = model
 
-    def engine(self, project_id: str) -> AbstractContextManager[Engine]:
-        """Lend the engine of a project, for the four verbs."""
-        return self._engine_of(checked_project_id(project_id))
+    def engine(self, project_id: str, *, create: bool = True) -> AbstractContextManager[Engine]:
+        """Lend the engine of a project, for the four verbs. `create`: make the project where there is none yet."""
+        return self._engine_of(checked_project_id(project_id), create=create)
 
     def index(
         self,
@@ -111,7 +117,8 @@ class ProjectMemory:
     ) -> IndexReport:
         """Keep documents, each once: the same text is the same document.
 
-        `triples`: what each document states, where the caller knows it, instead of what is read from it.
+        `triples`: what each document states, where the caller knows it, instead of what is read from it. Where a
+        list is empty, the text is read.
         `wait`: return when they are found by meaning, too.
         """
         texts = checked_texts(docs, field="docs")
@@ -131,18 +138,19 @@ class ProjectMemory:
         """Give for each query the documents that answer it best, whole, each once. Unrelated ones are left out."""
         asked = checked_texts(queries, field="queries", most=MOST_QUERIES)
         count = _checked_count(num_to_retrieve)
-        with self.engine(project_id) as engine:
+        with self.engine(project_id, create=False) as engine:
             return [_recall(engine, query, count) for query in asked]
 
     def delete(self, project_id: str, docs: Sequence[str], *, erase: bool = False) -> DeleteReport:
         """Take documents out by their exact text; what rested on them alone is stale, in the same transaction.
 
         They are archived, and can be read in the history. `erase`: nothing of them is left, of earlier copies
-        neither; the report holds the proof, and everything is rewritten for it, which takes time.
+        neither; the report holds the proof, and everything is rewritten for it, which takes time. Raises `Denied`
+        where the channel may not erase, as agents may not unless the project's policy lets them.
         """
         texts = checked_texts(docs, field="docs")
         origins = [Document.of(text).origin for text in texts]
-        with self.engine(project_id) as engine:
+        with self.engine(project_id, create=False) as engine:
             if erase:
                 return _erase(engine, project_id, origins)
             return _archive(engine, project_id, origins)
@@ -178,7 +186,7 @@ def _checked_count(count: object) -> int:
 
 def _checked_triples(triples: Sequence[Sequence[Triple]] | None, count: int) -> Sequence[Sequence[Triple]] | None:
     if triples is not None and len(triples) != count:
-        hint = "Give one list for each document; an empty one where nothing is stated."
+        hint = "Give one list for each document; an empty one where its text is to be read."
         raise wrong("triples", f"there are {len(triples)} lists for {count} documents", hint=hint)
     return triples
 

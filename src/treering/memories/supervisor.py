@@ -1,6 +1,7 @@
 """A small supervisor that works through tickets: it directs a worker turn by turn and learns from every ticket.
 
-What is recalled goes into the supervisor's prompts alone. A worker is told what the supervisor writes, nothing else.
+What is recalled goes into the supervisor's prompts alone. A worker is told what the supervisor writes, nothing else;
+before its first turn the ticket's title and description, where the supervisor writes nothing.
 """
 
 from collections.abc import Iterable
@@ -119,9 +120,9 @@ class Supervisor:
         if state.response is not None:
             return self._assessed(ticket, state, self._memory.turn(state.prompt, state.response))
         if state.turns >= self._limits.turns:
-            return self._ended(ticket, state, "stopped", f"it has taken {state.turns} turns")
+            return self._ended(ticket, state, "stopped", f"it has taken {_counted(state.turns, 'turn')}")
         if state.seconds >= self._limits.seconds:
-            return self._ended(ticket, state, "stopped", f"it has taken {state.seconds:.0f} seconds")
+            return self._ended(ticket, state, "stopped", f"it has taken {_counted(round(state.seconds), 'second')}")
         return self._worked(ticket, state)
 
     def _worked(self, ticket: Ticket, state: RunState) -> RunState | TicketResult:
@@ -192,6 +193,10 @@ def _told(response: Response) -> str:
         half = ANSWER_CHARS // 2
         text = f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
     return f"The worker failed: {response.problem}.\n{text}" if response.problem else text
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
 
 
 def _charged(state: RunState, used: Usage, *, seconds: float) -> RunState:

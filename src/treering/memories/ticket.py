@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from treering.core.errors import Conflict, TreeringError
+from treering.core.errors import Conflict, TreeringError, UnknownProject
 from treering.memories.project import ProjectMemory, checked_project_id
 from treering.memories.ticket_record import Completed, RunState, Ticket, TicketRecord
 
@@ -60,7 +60,7 @@ class TicketMemory:
 
         Gives `None` without a memory, and where it failed.
         """
-        return self._on_record("complete", ticket, lambda record: record.complete(summary), None)
+        return self._on_record("complete", ticket, lambda record: record.complete(summary), None, create=True)
 
     def revert(self, ticket: Ticket) -> bool:
         """Take back what `complete` kept; the ticket is open again. Tell whether there was anything."""
@@ -79,7 +79,7 @@ class TicketMemory:
 
         It may not where somebody has completed the ticket meanwhile, or another run has taken it over.
         """
-        return self._on_record("keep", ticket, lambda record: record.keep(state, takes_over=takes_over), True)
+        return self._on_record("keep", ticket, lambda record: record.keep(state, takes_over=takes_over), True, create=True)
 
     def _block(self, step: str, query: str) -> str:
         memory = self._memory
@@ -88,14 +88,20 @@ class TicketMemory:
         return self._tried(step, lambda: _block(memory, self.project_id, query, self._passages), "")
 
     def _on_record(
-        self, step: str, ticket: Ticket, work: Callable[[TicketRecord], _Found], otherwise: _Found
+        self,
+        step: str,
+        ticket: Ticket,
+        work: Callable[[TicketRecord], _Found],
+        otherwise: _Found,
+        *,
+        create: bool = False,
     ) -> _Found:
         memory = self._memory
         if memory is None:
             return otherwise
 
         def on_record() -> _Found:
-            with memory.engine(self.project_id) as engine:
+            with memory.engine(self.project_id, create=create) as engine:
                 return work(TicketRecord(engine, ticket))
 
         return self._tried(step, lambda: _again(on_record), otherwise)
@@ -103,6 +109,8 @@ class TicketMemory:
     def _tried(self, step: str, work: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
             return work()
+        except UnknownProject:
+            return otherwise  # nothing was learned so far
         # Beside our own: files that cannot be reached, and models that break off (ONNX Runtime's errors).
         except (TreeringError, OSError, RuntimeError) as error:
             _LOG.warning("Memory of project %s failed at %s: %s", self.project_id, step, error)

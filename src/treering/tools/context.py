@@ -15,12 +15,14 @@ from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_o
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.scope import sees
 from treering.derived.analysis import index_text
+from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, render, section_of
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
-from treering.derived.retrieval import RELATED_AT, Hit, Question, Retrieval, is_shown, retrieve
+from treering.derived.question import Question
+from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieve
 from treering.ports.clock import fresh_id
 from treering.ports.index import Reach
 from treering.ports.ledger import Selection
@@ -68,8 +70,9 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    sources = _retrieve(call, question, reach, ("source",), _SOURCES, max_per_source=_PER_SOURCE)
-    beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS)
+    deep = options.deep
+    sources = _retrieve(call, question, reach, ("source",), _SOURCES, deep=deep, max_per_source=_PER_SOURCE)
+    beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS, deep=deep)
     answering = _to_the_point(beliefs.hits, sources.hits, reach)
     shown = code_before_tests(sources.hits, given.task)
     related = _resting_on(call, shown, answering, reach)
@@ -79,7 +82,9 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     built = _build(call, given.task, packed, reach, question, options)
     if options.explain:
         hits = {
-            f"{hit.head.object_id} {hit.head.part}".strip(): explanation(hit) for hit in sources.hits + beliefs.hits
+            f"{hit.head.object_id} {hit.head.part}".strip(): explanation(call, hit, found, reach)
+            for found in (sources, beliefs)
+            for hit in found.hits
         }
         built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})
     empty = not packed.items
@@ -106,6 +111,7 @@ def _retrieve(
     types: tuple[str, ...],
     limit: int,
     *,
+    deep: bool,
     max_per_source: int | None = None,
 ) -> Retrieval:
     only: Filter = And((reach.where, Compare("type", "in", types)))
@@ -116,6 +122,7 @@ def _retrieve(
         reach=replace(reach, where=only),
         limit=limit,
         max_per_source=max_per_source,
+        deep=deep,
     )
 
 

@@ -11,7 +11,11 @@ from treering.core.locator import place_in
 from treering.core.objects import Knowledge
 from treering.core.scope import sees
 from treering.core.times import Instant, parse_time
-from treering.derived.retrieval import Hit, Question, is_shown
+from treering.derived.association import Association
+from treering.derived.fusion import WALKED
+from treering.derived.paths import path_to, tell_path
+from treering.derived.question import Question
+from treering.derived.retrieval import Hit, Retrieval, is_shown
 from treering.ports.index import Reach
 from treering.ports.ledger import AsOf, Head
 from treering.tools.envelope import Call, Report, Value
@@ -55,6 +59,9 @@ class SearchOptions(ReadOptions):
     )
     withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
     semantic: bool = Field(default=True, description="Use vectors too; false: words and names only.")
+    deep: bool = Field(
+        default=False, description="Ask again with what was found added: finds more in several steps, takes longer."
+    )
 
 
 class ShownHit(Value):
@@ -117,7 +124,7 @@ def question_of(call: Call, text: str, *, semantic: bool = True) -> Question:
     return Question.of(text, embed=engine.embedder.embed_query if semantic and lag.pending < lag.total else None)
 
 
-def show(call: Call, hit: Hit, reach: Reach, *, explain: bool) -> ShownHit:
+def show(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach, *, explain: bool) -> ShownHit:
     """Show a hit as a read in `reach` found it."""
     head, state = hit.head, hit.state
     return ShownHit(
@@ -136,7 +143,7 @@ def show(call: Call, hit: Hit, reach: Reach, *, explain: bool) -> ShownHit:
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         updated_at=state.updated_at,
         flags=hit.flags,
-        explain=explanation(hit) if explain else None,
+        explain=explanation(call, hit, retrieval, reach) if explain else None,
     )
 
 
@@ -154,13 +161,24 @@ def visible(call: Call, head: Head | None, options: ReadOptions) -> bool:
     return head is not None and sees(call.scope, head.scope, descend=options.descend)
 
 
-def explanation(hit: Hit) -> dict[str, Any]:
-    """Say per arm which rank and score brought the hit here."""
+def explanation(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach) -> dict[str, Any]:
+    """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
     arms = {
         name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
         for name, part in hit.fused.parts.items()
     }
-    return {"fused": round(hit.fused.score, 4), "arms": arms}
+    told: dict[str, Any] = {"fused": round(hit.fused.score, 4), "arms": arms}
+    if retrieval.association and WALKED in hit.fused.parts:
+        told["path"] = _way_to(call, hit, retrieval.association, reach)
+    return told
+
+
+def _way_to(call: Call, hit: Hit, association: Association, reach: Reach) -> list[str]:
+    index = call.engine.index
+    path = path_to(hit.head.key, association, graph=index.graph, reach=reach)
+    heads = index.heads([node // 2 for node in path if node % 2 == 0])
+    titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in heads.items()}
+    return tell_path(path, graph=index.graph, titles=titles)
 
 
 def why_empty(call: Call, question: Question, reach: Reach) -> Empty:

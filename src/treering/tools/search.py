@@ -35,8 +35,10 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
     """Rank what is known by how well it answers."""
     engine, reach = call.engine, reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
-    found = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit)
-    hits = tuple(show(call, hit, reach, explain=options.explain) for hit in found.hits)
+    found = retrieve(
+        question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit, deep=options.deep
+    )
+    hits = tuple(show(call, hit, found, reach, explain=options.explain) for hit in found.hits)
     shown, left_out = _fit(hits, options.max_tokens)
     return SearchReport(
         verb="query",

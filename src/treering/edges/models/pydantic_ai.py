@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
@@ -19,7 +20,7 @@ from treering.ports.model import Answer, LanguageModel, Usage
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from pydantic_ai.exceptions import AgentRunError, ModelAPIError
+    from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
@@ -36,6 +37,7 @@ HINT = (
 )
 _CLOSING_SECONDS = 5.0
 _SHOWN_CHARS = 300
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
 _NOT_NOW = frozenset({402, 408, 409, 425, 429})
 """HTTP statuses below 500 that are about the moment or the account, not about what was asked."""
 
@@ -59,7 +61,7 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     try:
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
     except UserError as error:
-        raise InvalidInput(f"The model {name!r} cannot be opened. {_shown(str(error), api_key)}", hint=HINT) from None
+        raise InvalidInput(f"The model {name!r} cannot be opened. {_missing(error, api_key)}", hint=HINT) from None
     except ImportError as error:
         raise InvalidInput(f"The model {name!r} needs a package that is not installed.", hint=str(error)) from error
     return PydanticAIModel(model, secret=api_key)
@@ -213,6 +215,13 @@ def _with_key(name: str, api_key: str) -> Provider[object]:
     if name.startswith("gateway/") or "api_key" not in signature(build).parameters:
         raise UserError(f"The provider {name} takes no key here; set it as its documentation says.")
     return build(api_key=api_key)
+
+
+def _missing(error: UserError, secret: str | None) -> str:
+    """Name the variable that is not set; what a provider's package advises beside is for programs of its own."""
+    said = _shown(str(error), secret)
+    variable = _VARIABLE.search(said)
+    return f"Its provider needs the environment variable {variable[1]}." if variable else said
 
 
 def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:

@@ -19,20 +19,18 @@ _GRACE_SECONDS = 2.0
 
 
 class ShellWorker:
-    """Runs a command for every turn, with the shell, in `folder`. `timeout` is in seconds, for one turn.
+    """Runs a command for every turn, with the shell, in `folder`.
 
     The prompt is its stdin; what it writes to stdout and stderr is the answer. It has a process group of its own,
     which is killed whole when the time is over and when the supervisor is interrupted.
     """
 
-    def __init__(self, command: str, folder: Path | str, timeout: float = 1_800.0) -> None:
+    def __init__(self, command: str, folder: Path | str) -> None:
         self._command = command
         self._folder = Path(folder)
-        self._timeout = timeout
 
     def work(self, prompt: str, *, seconds: float) -> Response:
         """Run the command once. A command that fails, or cannot be started, is a problem of the response."""
-        limit = min(self._timeout, seconds)
         try:
             process = self._start()
         except OSError as error:
@@ -41,11 +39,11 @@ class ShellWorker:
         feeding = Thread(target=_feed, args=(process, prompt), daemon=True)
         feeding.start()
         try:
-            code = process.wait(limit)
+            code = process.wait(seconds)
             problem = f"the command ended with exit code {code}" if code else ""
             output.wait(_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
-            problem = f"the command was stopped after {limit:.0f} seconds"
+            problem = f"the command was stopped after {seconds:.0f} seconds"
         finally:
             _kill_group(process)
             process.wait()

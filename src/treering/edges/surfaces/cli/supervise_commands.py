@@ -26,7 +26,7 @@ def _dollars(text: str) -> Decimal:
 
 
 def supervise(
-    tickets: Annotated[Path, Argument(metavar="TICKETS", help="A YAML list of {id, title, description}.")],
+    tickets: Annotated[Path, Argument(metavar="TICKETS", help="A list of {id, title, description}, in YAML or JSON.")],
     worker: Annotated[
         str, Option("--worker", metavar="COMMAND", help="What does the work: told on stdin, run once per turn.")
     ],

@@ -117,9 +117,9 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
 
 def _memory(spaces: ProjectSpaces, stop: Stop) -> ProjectMemory:
     @contextmanager
-    def lend(project_id: str) -> Iterator[Engine]:
+    def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
         stop.check()
-        with spaces.engine(project_id) as engine:
+        with spaces.engine(project_id, create=create) as engine:
             yield engine.with_progress(stop.check)
 
     return ProjectMemory(lend)

@@ -27,6 +27,7 @@ _PROJECT: Schema = {
     "schema": {"type": "string", "pattern": r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._\-]{0,63}$"},
     "example": "acme-web",
 }
+_MAKES_NONE = "A project that nothing was indexed in so far is not found."
 _SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
 # The pattern is only told, not checked here: the memory itself says better what is wrong.
 _Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
@@ -39,7 +40,10 @@ class IndexRequest(Value):
     docs: _Docs
     triples: tuple[tuple[Triple, ...], ...] | None = Field(
         default=None,
-        description="What each document states, one list for each, where that is known; else it is read from the text.",
+        description=(
+            "What each document states, one list for each, where that is known; where there are none, or a list is "
+            "empty, the text is read."
+        ),
     )
     wait: bool = Field(default=False, description="Answer when they are found by meaning, too.")
 
@@ -55,7 +59,13 @@ class DeleteRequest(Value):
     """Documents to take out."""
 
     docs: _Docs
-    erase: bool = Field(default=False, description="Leave nothing of them, in the history neither; takes time.")
+    erase: bool = Field(
+        default=False,
+        description=(
+            "Leave nothing of them, in the history neither; takes time. Denied, unless the project's policy lets agents "
+            "erase: this server writes as one."
+        ),
+    )
 
 
 class Retrieved(Value):
@@ -77,6 +87,7 @@ def operations(memory: ProjectMemory) -> Sequence[Operation]:
             "index",
             "Keep documents, each once.",
             lambda project, body: _index(memory, project, body),
+            description="This makes the project, where there is none yet.",
             takes=IndexRequest,
             gives=IndexReport,
             links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
@@ -85,6 +96,7 @@ def operations(memory: ProjectMemory) -> Sequence[Operation]:
             "retrieve",
             "Find the documents that answer questions best.",
             lambda project, body: _retrieve(memory, project, body),
+            description=_MAKES_NONE,
             takes=RetrieveRequest,
             gives=RetrievedForAll,
         ),
@@ -92,6 +104,7 @@ def operations(memory: ProjectMemory) -> Sequence[Operation]:
             "delete",
             "Take documents out by their exact text.",
             lambda project, body: _delete(memory, project, body),
+            description=_MAKES_NONE,
             takes=DeleteRequest,
             gives=DeleteReport,
             links={"index something anew": _same_project("index")},
@@ -116,7 +129,14 @@ def _delete(memory: ProjectMemory, project_id: str, body: bytes) -> str:
 
 
 def _operation(
-    name: str, summary: str, work: Callable[[str, bytes], str], *, takes: Any, gives: Any, links: Schema | None = None
+    name: str,
+    summary: str,
+    work: Callable[[str, bytes], str],
+    *,
+    description: str,
+    takes: Any,
+    gives: Any,
+    links: Schema | None = None,
 ) -> Operation:
     def answer(project_id: str, body: Annotated[bytes, Depends(read_body)]) -> Response:
         return Response(work(project_id, body), media_type="application/json")
@@ -126,6 +146,7 @@ def _operation(
         path=f"{_PATH}/{name}",
         name=_name(name),
         summary=summary,
+        description=description,
         answer=answer,
         takes=(takes,),
         gives=(gives,),

@@ -1,0 +1,138 @@
+"""From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treering.derived.arms import Heads, related, search_arms, widen, with_meaning
+from treering.derived.association import Association, associate
+from treering.derived.clues import WEIGHTS as CLUE_WEIGHTS
+from treering.derived.clues import clues_of, is_turn, thread_clue
+from treering.derived.fusion import (
+    CODE_WEIGHTS,
+    COMPARISON_WEIGHTS,
+    DIALOGUE_WEIGHTS,
+    LOOKUP_WEIGHTS,
+    POOL,
+    PROSE_WEIGHTS,
+    VECTORS,
+    Fused,
+    favour,
+    fuse,
+    lend_to_neighbours,
+)
+from treering.derived.question import Arms, Question
+from treering.derived.routing import Route, route
+from treering.ports.index import Index, PassageHead, Reach
+
+_LEADS = 2
+"""Passages whose titles lead a deep search on, besides the statements nearest to the question."""
+
+_COMPARED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Candidates, best first, with the heads of all of them, and how they came to be."""
+
+    hits: Sequence[Fused]
+    heads: Mapping[int, PassageHead]
+    trace: Mapping[str, Any]
+    association: Association | None
+
+
+def rank(question: Question, *, index: Index, reach: Reach, limit: int, deep: bool = False) -> Ranking:
+    """Rank at least `limit` candidates within reach.
+
+    `deep` asks again with what was found first added to the question, for some six more encodings.
+    """
+    heads = Heads(index)
+    arms = search_arms(question, index=index, reach=reach)
+    kind = route(question.text, arms)
+    found = _Found.of(question, arms, kind, heads, index, reach)
+    if deep and found.association:
+        question = question.led_by(_leads(found, heads, index))
+        arms = with_meaning(arms, question, index=index, reach=reach)
+        found = _Found.of(question, arms, kind, heads, index, reach)
+    pool = max(POOL, limit)
+    weights = _weights(kind, found.association)
+    ranked = found.ranked
+    if found.association:
+        wide = widen(question, found.arms, found.association, index=index, reach=reach)
+        apart = _weighed_apart(heads.of(set().union(*wide.values())))
+        ranked = fuse(wide, weights, apart=apart, limit=2 * pool)
+    ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=2 * pool)
+    near = heads.of(hit.key for hit in ranked)
+    clues = {**clues_of(question.text, near), **thread_clue(ranked, near)}
+    ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
+    trace = {
+        "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
+        "route": kind,
+        "arms": {name: len(scores) for name, scores in arms.items()},
+        "weights": dict(weights),
+        "candidates": len(ranked),
+        "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
+        "graph": _told(found.association, index) if found.association else _why_not_walked(reach, kind),
+    }
+    return Ranking(ranked, near, trace, found.association)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the arms found, without the merely nearest, in order; and what the graph says of it."""
+
+    arms: Arms
+    ranked: list[Fused]
+    association: Association | None
+
+    @classmethod
+    def of(cls, question: Question, arms: Arms, kind: Route, heads: Heads, index: Index, reach: Reach) -> "_Found":
+        kept = related(question, arms, heads)
+        ranked = fuse(kept, LOOKUP_WEIGHTS, limit=POOL)
+        # The graph knows only what is current.
+        if kind == "lookup" or reach.at is not None or reach.withdrawn or not ranked:
+            return cls(kept, ranked, None)
+        seeds = [(hit.key, hit.score) for hit in ranked]
+        return cls(kept, ranked, associate(question.text, question.terms, seeds, graph=index.graph, reach=reach))
+
+
+def _weights(kind: Route, association: Association | None) -> Mapping[str, float]:
+    if association is None:
+        return LOOKUP_WEIGHTS
+    return COMPARISON_WEIGHTS if kind == "comparison" and len(association.named) >= _COMPARED else PROSE_WEIGHTS
+
+
+def _weighed_apart(heads: Mapping[int, PassageHead]) -> dict[int, Mapping[str, float]]:
+    """Give the weights of passages that are not prose: what finds a turn or a symbol is not what finds a paragraph."""
+    return {
+        key: DIALOGUE_WEIGHTS if is_turn(head) else CODE_WEIGHTS
+        for key, head in heads.items()
+        if is_turn(head) or head.role != "prose"
+    }
+
+
+def _leads(found: _Found, heads: Heads, index: Index) -> list[str]:
+    """Give what to ask again with: the ends of the nearest statements, and what the best passages are called."""
+    facts = found.association.facts if found.association else ()
+    names = index.graph.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
+    stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]
+    titles = [head.title for head in heads.of(hit.key for hit in found.ranked[:_LEADS]).values()]
+    return list(dict.fromkeys(filter(None, map(str.strip, (*stated, *titles)))))
+
+
+def _told(association: Association, index: Index) -> dict[str, Any]:
+    """Say where the walk began, in names."""
+    facts = association.facts
+    ends = {end for fact in facts for end in (fact.subject, fact.object)}
+    names = index.graph.names(sorted(ends | association.seeds.keys()))
+    return {
+        "seeds": {names[node]: round(weight, 6) for node, weight in association.seeds.items() if node in names},
+        "facts": [f"{names.get(fact.subject, '')} — {names.get(fact.object, '')} ({fact.score:.3f})" for fact in facts],
+        "reached": len(association.walked),
+    }
+
+
+def _why_not_walked(reach: Reach, kind: Route) -> str:
+    if reach.at is not None or reach.withdrawn:
+        return "not walked: it knows only what is current"
+    return "not walked: a lookup needs none" if kind == "lookup" else "not walked: nothing was found to begin from"

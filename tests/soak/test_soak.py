@@ -1,0 +1,16 @@
+import pytest
+
+from soak import Plan, soak
+
+
+def test_three_processes_three_of_them_killed_work_on_one_project_and_lose_nothing(tmp_path):
+    outcome = soak(Plan(processes=3, seconds=4, kills=3), tmp_path)
+    assert outcome.wrong == []
+    assert {"index", "delete", "retrieve"} <= {step.verb for step in outcome.steps if step.outcomes is not None}
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kills", [0, 20])
+def test_eight_processes_work_on_one_project_for_a_minute_and_lose_nothing(tmp_path, kills):
+    outcome = soak(Plan(processes=8, seconds=60, kills=kills), tmp_path)
+    assert outcome.wrong == []
