@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check bench torture clean
+.PHONY: try check bench torture soak clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,10 @@ bench: $(VENV)/.developed
 
 torture: $(VENV)/.developed
 	$(BIN)/python -m pytest -m torture tests
+
+soak: $(VENV)/.developed
+	$(BIN)/python tests/soak/soak.py
+	$(BIN)/python tests/soak/soak.py --kills 20
 
 clean:
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

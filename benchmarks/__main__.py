@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import embedding, ingest, latency, recall, start, writes
+from benchmarks import embedding, graph, ingest, latency, projects, recall, start, walks, writes
 from benchmarks.figures import Figure, Row, as_data, table
 from benchmarks.plan import Plan
 from treering import __version__
@@ -21,6 +21,9 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "ingest": ingest.measure,
     "latency": latency.measure,
     "embedding": embedding.measure,
+    "graph": graph.measure,
+    "walks": walks.measure,
+    "projects": projects.measure,
     "recall": recall.measure,
 }
 

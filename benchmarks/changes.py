@@ -1,18 +1,19 @@
 """What a document more and a document less cost."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, at_most
-from benchmarks.synthetic import documents
+from benchmarks.synthetic import Document, StandIn
 from treering import Space
 from treering.core.patch import Transition
 from treering.edges.clock import SystemClock
 from treering.testing.builders import Builder
 
-_DOCUMENTS = 24
+DOCUMENTS = 24
+"""So many documents are added and archived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,10 @@ class Changes:
         )
 
 
-def changing(space: Space, size: int) -> Changes:
-    """Add documents one by one, with their vectors; archive them again; erase one."""
-    texts = [document.passages[0] for document in documents(_DOCUMENTS, seed=size + 2, passages=1)]
-    space.engine.embedder.embed_documents(texts)  # so that the stand-in has met all words
+def changing(space: Space, embedder: StandIn, size: int, more: Sequence[Document]) -> Changes:
+    """Add documents of one passage one by one, with their vectors; archive them again; erase one."""
     ids: list[str] = []
-    add = typical([cost_of(partial(_add, space, text, ids)) for text in texts][1:])
+    add = typical([_besides_encoding(embedder, partial(_add, space, document, ids)) for document in more][1:])
     archive = typical([cost_of(partial(_archive, space, identity)) for identity in ids][1:])
     person = space.with_actor("benchmark", channel="user")  # an agent may not erase
     erase = cost_of(partial(person.erase, ids[:1]))
@@ -56,13 +55,18 @@ def ratios(small: Changes, large: Changes) -> Iterator[Figure]:
     yield Figure(f"archive a document, {sizes}", large.archive.cpu / small.archive.cpu, "times", at_most(1.5))
 
 
-def _add(space: Space, text: str, ids: list[str]) -> None:
-    report = space.ingest("source", input={"items": [_item(text)]}, options={"wait": True})
+def _besides_encoding(embedder: StandIn, work: Callable[[], object]) -> Cost:
+    before = embedder.spent
+    cost = cost_of(work)
+    spent = embedder.spent - before
+    return Cost(cost.wall - spent, cost.cpu - spent)
+
+
+def _add(space: Space, document: Document, ids: list[str]) -> None:
+    text = document.passages[0]
+    item = {"kind": "note", "origin": f"note/{text[:40]}", "title": document.title, "text": text}
+    report = space.ingest("source", input={"items": [item]}, options={"wait": True})
     ids += [identity for identity in report.ids if identity.startswith("src:")]
-
-
-def _item(text: str) -> dict[str, str]:
-    return {"kind": "note", "origin": f"note/{text[:40]}", "title": text[:20], "text": text}
 
 
 def _archive(space: Space, identity: str) -> None:

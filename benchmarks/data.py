@@ -9,10 +9,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from treering.core.evidence import Triple
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 _SESSION = re.compile(r"session_(\d+)")
@@ -30,7 +32,7 @@ class Passage:
 
     `gist` is what to embed: dates pull turns of one day together and so are left out (worth 5 points of recall
     on LoCoMo). `thread` names the conversation of a turn, whose passages follow each other in order; `speaker` and
-    `said_at` are of turns, too.
+    `said_at` are of turns, too. `triples` are given with the text; where there are none they are read from it.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Passage:
     thread: str = ""
     speaker: str = ""
     said_at: datetime | None = None
+    triples: tuple[Triple, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,15 @@ def folder() -> Path:
 
 def load(name: str) -> Labelled:
     """Read the set `name` (a key of `SETS`). Raises `MissingData` where its files are absent."""
+    return SETS[name](place_of(name))
+
+
+def place_of(name: str) -> Path:
+    """Give the folder of a set. Raises `MissingData` where it is absent."""
     place = folder() / _FOLDERS[name]
     if not place.is_dir():
         raise MissingData(f"{name}: no data in {place}; set TREERING_BENCH_DATA to the folder that has it.")
-    return SETS[name](place)
+    return place
 
 
 def locomo(place: Path) -> Labelled:
@@ -106,6 +114,15 @@ def musique(place: Path) -> Labelled:
     return _single("musique", passages, asked, (2, 5, 10))
 
 
+def musique_triples(place: Path) -> Labelled:
+    """Read the same with what a large model found each paragraph to state, where it kept to three parts."""
+    plain = musique(place).collections[0]
+    read = [tuple(_stated(row["extracted_triples"])) for row in _json(place / "openie_gpt-3.5.json")["docs"]]
+    passages = tuple(replace(passage, triples=stated) for passage, stated in zip(plain.passages, read, strict=True))
+    name = "musique-triples"
+    return Labelled(name, (Collection(name, passages, plain.questions),), (2, 5, 10))
+
+
 def hotpotqa(place: Path) -> Labelled:
     """Read two-hop questions over paragraphs, one paragraph per title."""
     passages = tuple(_paragraph(row["title"], row) for row in _lines(place / "corpus.jsonl"))
@@ -118,6 +135,7 @@ SETS: Mapping[str, Callable[[Path], Labelled]] = {
     "longmemeval": longmemeval,
     "hotpotqa": hotpotqa,
     "musique": musique,
+    "musique-triples": musique_triples,
 }
 """Every set by name, with the function that reads its folder."""
 
@@ -126,6 +144,7 @@ _FOLDERS = {
     "longmemeval": "longmemeval_pooled",
     "hotpotqa": "hotpotqa",
     "musique": "musique100",
+    "musique-triples": "musique100",
 }
 
 
@@ -143,6 +162,13 @@ def _questions(asked: Iterable[tuple[str, str, Iterable[str]]], passages: tuple[
     known = {passage.id for passage in passages}
     golds = ((key, text, known & set(gold)) for key, text, gold in asked)
     return tuple(Question(key, text, frozenset(gold)) for key, text, gold in golds if gold)
+
+
+def _stated(rows: Iterable[Any]) -> Iterator[Triple]:
+    for row in rows:
+        with suppress(ValueError, TypeError):
+            subject, relation, end = row
+            yield Triple(subject=subject, relation=relation, object=end)
 
 
 def _supporting(row: Mapping[str, Any], ids: Mapping[tuple[str, str], str]) -> list[str]:

@@ -10,8 +10,9 @@ from benchmarks.data import Collection, Passage
 from treering import Space
 from treering.core.locator import Turn
 from treering.core.objects import Source
+from treering.derived.analysis import query_terms
 from treering.ports.embedder import Embedder
-from treering.ports.index import Reach
+from treering.ports.index import Reach, Scored
 from treering.ports.ledger import Selection
 from treering.tools.search import SearchReport
 
@@ -37,14 +38,28 @@ class LabelledSpace:
         sources = space.engine.ledger.select(Selection(scope="/", types=("source",)))
         return cls(space, {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)})
 
-    def search(self, *, semantic: bool) -> Searcher:
-        """Give a searcher that asks the verb `query`."""
+    def search(self, *, graph: bool = True) -> Searcher:
+        """Give a searcher that asks the verb `query`.
+
+        Without the graph it asks for the space as of now: of history the graph knows nothing, and all else is alike.
+        """
+        moment = {} if graph else {"as_of": self.space.engine.ledger.sequence()}
 
         def search(question: str, limit: int) -> Sequence[str]:
-            options = {"limit": _SPARE * limit, "semantic": semantic}
+            options = {"limit": _SPARE * limit, **moment}
             report = self.space.query("search", input={"text": question}, options=options)
             assert isinstance(report, SearchReport)
             return self._distinct(((hit.source_id, hit.segment_id) for hit in report.hits), limit)
+
+        return search
+
+    def worded(self) -> Searcher:
+        """Give a searcher that ranks by words alone (BM25)."""
+        index = self.space.engine.index
+
+        def search(question: str, limit: int) -> Sequence[str]:
+            found = index.by_words(query_terms(question), reach=_EVERYTHING, limit=_SPARE * limit)
+            return self._found(found, limit)
 
         return search
 
@@ -54,10 +69,13 @@ class LabelledSpace:
 
         def search(question: str, limit: int) -> Sequence[str]:
             found = index.by_vector(embedder.embed_query(question), reach=_EVERYTHING, limit=_SPARE * limit)
-            heads = index.heads([hit.key for hit in found])
-            return self._distinct(((heads[hit.key].object_id, heads[hit.key].part) for hit in found), limit)
+            return self._found(found, limit)
 
         return search
+
+    def _found(self, found: Sequence[Scored], limit: int) -> Sequence[str]:
+        heads = self.space.engine.index.heads([hit.key for hit in found])
+        return self._distinct(((heads[hit.key].object_id, heads[hit.key].part) for hit in found), limit)
 
     def _distinct(self, places: Iterator[tuple[str, str]], limit: int) -> Sequence[str]:
         return list(dict.fromkeys(self.passages[place] for place in places))[:limit]
@@ -76,7 +94,8 @@ def _items(passages: Sequence[Passage]) -> Iterator[dict[str, Any]]:
             }
         else:
             passage = of_one[0]
-            yield {"kind": "note", "origin": passage.id, "title": passage.title, "text": passage.text}
+            note = {"kind": "note", "origin": passage.id, "title": passage.title, "text": passage.text}
+            yield {**note, "triples": passage.triples} if passage.triples else note
 
 
 def _thread(passage: Passage) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 
 import treering
-from benchmarks.changes import Changes, changing, ratios
+from benchmarks.changes import DOCUMENTS, Changes, changing, ratios
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.processes import disk_used, probe
@@ -53,10 +53,12 @@ def _filling(path: Path, size: int, *, held: bool) -> Iterator[Figure]:
 
 
 def _using(path: Path, size: int, changes: list[Changes], *, held: bool) -> Iterator[Figure]:
-    with treering.open(_address(path), background=False, embedder=StandIn()) as space:
+    embedder = StandIn()
+    with treering.open(_address(path), background=False, embedder=embedder) as space:
         middle = space.engine.ledger.sequence() // 2
         yield from asking(space, size, middle=middle, held=held)
-        changes.append(changing(space, size))
+        more = documents(DOCUMENTS, seed=size + 2, passages=1)
+        changes.append(changing(space, embedder, size, more))
         yield from changes[-1].figures(held=held)
 
 

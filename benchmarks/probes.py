@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from benchmarks.costs import Cost, cost_of
+from benchmarks.costs import Cost, cost_of, typical
 from benchmarks.processes import peak_memory
 
 Answer = dict[str, Any]
@@ -50,6 +50,56 @@ def index(address: str, passages: int) -> Answer:
         embedded = cost_of(space.embed_pending)
     vectors = embedded.cpu - embedder.spent
     return {"text": filled.cpu, "vectors": vectors, "memory": peak_memory() - before}
+
+
+def load_graph(address: str) -> Answer:
+    """Bring the entity graph of a space into memory, by a first look at it."""
+    import numpy as np
+
+    import treering
+    from benchmarks.synthetic import StandIn
+    from treering.ports.index import Reach
+
+    with treering.open(address, background=False, embedder=StandIn()) as space:
+        before = peak_memory()
+        look = partial(space.engine.index.graph.edges, np.array([2], np.int64), reach=Reach("/", descend=True))
+        loaded = cost_of(look)
+    return {**_plain(loaded), "memory": peak_memory() - before}
+
+
+def index_project(folder: str, passages: int) -> Answer:
+    """Put documents with given triples into a project; retrieve; put in and take out one by one."""
+    import treering
+    from benchmarks.data import load
+    from benchmarks.synthetic import StandIn
+
+    collection = load("musique-triples").collections[0]
+    given = collection.passages[:passages]
+    docs = [f"{passage.title}\n{passage.text}" for passage in given]
+    more = [f"{doc} And so on." for doc in docs[:_ADDED]]
+    stated = [passage.triples for passage in given]
+    queries = [question.text for question in collection.questions]
+    embedder = StandIn()
+    before = peak_memory()
+    with treering.open_projects(folder, embedder=embedder, background=False) as projects:
+        indexed = cost_of(partial(projects.index, "benchmark", docs, triples=stated, wait=True))
+        memory = peak_memory() - before
+        encoded = embedder.spent
+        for query in queries:
+            embedder.embed_query(query)  # remembered from here on
+        projects.retrieve("benchmark", queries[:1])
+        asked = [cost_of(partial(projects.retrieve, "benchmark", [query])) for query in queries]
+        added = [cost_of(partial(projects.index, "benchmark", [doc])) for doc in more]
+        deleted = [cost_of(partial(projects.delete, "benchmark", [doc])) for doc in more]
+    return {
+        "triples": sum(map(len, stated)),
+        "cpu": indexed.cpu - encoded,
+        "memory": memory,
+        "peak": peak_memory(),
+        "retrieve": _plain(typical(asked)),
+        "add": _plain(typical(added)),
+        "delete": _plain(typical(deleted)),
+    }
 
 
 def ingest_repo(address: str, path: str) -> Answer:
@@ -141,9 +191,21 @@ def _plain(cost: Cost) -> Answer:
     return {"wall": cost.wall, "cpu": cost.cpu}
 
 
+_ADDED = 24
+
 PROBES: Mapping[str, Callable[..., Answer]] = {
     probe.__name__: probe
-    for probe in (open_and_answer, index, ingest_repo, embed_pending, record, insert, load_encoder)
+    for probe in (
+        open_and_answer,
+        index,
+        load_graph,
+        index_project,
+        ingest_repo,
+        embed_pending,
+        record,
+        insert,
+        load_encoder,
+    )
 }
 
 if __name__ == "__main__":

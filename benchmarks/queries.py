@@ -81,8 +81,8 @@ def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
 
 
 def _vector(question: Question) -> Vector:
-    assert question.vector is not None
-    return question.vector
+    assert question.meaning is not None
+    return question.meaning.own
 
 
 def _encoded(texts: Sequence[str]) -> list[Cost]:

@@ -22,12 +22,13 @@ PER_DOCUMENT = 10
 TEAMS = 10
 """Scopes that documents are spread over, and as many values of `metadata.shelf`."""
 
+TOPICS = 200
+
 _STOP_WORDS = tuple(
     "the of and to a in is that it for was on are with as be by at from this have or an not which had were but".split()
 )
 _SYLLABLES = tuple(first + vowel for first in "b d f g k l m n p r s t v z ch st tr".split() for vowel in "aeiou")
 _VOCABULARY = 20_000
-_TOPICS = 200
 _TOPIC_WORDS = 40
 _TOPICAL = 0.3
 _NAMED = 0.1  # part of the sentences that speak of a name such as `load_ravo`
@@ -82,6 +83,28 @@ def fill(space: Space, content: Sequence[Document]) -> None:
         space.engine.ledger.commit(build.patch(*sources))
 
 
+def topical_words(topic: int, rng: np.random.Generator, count: int) -> list[str]:
+    """Draw from the words of a topic: those whose rank leaves its number when divided by the number of topics."""
+    return [made_up_word(TOPICS * int(nth) + topic) for nth in rng.integers(1, 1 + _TOPIC_WORDS, size=count)]
+
+
+def general_words(rng: np.random.Generator, count: int) -> list[str]:
+    """Draw from all words, the commonest of which are stop words."""
+    # The inverse of Zipf's distribution function, which grows with the logarithm of the rank.
+    ranks = np.exp(rng.random(count) * np.log(_VOCABULARY)).astype(int) - 1
+    return [made_up_word(int(rank)) for rank in ranks]
+
+
+@cache
+def made_up_word(rank: int) -> str:
+    """Give the word of a rank, the commonest first."""
+    if rank < len(_STOP_WORDS):
+        return _STOP_WORDS[rank]
+    size = len(_SYLLABLES)
+    spread = rank * 7919 % size**3  # coprime to the number of syllables: every rank has a word of its own
+    return "".join(_SYLLABLES[spread // size**place % size] for place in range(3))
+
+
 class StandIn:
     """An embedder that costs next to nothing: the sum of a text's words, each with a direction of its own.
 
@@ -112,14 +135,14 @@ class StandIn:
 
 
 def _document(number: int, passages: int, rng: np.random.Generator) -> Document:
-    topic = int(rng.integers(_TOPICS))
-    title = " ".join(_topical(topic, rng, 3))
+    topic = int(rng.integers(TOPICS))
+    title = " ".join(topical_words(topic, rng, 3))
     return Document(title, tuple(_passage(topic, rng) for _ in range(passages)), number)
 
 
 def _question(rng: np.random.Generator, *, named: bool) -> str:
-    topic = int(rng.integers(_TOPICS))
-    words = [*_topical(topic, rng, int(rng.integers(2, 6))), *_general(rng, int(rng.integers(2, 6)))]
+    topic = int(rng.integers(TOPICS))
+    words = [*topical_words(topic, rng, int(rng.integers(2, 6))), *general_words(rng, int(rng.integers(2, 6)))]
     rng.shuffle(words)
     return " ".join([*words, *([_name(topic, rng)] if named else [])])
 
@@ -131,36 +154,16 @@ def _passage(topic: int, rng: np.random.Generator) -> str:
 def _sentence(topic: int, rng: np.random.Generator) -> str:
     size = int(rng.integers(8, 21))
     topical = int(rng.binomial(size, _TOPICAL))
-    words = [*_topical(topic, rng, topical), *_general(rng, size - topical)]
+    words = [*topical_words(topic, rng, topical), *general_words(rng, size - topical)]
     if rng.random() < _NAMED:
         words.append(_name(topic, rng))
     rng.shuffle(words)
     return " ".join(words).capitalize() + "."
 
 
-def _topical(topic: int, rng: np.random.Generator, count: int) -> list[str]:
-    """Draw from the words of a topic: those whose rank leaves its number when divided by the number of topics."""
-    return [_word(_TOPICS * int(nth) + topic) for nth in rng.integers(1, 1 + _TOPIC_WORDS, size=count)]
-
-
-def _general(rng: np.random.Generator, count: int) -> list[str]:
-    # The inverse of Zipf's distribution function, which grows with the logarithm of the rank.
-    ranks = np.exp(rng.random(count) * np.log(_VOCABULARY)).astype(int) - 1
-    return [_word(int(rank)) for rank in ranks]
-
-
 def _name(topic: int, rng: np.random.Generator) -> str:
-    first, second = _topical(topic, rng, 2)
+    first, second = topical_words(topic, rng, 2)
     return f"{first}_{second}"
-
-
-@cache
-def _word(rank: int) -> str:
-    if rank < len(_STOP_WORDS):
-        return _STOP_WORDS[rank]
-    size = len(_SYLLABLES)
-    spread = rank * 7919 % size**3  # coprime to the number of syllables: every rank has a word of its own
-    return "".join(_SYLLABLES[spread // size**place % size] for place in range(3))
 
 
 def _vector(text: str) -> Vector:
@@ -175,7 +178,7 @@ def _vector(text: str) -> Vector:
 def _direction(word: str) -> Vector:
     """Give where a word points: half its own way, half that of its topic."""
     rank = _ranks().get(word)
-    return _drawn(word) if rank is None else (_drawn(word) + _drawn(f"topic {rank % _TOPICS}")) * np.float32(0.5**0.5)
+    return _drawn(word) if rank is None else (_drawn(word) + _drawn(f"topic {rank % TOPICS}")) * np.float32(0.5**0.5)
 
 
 def _drawn(name: str) -> Vector:
@@ -187,7 +190,7 @@ def _drawn(name: str) -> Vector:
 
 @cache
 def _ranks() -> dict[str, int]:
-    return {_word(rank): rank for rank in range(_VOCABULARY)}
+    return {made_up_word(rank): rank for rank in range(_VOCABULARY)}
 
 
 @lru_cache(maxsize=1_000)

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.derived.fusion import NEIGHBOURS, VECTORS, WORDS, Fused, fuse, lend_to_neighbours
+from treering.derived.fusion import (
+    DIALOGUE_WEIGHTS,
+    NEIGHBOURS,
+    PROSE_WEIGHTS,
+    VECTORS,
+    WALKED,
+    WORDS,
+    Fused,
+    favour,
+    fuse,
+    lend_to_neighbours,
+)
 
 Item = TypeVar("Item")
 SCORES = st.dictionaries(st.integers(0, 30), st.floats(-1e6, 1e6), max_size=12)
@@ -109,6 +120,67 @@ def test_a_turn_beside_a_hit_joins_although_no_arm_found_it() -> None:
 def test_what_stands_alone_keeps_its_score() -> None:
     ranked = fuse({WORDS: {1: 4.0, 2: 3.0}})
     assert lend_to_neighbours(ranked, {}) == ranked
+
+
+@given(ARMS, st.sets(st.integers(0, 30), max_size=8))
+@settings(max_examples=100)
+def test_candidates_weighed_apart_are_ranked_among_the_others_within_the_same_bounds(
+    arms: dict[str, dict[int, float]], keys_apart: set[int]
+) -> None:
+    apart = dict.fromkeys(keys_apart, DIALOGUE_WEIGHTS)
+    ranked = fuse(arms, PROSE_WEIGHTS, apart=apart)
+    assert sorted(keys(ranked)) == sorted(set().union(*arms.values()))
+    assert all(-1e-9 <= hit.score <= 1 + 1e-9 for hit in ranked)
+    own = {hit.key: hit.score for hit in fuse(arms, DIALOGUE_WEIGHTS)}
+    others = {hit.key: hit.score for hit in fuse(arms, PROSE_WEIGHTS)}
+    assert {hit.key: hit.score for hit in ranked} == {
+        key: own[key] if key in keys_apart else others[key] for key in own
+    }
+
+
+def test_candidates_weighed_apart_that_no_arm_found_do_not_join() -> None:
+    assert keys(fuse({WORDS: {1: 2.0}}, apart={7: DIALOGUE_WEIGHTS})) == [1]
+
+
+def test_an_arm_with_a_ceiling_is_not_stretched_to_the_best_it_found() -> None:
+    ranked = fuse({WALKED: {1: 0.5, 2: 0.25}}, {WALKED: 1.0})
+    assert [(hit.key, hit.score) for hit in ranked] == [(1, 0.5), (2, 0.25)]
+    assert fuse({WORDS: {1: 0.5, 2: 0.25}}, {WORDS: 1.0})[0].score == 1.0
+
+
+def test_an_arm_without_a_weight_counts_as_nothing() -> None:
+    assert [hit.score for hit in fuse({WORDS: {1: 2.0}, "other": {2: 9.0}}, {WORDS: 1.0})] == [1.0, 0.0]
+
+
+CLUES = st.dictionaries(
+    st.sampled_from(["speaker", "date"]), st.dictionaries(st.integers(0, 30), st.floats(0, 1), max_size=8), max_size=2
+)
+
+
+@given(ARMS, CLUES)
+@settings(max_examples=100)
+def test_clues_keep_scores_between_nought_and_one_and_add_no_candidate(
+    arms: dict[str, dict[int, float]], clues: dict[str, dict[int, float]]
+) -> None:
+    ranked = fuse(arms)
+    favoured = favour(ranked, clues, {"speaker": 0.2, "date": 0.4})
+    assert sorted(keys(favoured)) == sorted(keys(ranked))
+    assert all(-1e-9 <= hit.score <= 1 + 1e-9 for hit in favoured)
+
+
+@given(ARMS, st.none() | st.integers(0, 5))
+@settings(max_examples=50)
+def test_without_a_clue_nothing_changes(arms: dict[str, dict[int, float]], limit: int | None) -> None:
+    ranked = fuse(arms)
+    assert favour(ranked, {}, {}, limit=limit) == ranked[:limit]
+
+
+def test_a_clue_lifts_what_it_points_at_and_says_so() -> None:
+    ranked = fuse({WORDS: {1: 4.0, 2: 3.6, 3: 1.0}})
+    favoured = favour(ranked, {"speaker": {2: 1.0, 9: 1.0}}, {"speaker": 0.2}, limit=2)
+    assert keys(favoured) == [2, 1]
+    assert favoured[0].score == pytest.approx((0.9 + 0.2) / 1.2)
+    assert (favoured[0].parts["speaker"].raw, "speaker" in favoured[1].parts) == (1.0, False)
 
 
 def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:

@@ -4,7 +4,7 @@ from threading import Barrier
 import pytest
 
 import treering
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import InvalidInput, TreeringError, UnknownProject
 from treering.edges.projects import ProjectSpaces
 from treering.testing.hashing_embedder import HashingEmbedder
 
@@ -80,6 +80,35 @@ def test_no_project_id_leaves_the_folder(spaces, project, tmp_path):
     with pytest.raises(InvalidInput, match="project_id"), spaces.engine(project):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_project_that_is_not_there_is_lent_to_nobody_who_makes_none(spaces, tmp_path):
+    with pytest.raises(UnknownProject, match="'acme'") as unknown, spaces.engine("acme", create=False):
+        pass
+    assert "index something" in unknown.value.hint
+    assert list(tmp_path.iterdir()) == []
+    with spaces.engine("acme") as made, spaces.engine("acme", create=False) as found:
+        assert found is made
+
+
+def test_asking_for_projects_that_are_not_there_closes_none_that_is_open(spaces):
+    with spaces.engine("acme") as first:
+        pass
+    for n in range(5):
+        with pytest.raises(UnknownProject), spaces.engine(f"no-{n}", create=False):
+            pass
+    assert is_open(first)
+
+
+def test_each_project_keeps_the_head_of_its_audit_log_in_a_file_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_ANCHOR", str(tmp_path / "elsewhere" / "anchor"))
+    for _ in range(2):
+        with treering.open_projects(tmp_path, background=False, embedder=HashingEmbedder()) as memory:
+            for project in ("acme", "other.one"):
+                memory.index(project, ["A note.", f"A note of {project}."])
+                with memory.engine(project) as engine:
+                    assert engine.ledger.verify()
+    assert {file.name for file in (tmp_path / "elsewhere").iterdir()} == {"anchor.acme", "anchor.other.one"}
 
 
 def test_many_threads_use_many_projects_at_once(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_parts import NotingModel, documents, objects, open_projects, outcomes
 
 from space_parts import open_space
-from treering.core.errors import Denied, InvalidInput
+from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.evidence import Triple
 from treering.core.fingerprint import fence
 from treering.derived.asking import Budget
@@ -94,7 +94,7 @@ def test_every_text_comes_back_character_by_character(texts):
 def memory_in_ram():
     """Give a project memory whose only project is in memory."""
     with open_space() as space:
-        yield ProjectMemory(lambda _: nullcontext(space.engine))
+        yield ProjectMemory(lambda _, create: nullcontext(space.engine))
 
 
 @pytest.mark.parametrize("text", [LONG, "one\r\n\r\n  two  \r\n", "  padded\n\n", "Title\n=====\n\nSub\n---\n\ntext\n"])
@@ -169,8 +169,9 @@ def test_an_erased_document_leaves_nothing_of_its_earlier_copies_either(memory, 
 def test_an_agent_may_not_erase(tmp_path):
     with open_projects(tmp_path) as memory:
         memory.index("acme", [CACHE])
-        with pytest.raises(Denied):
+        with pytest.raises(Denied) as denied:
             memory.delete("acme", [CACHE], erase=True)
+        assert "erasing_channels" in denied.value.hint
         assert found(memory, "stale cache") == [CACHE]
 
 
@@ -182,6 +183,15 @@ def test_triples_are_kept_with_the_document_they_are_stated_by(memory):
     assert memory.index("acme", [CACHE]).counts == {"unchanged": 1}, "without triples the known ones stay"
 
 
+def test_where_the_triples_of_a_document_are_empty_its_text_is_read(memory):
+    with pytest.raises(InvalidInput, match="triples") as refused:
+        memory.index("acme", [CACHE], triples=[])
+    assert "text is to be read" in refused.value.hint
+    memory.index("acme", ["Notes\n\nAda Lovelace worked with Charles Babbage."], triples=[[]])
+    with memory.engine("acme") as engine:
+        assert set(engine.index.graph.named(["ada lovelace", "charles babbage"])) == {"ada lovelace", "charles babbage"}
+
+
 def test_waiting_until_documents_are_found_by_meaning_leaves_no_vector_to_make(memory):
     assert memory.index("acme", [CACHE]).pending_vectors == 1
     assert memory.index("acme", [DEPLOY], wait=True).pending_vectors == 0
@@ -189,8 +199,25 @@ def test_waiting_until_documents_are_found_by_meaning_leaves_no_vector_to_make(m
 
 def test_projects_do_not_see_each_other(memory):
     memory.index("acme", [CACHE])
+    memory.index("other", [DEPLOY])
     assert memory.retrieve("other", ["stale cache"])[0]["docs"] == []
     assert memory.delete("other", [CACHE]).counts == {"unknown": 1}
+
+
+def test_neither_reading_nor_deleting_makes_a_project(tmp_path):
+    with open_projects(tmp_path / "projects", model=NotingModel(lambda _: "never"), channel="user") as memory:
+        for call in (
+            lambda: memory.retrieve("acme", ["stale cache"]),
+            lambda: memory.rag_qa("acme", ["stale cache"]),
+            lambda: memory.delete("acme", [CACHE]),
+            lambda: memory.delete("acme", [CACHE], erase=True),
+        ):
+            with pytest.raises(NotFound, match="'acme'") as unknown:
+                call()
+            assert "index something" in unknown.value.hint
+        assert not (tmp_path / "projects").exists()
+        memory.index("acme", [CACHE])
+        assert found(memory, "stale cache") == [CACHE]
 
 
 @pytest.mark.parametrize(
@@ -242,6 +269,7 @@ def test_an_answer_cites_documents_and_invented_citations_are_dropped(tmp_path):
 def test_without_documents_no_model_is_asked(tmp_path):
     model = NotingModel(lambda _: "never")
     with open_projects(tmp_path, model=model) as memory:
+        memory.index("acme", [DEPLOY])
         (answered,) = memory.rag_qa("acme", ["What fixed the stale cache?"])
     assert (answered["answer"], answered["citations"], model.prompts) == ("", [], [])
 

@@ -102,6 +102,15 @@ def test_a_reverted_ticket_is_worked_on_from_its_beginning(memory):
     assert worker.told == ["Begin", "Begin"]
 
 
+def test_a_supervisor_is_told_that_a_ticket_cannot_be_complete_before_its_first_turn(memory):
+    model = answering(go_on("Begin"), done())
+    supervisor(ModelAssessor(model), NotingWorker(), memory).work(CACHE)
+    opening, judging = model.prompts
+    assert "cannot be complete" in opening
+    assert "title and description as they stand" in opening
+    assert "cannot be complete" not in judging
+
+
 def test_a_ticket_cannot_be_complete_before_anything_was_done(memory):
     worker = NotingWorker()
     result = supervisor(Script([done(), done()]), worker, memory).work(CACHE)
@@ -159,6 +168,27 @@ def test_a_ticket_takes_no_more_turns_than_allowed_and_goes_on_when_more_are(mem
     assert "3 turns" in stopped.why
     assert supervisor(script, worker, memory, turns=10).work(CACHE).turns == 5
     assert worker.told == [f"Step {n}" for n in range(5)]
+
+
+def test_how_many_turns_a_ticket_took_is_said_in_good_english(memory):
+    script = Script([go_on(f"Step {n}") for n in range(3)])
+    assert supervisor(script, NotingWorker(), memory, turns=1).work(CACHE).why == "it has taken 1 turn"
+    assert supervisor(script, NotingWorker(), memory, turns=2).work(CACHE).why == "it has taken 2 turns"
+
+
+def test_a_turn_may_take_all_the_time_its_ticket_has_left(memory):
+    clock = SteppingClock(step=timedelta(seconds=10))
+    given = []
+
+    class Timed(NotingWorker):
+        def work(self, prompt, *, seconds):
+            given.append(seconds)
+            return super().work(prompt, seconds=seconds)
+
+    script = Script([go_on("First"), go_on("Second"), done()])
+    supervisor(script, Timed(), memory, clock=clock, seconds=7_200).work(CACHE)
+    assert len(given) == 2
+    assert 7_200 > given[0] > given[1] > 7_000
 
 
 def test_a_ticket_takes_no_more_time_than_allowed(memory):

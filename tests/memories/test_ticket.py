@@ -172,13 +172,22 @@ def test_secrets_are_kept_out_of_everything_a_ticket_stores(memory, tickets):
         assert secret not in str([record.row for record in engine.ledger.records()])
 
 
+def test_a_project_that_is_not_there_yet_is_an_empty_one_until_something_is_kept(memory, tickets, tmp_path):
+    assert (tickets.start(CACHE), tickets.turn("a", "b")) == ("", "")
+    assert (tickets.is_done(CACHE), tickets.resume(CACHE), tickets.revert(CACHE)) == (False, None, False)
+    assert not (tmp_path / "projects").exists()
+    assert tickets.complete(CACHE, LESSON).outcome == "completed"
+    assert tickets.failures == []
+    assert documents(memory, "acme") == [DOCUMENT]
+
+
 class Broken(ProjectMemory):
     """A memory whose space cannot be opened."""
 
     def __init__(self):
         super().__init__(self.fail)
 
-    def fail(self, project_id):
+    def fail(self, project_id, *, create):
         raise Unavailable("The disk is gone.", hint="Plug it in.")
 
 

@@ -47,6 +47,7 @@ class Worker:
         self._tag = tag
         self._made = 0
         self._own: list[str] = []
+        self._gone = set[str]()
 
     def take_over(self, docs: Sequence[str]) -> None:
         """Go on with documents an earlier process of this number left."""
@@ -67,17 +68,22 @@ class Worker:
     def _delete(self) -> None:
         docs = self._chance.sample(self._own, min(len(self._own), self._chance.randint(0, 2)))
         self._own = [doc for doc in self._own if doc not in docs]
+        self._gone.update(docs)
         docs += self._chance.sample(SHARED_DOCS, self._chance.randint(0, 2))
         self._call("delete", docs, lambda: _deleted(self._memory.delete(PROJECT, docs)))
 
     def _retrieve(self) -> None:
-        """Ask for a document of its own, which has to be found, or for anything."""
-        wanted = self._chance.choice([*self._own, ""])
-        asked = _TAG.findall(wanted)[0] if wanted else f"What did {self._chance.choice(NAMES)} write?"
+        """Ask for a document of its own, which has to be found, for one it deleted, which must not, or for anything."""
+        wanted = self._chance.choice(self._own) if self._own and self._chance.random() < 0.6 else ""
+        gone = self._chance.choice([*sorted(self._gone), ""])
+        asked = " ".join(_TAG.findall(wanted or gone)) or f"What did {self._chance.choice(NAMES)} write?"
 
         def retrieve() -> tuple[list[str], str]:
-            found = self._memory.retrieve(PROJECT, [asked])[0]["docs"]
-            return [], "" if not wanted or wanted in found else f"not found: {wanted}"
+            found = self._memory.retrieve(PROJECT, [asked], 20)[0]["docs"]
+            missing = [f"not found: {wanted}"] if wanted and wanted not in found else []
+            return [], "; ".join(
+                [*missing, *(f"found, and was deleted: {doc}" for doc in self._gone.intersection(found))]
+            )
 
         self._call("retrieve", [asked], retrieve)
 

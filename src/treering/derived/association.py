@@ -47,6 +47,9 @@ PASSAGE_WEIGHT = 0.05
 COMMON = 20
 """Entities of more passages than this say too little to bridge two of them."""
 
+HUB = 1_000
+"""Entities with more edges are not looked up but in the walk: as seeds they weigh next to nothing."""
+
 _LONGEST_NAME = 7  # words
 _REACHED = 100
 
@@ -109,7 +112,7 @@ class _Ties:
 
     entities: Nodes
     spread: npt.NDArray[np.int64]
-    """Passages in reach that hold each entity."""
+    """Passages in reach that hold each entity; of hubs, about how many there are."""
     named: npt.NDArray[np.int64]
     """Places of the entities that the question names."""
     reader: npt.NDArray[np.int64]
@@ -117,8 +120,8 @@ class _Ties:
     held: npt.NDArray[np.int64]
     occurrence: Edges
     """Edges from entities to the passages that hold them, ordered by entity."""
-    titles: frozenset[tuple[int, int]]
-    """Pairs of a read passage (by its place) and the entity (by its place) it is called by."""
+    called: npt.NDArray[np.bool_]
+    """With `reader` and `held`: whether the entity is what the passage is called."""
 
     @classmethod
     def around(
@@ -127,17 +130,19 @@ class _Ties:
         own = _occurrences(graph.edges(2 * np.array(read, np.int64), reach=reach))
         known = np.array(list(named.values()), np.int64)
         entities = np.unique(np.concatenate([own.target, stated.subject, stated.object, known]))
-        occurrence = _by_source(_occurrences(graph.edges(entities, reach=reach)))
-        held = np.searchsorted(entities, own.target)
-        called = own.tie == Tie.TITLE
+        degrees = graph.degrees(entities)
+        rare = np.flatnonzero(degrees <= HUB)
+        found = _occurrences(graph.edges(entities[rare], reach=reach))
+        occurrence = _by_source(Edges(rare[found.source], found.target, found.tie))
+        spread = np.bincount(occurrence.source, minlength=len(entities))
         return cls(
             entities,
-            np.bincount(occurrence.source, minlength=len(entities)),
+            np.where(degrees <= HUB, spread, degrees),
             np.searchsorted(entities, known),
             own.source,
-            held,
+            np.searchsorted(entities, own.target),
             occurrence,
-            frozenset(zip(own.source[called].tolist(), held[called].tolist(), strict=True)),
+            own.tie == Tie.TITLE,
         )
 
     def rarity(self, entity: int) -> float:
@@ -197,13 +202,27 @@ def _fact_seeds(facts: Sequence[Fact], ties: _Ties) -> dict[int, float]:
     return {end: weights[end] for end in best}
 
 
+@dataclass(frozen=True, slots=True)
+class _InReach:
+    """The graph as a read in reach may walk it."""
+
+    graph: Graph
+    reach: Reach
+
+    def edges(self, nodes: Nodes) -> Edges:
+        return self.graph.edges(nodes, reach=self.reach)
+
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        return self.graph.degrees(nodes)
+
+
 def _walk(seeds: Mapping[int, float], found: Found, graph: Graph, reach: Reach) -> Walk:
     nodes = [*seeds, *(2 * key for key, _ in found)]
     weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for _, score in found)]
     return walk(
         np.array(nodes, np.int64),
         np.array(weights),
-        lambda frontier: graph.edges(frontier, reach=reach),
+        _InReach(graph, reach),
         TIE_WEIGHTS,
     )
 
@@ -226,12 +245,9 @@ def _bridges(
     relevance = _relevance(stated, coverage, ties, len(read))
     ways = _Ways.of(ties, read)
     scores = strengths[ways.reader] * (0.5 + 0.5 * relevance[ways.reader, ways.entity])
-    near = ties.spread[ways.entity] <= COMMON
-    mentioned = scores[near] / np.log2(1 + ties.spread[ways.entity[near]])
-    called = ways.tie == Tie.TITLE
-    own = np.array([(int(a), int(b)) not in ties.titles for a, b in zip(ways.reader, ways.entity, strict=True)], bool)
-    entitled = called & own & near
-    return _best(ways.passage[near], mentioned), _best(ways.passage[entitled], scores[entitled])
+    mentioned = scores / np.log2(1 + ties.spread[ways.entity])
+    entitled = (ways.tie == Tie.TITLE) & ~ways.by_own_title
+    return _best(ways.passage, mentioned), _best(ways.passage[entitled], scores[entitled])
 
 
 def _relevance(
@@ -246,12 +262,14 @@ def _relevance(
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """Every way from a read passage over an entity it holds to another passage that holds it."""
+    """Every way from a read passage over an entity it holds, if that is not too common, to another that holds it."""
 
     reader: npt.NDArray[np.int64]
     entity: npt.NDArray[np.int64]
     passage: npt.NDArray[np.int64]
     tie: npt.NDArray[np.uint8]
+    by_own_title: npt.NDArray[np.bool_]
+    """Whether the entity is what the read passage is called: that another is called so too says nothing."""
 
     @classmethod
     def of(cls, ties: _Ties, read: Sequence[int]) -> "_Ways":
@@ -264,7 +282,8 @@ class _Ways:
         readers, entities = np.repeat(reader, counts), np.repeat(held, counts)
         passages = ties.occurrence.target[at] // 2
         away = passages != np.array(read, np.int64)[readers]
-        return cls(readers[away], entities[away], passages[away], ties.occurrence.tie[at][away])
+        own = np.repeat(ties.called[near], counts)
+        return cls(readers[away], entities[away], passages[away], ties.occurrence.tie[at][away], own[away])
 
 
 def _best(keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float64]) -> Scores:

@@ -96,6 +96,16 @@ class GraphTable:
             np.concatenate([edges.tie for edges in found]),
         )
 
+    def degrees(self, nodes: Nodes) -> Places:
+        """Give how many edges nodes have at most: those of discarded passages may still be counted."""
+        self._sort()
+        odd = (nodes & 1).astype(np.bool_)
+        counts = np.zeros(len(nodes), np.int64)
+        for run in self._runs:
+            counts[odd] += run.degrees(nodes[odd] >> 1)
+        counts[~odd] = self._rows.degrees(nodes[~odd] >> 1)
+        return counts
+
     def statements(self, keys: Keys) -> Statements:
         """Give what passages state, in the order of the keys; nothing for those that are not there."""
         return self._rows.statements(keys)
@@ -129,6 +139,14 @@ class _Run:
     @property
     def nbytes(self) -> int:
         return self.nodes.nbytes + self.bounds.nbytes + self.references.nbytes + self.rows.nbytes
+
+    def degrees(self, numbers: Places) -> Places:
+        """Count the edges out of nodes by number."""
+        if not self.size:
+            return np.zeros(len(numbers), np.int64)
+        place = np.minimum(np.searchsorted(self.nodes, numbers), len(self.nodes) - 1)
+        counts = (self.bounds[place + 1] - self.bounds[place]).astype(np.int64)
+        return np.where(self.nodes[place] == numbers, counts, 0)
 
     def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
         """Give the edges out of nodes by number; `given` are their places in the question."""
@@ -224,6 +242,13 @@ class _Rows:
         else:
             allowed[[scope for scope in scopes if 0 < scope < len(allowed)]] = True
         return allowed
+
+    def degrees(self, keys: Keys) -> Places:
+        """Count the edges out of passages."""
+        asked, rows = self.found(keys)
+        counts = np.zeros(len(keys), np.int64)
+        counts[asked] = layout_of(self.buffer, self.starts[rows]).nodes
+        return counts
 
     def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_]) -> Edges:
         """Give the edges out of passages; `given` are their places in the question."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from zlib import crc32
 
 from treering.core.evidence import Triple
 from treering.derived.analysis import index_text
 from treering.derived.extraction.forms import plain_form
-from treering.derived.extraction.names import entity_key
+from treering.derived.extraction.names import bare_title, entity_key
 from treering.ports.extractor import Entity, Excerpt, Extraction, Form
 from treering.ports.graph import Tie
 from treering.ports.index import Passage
@@ -32,7 +33,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """The part of the graph that one passage vouches for, by entity key or object id; nothing twice, sorted.
+    """The part of the graph that one passage vouches for, by entity key or object id; nothing twice.
+
+    Nodes are sorted; facts stand in the order of the text, which says first what it is most about.
 
     `nodes` holds what the passage itself is tied to. Ends of pairs need not be among them.
     """
@@ -54,7 +57,7 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
 
     Where the passage carries triples they take the place of those that were read from its text.
     """
-    title = entity_key(passage.title) if passage.title and passage.kind not in DIALOGUE_KINDS else ""
+    title = entity_key(bare_title(passage.title)) if passage.title and passage.kind not in DIALOGUE_KINDS else ""
     facts = _facts(passage.triples or extraction.triples)
     mentioned = sorted(_mentioned(passage, extraction.entities, facts) - {title})[:MAX_TIES]
     nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
@@ -85,9 +88,14 @@ def _facts(triples: Iterable[Triple]) -> list[Pair]:
         ends = (entity_key(triple.subject), entity_key(triple.object))
         if all(ends) and ends[0] != ends[1]:  # a name of spaces alone has no key
             facts.setdefault(ends, set()).update(_codes(triple))
-    return [Pair(one, other, Tie.FACT, tuple(sorted(words)[:_WORDS])) for (one, other), words in sorted(facts.items())]
+    return [Pair(one, other, Tie.FACT, tuple(sorted(words)[:_WORDS])) for (one, other), words in facts.items()]
 
 
 def _codes(triple: Triple) -> set[int]:
-    said = index_text(f"{triple.subject} {triple.relation} {triple.object}")
-    return {word_code(word) for word in said.split()}
+    return {*_codes_of(triple.subject), *_codes_of(triple.relation), *_codes_of(triple.object)}
+
+
+@lru_cache(maxsize=1 << 16)
+def _codes_of(part: str) -> frozenset[int]:
+    """Give the codes of the words of one part. Parts repeat: a passage states most of what it says of one thing."""
+    return frozenset(map(word_code, index_text(part).split()))

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, cast
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
 from treering.core.evidence import Triple
 from treering.core.filters import Compare
-from treering.core.objects import Source
+from treering.core.objects import Source, invalid_fields
 from treering.core.scope import ROOT
 from treering.derived.asking import Budget
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
@@ -36,6 +36,7 @@ from treering.tools.search import SearchReport
 
 MOST_QUERIES = 100
 MOST_RETRIEVED = 200
+
 
 class Engines(Protocol):
     """Lends the engine of a project, which stays open until it is given back."""
@@ -184,11 +185,21 @@ def _checked_count(count: object) -> int:
     raise wrong("num_to_retrieve", f"{_shown(count)} is no number from 1 to {MOST_RETRIEVED}", hint=hint)
 
 
-def _checked_triples(triples: Sequence[Sequence[Triple]] | None, count: int) -> Sequence[Sequence[Triple]] | None:
-    if triples is not None and len(triples) != count:
+class _Stated(Value):
+    triples: tuple[tuple[Triple, ...], ...]
+
+
+def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] | None:
+    if triples is None:
+        return None
+    try:
+        stated = _Stated.model_validate({"triples": triples}).triples
+    except ValidationError as error:
+        raise invalid_fields(error, known=list(Triple.model_fields)) from error
+    if len(stated) != count:
         hint = "Give one list for each document; an empty one where its text is to be read."
-        raise wrong("triples", f"there are {len(triples)} lists for {count} documents", hint=hint)
-    return triples
+        raise wrong("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
+    return stated
 
 
 def _items(

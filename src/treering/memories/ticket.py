@@ -79,7 +79,9 @@ class TicketMemory:
 
         It may not where somebody has completed the ticket meanwhile, or another run has taken it over.
         """
-        return self._on_record("keep", ticket, lambda record: record.keep(state, takes_over=takes_over), True, create=True)
+        return self._on_record(
+            "keep", ticket, lambda record: record.keep(state, takes_over=takes_over), True, create=True
+        )
 
     def _block(self, step: str, query: str) -> str:
         memory = self._memory

@@ -74,6 +74,10 @@ class Graph(Protocol):
         """Give all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
         ...
 
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        """Give how many edges nodes have at most, whoever vouches for them: what looking them up would cost."""
+        ...
+
     def statements(self, passages: Sequence[int]) -> Statements:
         """Give what passages state, by passage key."""
         ...

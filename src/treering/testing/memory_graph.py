@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from treering.core.scope import ROOT, sees
 from treering.derived.ties import Ties
@@ -49,6 +50,10 @@ class MemoryGraph:
         ]
         table = np.array(found, np.int64).reshape(-1, 3)
         return Edges(table[:, 0], table[:, 1], table[:, 2].astype(np.uint8))
+
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        """Give how many edges nodes have."""
+        return np.array([len(self.edges_by_node.get(node, ())) for node in nodes.tolist()], np.int64)
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Give what passages state."""

@@ -218,6 +218,15 @@ def test_a_model_that_cannot_be_opened_is_refused_before_anything_is_sent(name, 
     assert KEY not in str(refusal.value.as_dict())
 
 
+def test_a_missing_key_is_told_by_its_variable_and_not_in_the_words_of_the_package(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(InvalidInput) as refusal:
+        open_model("openai:gpt-4o")
+    assert refusal.value.message == (
+        "The model 'openai:gpt-4o' cannot be opened. Its provider needs the environment variable OPENAI_API_KEY."
+    )
+
+
 def test_a_given_key_opens_a_known_model(opened, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert opened(open_model("openai:gpt-4o-mini", api_key=KEY)).model_id == "openai:gpt-4o-mini"

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,10 @@ def start(role: str, path: Path, seed: object, last: object) -> subprocess.Popen
     command = [sys.executable, str(PROCESS), role, str(path), str(seed), str(last)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout
-    assert process.stdout.readline() == "ready\n"
+    place = process.stdout.fileno()
+    # Byte by byte: what a buffer has read ahead, `communicate` never sees.
+    said = islice(iter(lambda: os.read(place, 1), b""), len(b"ready\n"))
+    assert b"".join(said) == b"ready\n"
     return process
 
 

@@ -76,6 +76,7 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
 @pytest.mark.parametrize("operation", EXAMPLES)
 def test_every_example_of_the_contract_is_answered(client, operation):
     ask(client, "ingest", "source", NOTE)
+    memory(client, "acme", "index", docs=["Releases are cut on Tuesdays."])
     for what, body in EXAMPLES[operation].items():
         answer = client.post(PLACES[operation], json=body)
         assert answer.status_code == 200, (what, answer.text)
@@ -94,6 +95,21 @@ def test_a_read_of_a_space_that_is_not_there_makes_none(client, tmp_path):
 
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert not (tmp_path / "space.db").exists()
+
+
+def test_neither_reading_nor_deleting_makes_a_project(client, tmp_path):
+    for name, body in (("retrieve", {"queries": ["program"]}), ("delete", {"docs": ["x"]})):
+        answer = client.post(f"/api/projects/acme/memory/{name}", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "index something" in answer.json()["hint"]
+    assert not (tmp_path / "projects").exists()
+
+
+def test_an_agent_is_told_who_may_erase(client):
+    memory(client, "acme", "index", docs=["A note."])
+    answer = client.post("/api/projects/acme/memory/delete", json={"docs": ["A note."], "erase": True})
+    assert (answer.status_code, answer.json()["code"]) == (403, "denied")
+    assert "erasing_channels" in answer.json()["hint"]
 
 
 def test_documents_are_kept_found_and_taken_out(client):
@@ -120,6 +136,7 @@ def test_a_document_indexed_twice_is_kept_once(client):
 
 def test_projects_know_nothing_of_one_another(client):
     memory(client, "one", "index", docs=["Ada wrote the first program."])
+    memory(client, "two", "index", docs=["Charles built engines."])
 
     assert memory(client, "two", "retrieve", queries=["program"])[0]["docs"] == []
 

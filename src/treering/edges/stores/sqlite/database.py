@@ -15,6 +15,7 @@ from treering.core.errors import Corrupt, TreeringError, Unavailable
 
 MEMORY = ":memory:"
 _WAIT_SECONDS = 20.0
+_LOOKING_MS = 8  # three times: after 1, 2 and 5 ms
 _CACHE_KIB = 16_384
 
 
@@ -29,6 +30,7 @@ class Database:
     def __init__(self, path: str, *, wait_seconds: float = _WAIT_SECONDS) -> None:
         self.path = path
         self._wait_seconds = wait_seconds
+        self._patience_ms = int(min(wait_seconds, 5.0) * 1000)
         self._lock = threading.RLock()
         # Readers have a lock of their own: a thread that reads for the first time waits for no writer. The entry
         # of a thread that has ended goes with it, and its connection with the entry.
@@ -107,14 +109,20 @@ class Database:
         if self._closed:
             raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
         deadline = time.monotonic() + self._wait_seconds
-        while True:
-            try:
-                self._writer.execute("BEGIN IMMEDIATE")
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise
-            else:
-                return
+        # SQLite looks less and less often, in the end every 100 ms: where many write, whoever came last would be
+        # served first, and a few would wait for seconds. Beginning again each time, all look equally often.
+        self._writer.set_busy_timeout(_LOOKING_MS)
+        try:
+            while True:
+                try:
+                    self._writer.execute("BEGIN IMMEDIATE")
+                except apsw.BusyError:
+                    if time.monotonic() > deadline:
+                        raise
+                else:
+                    return
+        finally:
+            self._writer.set_busy_timeout(self._patience_ms)
 
     def _reader(self) -> apsw.Connection:
         thread = threading.current_thread()
@@ -140,7 +148,7 @@ class Database:
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
-        connection.set_busy_timeout(int(min(self._wait_seconds, 5.0) * 1000))
+        connection.set_busy_timeout(self._patience_ms)
         for pragma in (
             "journal_mode=WAL",
             "synchronous=FULL",

@@ -22,8 +22,12 @@ class Change:
 class Follower(Protocol):
     """A projection in the ledger's own database."""
 
+    def is_prepared(self, connection: apsw.Connection) -> bool:
+        """Tell whether everything is there as `prepare` would leave it, so that opening need not wait for a writer."""
+        ...
+
     def prepare(self, connection: apsw.Connection) -> None:
-        """Make the tables where they are missing. Called in a write transaction when the space is opened."""
+        """Make what is missing. In a write transaction, when a space is opened that is not prepared."""
         ...
 
     def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:

@@ -19,8 +19,9 @@ _FEW = 500  # values in one statement
 Told = tuple[Passage, tuple[str, ...]]
 """A passage and the objects that its own object refers to: all that its ties are made of."""
 
-_ENTITY, _OBJECT = b"e", b"o"
-_OF_OBJECTS = frozenset({Tie.PART, Tie.LINK})
+_ENTITY, _OBJECT = "e", "o"
+# By tie: the first letter of a name, which keeps the ids of objects apart from entities called the same.
+_KINDS = tuple(_OBJECT if tie in {Tie.PART, Tie.LINK} else _ENTITY for tie in Tie)
 _HOLD = (
     "INSERT INTO graph_nodes(name, passages) VALUES(?, ?) "
     "ON CONFLICT(name) DO UPDATE SET passages = passages + excluded.passages RETURNING id"
@@ -36,15 +37,15 @@ def links_of(item: Object) -> tuple[str, ...]:
 def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], extractor: Extractor) -> None:
     """Bring what the graph holds of passages to what they say now; `None` for those that are gone from it."""
     wanted = _read(told, extractor)
-    released = Counter(number for key in told if (old := _record(connection, key)) for number in old.numbers())
+    released = Counter(number for old in _held(connection, list(told)) for number in old.numbers())
     held = Counter(name for ties in wanted.values() for name in sorted(_names(ties)))
     # Held first: a name that goes with one passage and comes with another keeps its number.
-    numbers = {name: next(connection.execute(_HOLD, (name, count)))[0] for name, count in held.items()}
-    for key in told.keys() - wanted.keys():
-        connection.execute("DELETE FROM graph_passages WHERE key = ?", (key,))
-    for key, ties in wanted.items():
-        sql = "INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)"
-        connection.execute(sql, (key, pack_ties(_numbered(ties, numbers))))
+    counted = connection.executemany(_HOLD, ((_stored(name), count) for name, count in held.items()))
+    numbers = dict(zip(held, (number for (number,) in counted), strict=True))
+    gone = ((key,) for key in told.keys() - wanted.keys())
+    connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
+    records = ((key, pack_ties(_numbered(ties, numbers))) for key, ties in wanted.items())
+    connection.executemany("INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)", records)
     less = ((count, number) for number, count in released.items())
     connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
     unused = ((number,) for number in released)
@@ -53,7 +54,7 @@ def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], ex
 
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
     """Give the numbers of those of the entity keys that are known."""
-    names = {_ENTITY + _stored(key): key for key in keys}
+    names = {_stored(_ENTITY + key): key for key in keys}
     rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", list(names))
     return {names[name]: number for number, name in rows}
 
@@ -66,7 +67,7 @@ def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, s
 
 def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     """Count the records of objects, by what the records say. Reads all of them."""
-    own = [_OBJECT + _stored(identity) for identity in object_ids]
+    own = [_stored(_OBJECT + identity) for identity in object_ids]
     nodes = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", own)
     first = [reference(number, Tie.PART).to_bytes(4, "little") for number, _ in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
@@ -102,9 +103,10 @@ def _read(told: Mapping[int, Told | None], extractor: Extractor) -> dict[int, Ti
     return {key: ties_of(passage, extractions.get(key, Extraction()), links) for key, (passage, links) in known.items()}
 
 
-def _record(connection: apsw.Connection, key: int) -> NumberedTies | None:
-    row = next(connection.execute("SELECT body FROM graph_passages WHERE key = ?", (key,)), None)
-    return unpack_ties(row[0]) if row else None
+def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:
+    """Read what the graph holds of passages so far."""
+    rows = _in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
+    return (unpack_ties(body) for _, body in rows)
 
 
 def _records(connection: apsw.Connection) -> Iterator[tuple[int, NumberedTies | None]]:
@@ -115,20 +117,21 @@ def _records(connection: apsw.Connection) -> Iterator[tuple[int, NumberedTies | 
             yield key, None
 
 
-def _names(ties: Ties) -> set[bytes]:
-    ends = (_name(end, pair.tie) for pair in ties.pairs for end in (pair.one, pair.other))
-    return {*(_name(name, tie) for name, tie in ties.nodes), *ends}
+def _names(ties: Ties) -> set[str]:
+    ends = (_KINDS[pair.tie] + end for pair in ties.pairs for end in (pair.one, pair.other))
+    return {*(_KINDS[tie] + name for name, tie in ties.nodes), *ends}
 
 
-def _numbered(ties: Ties, numbers: Mapping[bytes, int]) -> NumberedTies:
-    def number(name: str, tie: Tie) -> int:
-        return numbers[_name(name, tie)]
-
-    ends = [(number(pair.one, pair.tie), number(pair.other, pair.tie), pair) for pair in ties.pairs]
+def _numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
+    ends = [
+        (numbers[_KINDS[pair.tie] + pair.one], numbers[_KINDS[pair.tie] + pair.other], pair.tie, pair.words)
+        for pair in ties.pairs
+    ]
+    fact = Tie.FACT
     return NumberedTies(
-        tuple((number(name, tie), tie) for name, tie in ties.nodes),
-        tuple((one, other, pair.words) for one, other, pair in ends if pair.tie is Tie.FACT),
-        tuple((one, other, pair.tie) for one, other, pair in ends if pair.tie is not Tie.FACT),
+        tuple((numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes),
+        tuple((one, other, words) for one, other, tie, words in ends if tie is fact),
+        tuple((one, other, tie) for one, other, tie, _ in ends if tie is not fact),
     )
 
 
@@ -139,11 +142,6 @@ def _content(record: NumberedTies, names: Mapping[int, bytes]) -> tuple[object, 
         frozenset((names.get(one), names.get(other), tie) for one, other, tie in record.pairs),
         len(record.nodes) + len(record.facts) + len(record.pairs),
     )
-
-
-def _name(name: str, tie: Tie) -> bytes:
-    """Give a name as it is stored. The first letter keeps the ids of objects apart from entities called the same."""
-    return (_OBJECT if tie in _OF_OBJECTS else _ENTITY) + _stored(name)
 
 
 def _stored(name: str) -> bytes:

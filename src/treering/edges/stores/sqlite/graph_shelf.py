@@ -6,6 +6,7 @@ from itertools import islice
 
 import apsw
 import numpy as np
+import numpy.typing as npt
 
 from treering.derived.graph_table import GraphTable
 from treering.edges.stores.sqlite.database import Database
@@ -49,6 +50,12 @@ class SqliteGraph:
             with self._lock:
                 self._refresh(connection)
                 return self._table.edges(nodes, scopes)
+
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        """Give how many edges nodes have at most, whoever vouches for them."""
+        with self._database.read() as connection, self._lock:
+            self._refresh(connection)
+            return self._table.degrees(nodes)
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Give what passages state, by passage key."""

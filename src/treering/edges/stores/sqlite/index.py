@@ -15,7 +15,12 @@ from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.reach import sight
-from treering.edges.stores.sqlite.rebuild import passage_differences, prepare_passages, rebuild_passages
+from treering.edges.stores.sqlite.rebuild import (
+    passage_differences,
+    passages_prepared,
+    prepare_passages,
+    rebuild_passages,
+)
 from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.vector_queue import take_lease
 from treering.edges.stores.sqlite.vectors import VectorShelf
@@ -59,6 +64,10 @@ class SqliteIndex:
     def graph(self) -> Graph:
         """The graph of what is current."""
         return self._graph
+
+    def is_prepared(self, connection: apsw.Connection) -> bool:
+        """Tell whether the tables, the passages and the model are as `prepare` leaves them."""
+        return passages_prepared(connection, self._extractor) and self._vectors.recognise(connection)
 
     def prepare(self, connection: apsw.Connection) -> None:
         """Make the tables where they are missing; make passages anew that another version made."""

@@ -40,7 +40,7 @@ from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change, Follower
 from treering.edges.stores.sqlite.packing import pack, unpack_json, unpack_model
-from treering.edges.stores.sqlite.schema import migrate
+from treering.edges.stores.sqlite.schema import is_current, migrate
 from treering.edges.stores.sqlite.shelf import Shelf, missing
 from treering.edges.stores.sqlite.transfer import load_records, read_records
 from treering.edges.stores.sqlite.verification import verify_ledger
@@ -68,10 +68,11 @@ class SqliteLedger:
         self._clock = clock
         self._followers = tuple(followers)
         self._anchor = anchor
-        with database.write() as connection:
-            migrate(connection, database.path)
-            for follower in self._followers:
-                follower.prepare(connection)
+        if not self._is_prepared():
+            with database.write() as connection:
+                migrate(connection, database.path)
+                for follower in self._followers:
+                    follower.prepare(connection)
         self._check_anchor()
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
@@ -324,6 +325,11 @@ class SqliteLedger:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+    def _is_prepared(self) -> bool:
+        """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
+        with self._database.read() as connection:
+            return is_current(connection) and all(follower.is_prepared(connection) for follower in self._followers)
 
     def _check_anchor(self) -> None:
         kept = self._anchor.read() if self._anchor else None

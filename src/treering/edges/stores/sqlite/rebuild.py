@@ -1,6 +1,6 @@
 """Making passages anew from the ledger, and comparing what there is with what that would give."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import apsw
@@ -15,6 +15,7 @@ from treering.edges.stores.sqlite.tables import (
     SHOWN,
     create_tables,
     drop_passages,
+    has_tables,
     read_state,
     write_state,
 )
@@ -35,13 +36,17 @@ _ROWS = (
 _Row = tuple[object, ...]
 
 
+def passages_prepared(connection: apsw.Connection, extractor: Extractor) -> bool:
+    """Tell whether all tables are there, with passages that this version and this extractor made."""
+    return has_tables(connection) and all(read_state(connection, name) == it for name, it in _made_by(extractor))
+
+
 def prepare_passages(connection: apsw.Connection, extractor: Extractor) -> None:
     """Make missing tables; rebuild passages another version or extractor made. In a write transaction."""
     create_tables(connection)
-    wanted = {_VERSION: PROJECTION_VERSION, _EXTRACTOR: crc32(extractor.extractor_id.encode())}
-    if any(read_state(connection, name) != value for name, value in wanted.items()):
+    if not passages_prepared(connection, extractor):
         rebuild_passages(connection, extractor)
-        for name, value in wanted.items():
+        for name, value in _made_by(extractor):
             write_state(connection, name, value)
 
 
@@ -71,6 +76,10 @@ def passage_differences(connection: apsw.Connection, extractor: Extractor) -> li
         return found[:_MOST_NAMED]
     finally:
         anew.close()
+
+
+def _made_by(extractor: Extractor) -> Sequence[tuple[str, int]]:
+    return (_VERSION, PROJECTION_VERSION), (_EXTRACTOR, crc32(extractor.extractor_id.encode()))
 
 
 def _replay(ledger: apsw.Connection, target: apsw.Connection, extractor: Extractor) -> None:

@@ -62,6 +62,11 @@ MIGRATIONS: Sequence[str] = (_FIRST,)
 VERSION = len(MIGRATIONS)
 
 
+def is_current(connection: apsw.Connection) -> bool:
+    """Tell whether this is a space whose schema is up to date."""
+    return bool(connection.pragma("application_id") == APPLICATION_ID and connection.pragma("user_version") == VERSION)
+
+
 def migrate(connection: apsw.Connection, path: str) -> None:
     """Bring the schema up to date inside the open transaction.
 

@@ -1,5 +1,7 @@
 """The tables of the passage projection. Everything here but vectors and jobs can be made anew from the ledger."""
 
+import re
+
 import apsw
 
 from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
@@ -88,11 +90,18 @@ REBUILT: tuple[str, ...] = (
 
 SCHEMA = KEPT + REBUILT
 
+_NAMES = frozenset(re.findall(r"IF NOT EXISTS (\w+)", "\n".join(SCHEMA)))
+
 _REBUILT_TABLES = (
     *("passage_scopes", "passages", "passage_metadata", "passage_endings"),
     *("graph_nodes", "graph_passages"),
     *FULL_TEXT,
 )
+
+
+def has_tables(connection: apsw.Connection) -> bool:
+    """Tell whether no table and no index is missing."""
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")} >= _NAMES
 
 
 def create_tables(connection: apsw.Connection) -> None:

@@ -45,10 +45,14 @@ class VectorShelf:
         self._counted: tuple[_State, Lag] | None = None
         self._passing: tuple[_State, dict[Sight, _Keys]] = ((0, 0, 0), {})
 
+    def recognise(self, connection: apsw.Connection) -> bool:
+        """Tell whether the space knows the model."""
+        self._model_id = self._find_model(connection)
+        return bool(self._model_id)
+
     def register(self, connection: apsw.Connection) -> None:
         """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
-        self._model_id = self._find_model(connection)
-        if not self._model_id:
+        if not self.recognise(connection):
             sql = "INSERT INTO passage_models(name, dimension) VALUES(?, ?)"
             connection.execute(sql, (self._model, self._dimension))
             self._model_id = connection.last_insert_rowid()

@@ -1,0 +1,200 @@
+from random import Random
+
+import numpy as np
+import pytest
+from graph_parts import associated, graph_of, own
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.derived.analysis import query_terms
+from treering.derived.association import COMMON, FACTS, NAMED_WEIGHT, PASSAGE_SHARE, SEEDS, associate, names_in
+from treering.ports.index import Reach
+from treering.testing.memory_graph import MemoryGraph
+
+CHAIN = {
+    1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")),
+    2: own(2, ("Charles Babbage", "studied at", "Trinity College")),
+    3: own(3, ("Trinity College", "lies in", "Cambridge")),
+    9: own(9, ("Grace Hopper", "built", "a compiler")),
+}
+
+
+def test_a_walk_goes_from_what_the_question_names_to_what_it_does_not():
+    walked = associated("What did Ada Lovelace write?", CHAIN).walked
+    assert walked[1] > walked[2] > walked[3]
+    assert 9 not in walked
+
+
+def test_a_passage_two_hops_from_what_was_found_is_reached():
+    association = associated("Where did her friend study?", CHAIN, [(1, 1.0)])
+    assert list(association.walked) == [1, 2, 3]
+    assert association.bridged.keys() == {2}, "a bridge is one entity long"
+
+
+def test_the_facts_of_the_best_passages_seed_the_walk():
+    found = [(2, 0.8), (9, 0.2)]
+    association = associated("Which college was it?", CHAIN, found)
+    graph = graph_of(CHAIN)
+    first = association.facts[0]
+    assert first.passage == 2
+    assert list(graph.names([first.subject, first.object]).values()) == ["charles babbage", "trinity college"]
+    assert first.score == pytest.approx(PASSAGE_SHARE * 0.8 + (1 - PASSAGE_SHARE) * 1.0), "the word asked for"
+    assert {first.subject, first.object} <= association.seeds.keys()
+    assert association.begun == {4, 18}
+
+
+def test_of_equally_good_passages_the_one_whose_fact_has_the_words_asked_for_gives_the_first_seeds():
+    association = associated("Who built it?", CHAIN, [(1, 0.5), (2, 0.5), (9, 0.5)])
+    assert [fact.passage for fact in association.facts] == [9, 1, 2]
+
+
+def test_facts_and_what_they_seed_are_few():
+    facts = [(f"Person {n}", "met", f"Guest {n}") for n in range(30)]
+    association = associated("Who met whom?", {1: own(1, *facts)}, [(1, 1.0)])
+    assert len(association.facts) == FACTS
+    assert len(association.seeds) == SEEDS
+
+
+def test_a_seed_counts_for_less_the_more_passages_hold_it():
+    passages = {key: own(key, ("London", "is near", f"Place {key}")) for key in range(1, 6)}
+    association = associated("Is London near Place 1?", passages)
+    names = graph_of(passages).names(list(association.seeds))
+    weights = {names[node]: weight for node, weight in association.seeds.items()}
+    assert weights == {"london": pytest.approx(NAMED_WEIGHT / 5), "place 1": pytest.approx(NAMED_WEIGHT)}
+
+
+def test_a_passage_whose_title_the_question_names_is_named():
+    passages = {
+        1: own(1, title="Ada Lovelace", text="She was born in 1815."),
+        2: own(2, title="Charles Babbage", text="He knew Ada Lovelace."),
+    }
+    assert associated("When was Ada Lovelace's mother born?", passages).named == {1: 1.0}
+    assert associated("Who was it?", passages, [(2, 1.0)]).named == {}
+
+
+def test_a_passage_called_by_what_a_found_one_mentions_is_entitled():
+    passages = {
+        1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")),
+        2: own(2, title="Charles Babbage", text="He was born in 1791."),
+        3: own(3, ("Charles Babbage", "built", "an engine")),
+    }
+    association = associated("When was her friend born?", passages, [(1, 0.6)])
+    assert association.entitled.keys() == {2}
+    assert association.bridged.keys() == {2, 3}
+
+
+def test_that_another_passage_is_called_the_same_says_nothing():
+    passages = {key: own(key, title="Ada Lovelace", text=f"Part {key}.") for key in (1, 2)}
+    association = associated("Who was it?", passages, [(1, 1.0)])
+    assert association.entitled == {}
+    assert association.bridged.keys() == {2}
+
+
+def test_a_bridge_holds_the_better_the_nearer_its_fact_is_to_the_question_and_the_better_its_passage():
+    passages = {
+        1: own(1, ("Ada", "wrote to", "Babbage"), ("Ada", "visited", "Somerville")),
+        2: own(2, ("Babbage", "built", "an engine")),
+        3: own(3, ("Somerville", "taught", "astronomy")),
+    }
+    bridged = associated("Whom did she visit?", passages, [(1, 0.5)]).bridged
+    assert bridged[3] > bridged[2]
+    weaker = associated("Whom did she visit?", passages, [(1, 0.25)]).bridged
+    assert weaker[3] == pytest.approx(bridged[3] / 2)
+
+
+@pytest.mark.parametrize(("count", "bridges"), [(COMMON, COMMON - 1), (COMMON + 1, 0)])
+def test_an_entity_of_too_many_passages_bridges_none(count, bridges):
+    passages = {key: own(key, ("London", "is near", f"Place {key}")) for key in range(1, count + 1)}
+    association = associated("Which place?", passages, [(1, 1.0)])
+    assert len(association.bridged) == bridges
+
+
+def test_nothing_out_of_reach_is_reached_and_it_changes_nothing():
+    seen = {
+        1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage"), scope="/team"),
+        3: own(3, ("Trinity College", "lies in", "Cambridge")),
+        4: own(4, ("Charles Babbage", "built", "an engine"), scope="/team"),
+    }
+    hidden = {
+        2: own(2, ("Charles Babbage", "studied at", "Trinity College"), scope="/secret"),
+        5: own(5, title="Charles Babbage", text="A secret.", scope="/secret"),
+        6: own(6, ("Ada Lovelace", "wrote to", "Charles Babbage"), scope="/team/below"),
+    }
+    asked = "Where did Charles Babbage, friend of Ada Lovelace, study?"
+    without, beside = (associated(asked, told, [(1, 0.7)], scope="/team") for told in (seen, {**hidden, **seen}))
+    for say in ("walked", "bridged", "entitled", "named"):
+        assert getattr(beside, say) == pytest.approx(getattr(without, say))
+    assert list(beside.walked) == [1, 4]
+    passages = 2 * np.array([2, 5, 6])
+    assert beside.walk.of(passages).tolist() == [0.0, 0.0, 0.0]
+    assert 3 in associated(asked, {**seen, 2: own(2, *_facts(hidden[2]))}, [(1, 0.7)], scope="/team").walked
+
+
+def test_a_form_two_names_share_ties_their_passages():
+    passages = {1: own(1, ("Café Müller", "lies in", "Bonn")), 2: own(2, ("Cafe Mullers", "serves", "tea"))}
+    assert 2 in associated("Where is it?", passages, [(1, 1.0)]).walked
+
+
+def test_in_an_empty_graph_what_was_found_is_all_there_is():
+    association = associate("Who?", query_terms("Who?"), [(7, 0.5)], graph=MemoryGraph(), reach=Reach("/"))
+    assert association.walked == {7: 1.0}
+    assert (association.bridged, association.entitled, association.named) == ({}, {}, {})
+    assert (association.facts, association.seeds) == ((), {})
+
+
+@pytest.mark.parametrize("question", ["", " \n", "?!", "the of and"])
+def test_a_question_that_says_nothing_walks_from_what_was_found_alone(question):
+    assert list(associated(question, CHAIN, [(1, 1.0)]).walked) == [1, 2, 3]
+    assert associated(question, CHAIN).walked == {}
+
+
+def test_passages_that_state_nothing_are_still_walked_from():
+    passages = {1: own(1, title="Notes"), 2: own(2, title="Notes")}
+    association = associated("What is in it?", passages, [(1, 1.0)])
+    assert association.facts == ()
+    assert list(association.walked) == [1, 2]
+
+
+NAMES = ["Ada", "Bob", "Cleo", "Dan", "Eve", "Fay"]
+STATED = st.lists(st.tuples(st.sampled_from(NAMES), st.just("knows"), st.sampled_from(NAMES)), max_size=3)
+SPACES = st.dictionaries(st.integers(1, 12), STATED, min_size=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SPACES, st.lists(st.sampled_from(NAMES), max_size=2), st.integers(0, 4))
+def test_every_score_lies_between_nought_and_one(stated, named, count):
+    passages = {key: own(key, *facts, title=NAMES[key % 6]) for key, facts in stated.items()}
+    found = [(key, 1 / place) for place, key in enumerate(list(passages)[:count], start=1)]
+    association = associated(" and ".join(named), passages, found)
+    for scores in (association.walked, association.bridged, association.entitled, association.named):
+        assert scores.keys() <= passages.keys()
+        assert all(0 < score <= 1 for score in scores.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False), st.lists(st.sampled_from(NAMES), max_size=2))
+def test_in_what_order_passages_came_into_the_graph_does_not_matter(random: Random, named):
+    pairs = [("Ada", "Bob"), ("Bob", "Cleo"), ("Cleo", "Dan"), ("Bob", "Eve"), ("Eve", "Fay"), ("Fay", "Gus")]
+    passages = {key: own(key, (one, "knows", other)) for key, (one, other) in enumerate(pairs, start=1)}
+    shuffled = dict(random.sample(sorted(passages.items()), len(passages)))
+    once, again = (associated(" and ".join(named), told, [(1, 1.0), (4, 0.5)]) for told in (passages, shuffled))
+    assert again.walked == once.walked
+    assert again.bridged == pytest.approx(once.bridged)
+    keys = 2 * np.array(sorted(passages))
+    assert again.walk.of(keys) == pytest.approx(once.walk.of(keys))
+
+
+def test_names_are_looked_for_as_runs_of_words_longest_first():
+    assert names_in("Ada Lovelace's engine") == [
+        "ada lovelace engine",
+        "ada lovelace",
+        "lovelace engine",
+        "ada",
+        "lovelace",
+        "engine",
+    ]
+    assert names_in("") == []
+
+
+def _facts(told):
+    return [(fact.subject, fact.relation, fact.object) for fact in told.triples]

@@ -1,0 +1,109 @@
+import pytest
+
+from space_parts import note, open_space
+from treering.core.filters import EVERYTHING, parse_filter
+from treering.core.scope import ROOT
+from treering.derived.fusion import WALKED, WORDS
+from treering.derived.question import Question
+from treering.derived.retrieval import retrieve
+from treering.ports.index import Reach
+
+ASKED = "Where did Ada Lovelace have her friend educated?"
+CHAIN = {
+    "note:letter": ("Ada Lovelace", "wrote to", "Charles Babbage"),
+    "note:student": ("Charles Babbage", "studied at", "Trinity College"),
+    "note:other": ("Grace Hopper", "built", "a compiler"),
+}
+
+
+@pytest.fixture
+def space():
+    with open_space(channel="user") as opened:
+        for origin, (subject, relation, end) in CHAIN.items():
+            fact = {"subject": subject, "relation": relation, "object": end}
+            note(opened, f"{subject} {relation} {end}.", origin=origin, title=origin, triples=[fact])
+        yield opened
+
+
+def ask(space, text=ASKED, *, embed=None, where=EVERYTHING, limit=5, scope=ROOT, **reach):
+    engine = space.engine
+    question = Question.of(text, embed=embed)
+    return retrieve(
+        question, index=engine.index, ledger=engine.ledger, reach=Reach(scope, where=where, **reach), limit=limit
+    )
+
+
+def origins(found):
+    return [hit.head.origin for hit in found.hits]
+
+
+def test_a_passage_that_only_the_graph_finds_is_among_the_hits_and_its_parts_say_so(space):
+    found = ask(space)
+    assert origins(found) == ["note:letter", "note:student"]
+    named, associated = found.hits
+    assert {WORDS, WALKED} <= named.fused.parts.keys()
+    assert WORDS not in associated.fused.parts
+    assert associated.fused.parts[WALKED].raw > 0
+    assert associated.text == "Charles Babbage studied at Trinity College."
+
+
+def test_the_trace_tells_where_the_walk_began(space):
+    told = ask(space).trace["graph"]
+    assert {"ada lovelace", "charles babbage"} <= told["seeds"].keys()
+    assert told["facts"][0].startswith("ada lovelace — charles babbage")
+    assert told["reached"] == 2
+
+
+def test_what_the_graph_adds_has_to_pass_the_filter(space):
+    left_out = parse_filter({"origin": {"ne": "note:student"}})
+    assert origins(ask(space, where=left_out)) == ["note:letter"]
+    kept = parse_filter({"origin": {"in": ["note:letter", "note:student"]}})
+    assert origins(ask(space, where=kept)) == ["note:letter", "note:student"]
+
+
+def test_what_the_graph_adds_has_to_be_in_reach(space):
+    fact = {"subject": "Charles Babbage", "relation": "hid in", "object": "Devon"}
+    note(space, "Charles Babbage hid in Devon.", origin="note:secret", scope="/secret", triples=[fact])
+    assert "note:secret" not in origins(ask(space))
+    assert "note:secret" in origins(ask(space, descend=True))
+
+
+def test_what_was_erased_is_not_walked_to(space):
+    (student,) = [hit for hit in ask(space).hits if hit.head.origin == "note:student"]
+    space.erase([student.head.object_id], reason="asked for")
+    assert origins(ask(space)) == ["note:letter"]
+
+
+@pytest.mark.parametrize("text", ["Ada Lovelace", "lovelace", "note:letter"])
+def test_a_lookup_is_not_walked(space, text):
+    found = ask(space, text)
+    assert origins(found)[0] == "note:letter"
+    assert found.association is None
+    assert found.trace["graph"] == "not walked: a lookup needs none"
+
+
+def test_the_past_is_not_walked(space):
+    then = space.engine.ledger.sequence()
+    for reach in ({"at": then}, {"withdrawn": True}):
+        found = ask(space, **reach)
+        assert found.association is None
+        assert found.trace["graph"] == "not walked: it knows only what is current"
+        assert origins(found) == ["note:letter"]
+
+
+def test_where_nothing_was_found_there_is_nothing_to_walk_from(space):
+    found = ask(space, "Which xylophone does the zebra play?")
+    assert (found.hits, found.association) == ((), None)
+    assert "nothing was found" in found.trace["graph"]
+
+
+def test_a_limit_cuts_the_end_and_every_passage_is_there_once(space):
+    assert origins(ask(space, limit=1)) == ["note:letter"]
+    everything = ask(space, "Did Ada Lovelace, Charles Babbage or Grace Hopper build a compiler?", limit=50)
+    assert sorted(origins(everything)) == sorted(CHAIN)
+
+
+def test_scores_fall_and_lie_between_nought_and_one(space):
+    scores = [hit.score for hit in ask(space, embed=space.engine.embedder.embed_query).hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
