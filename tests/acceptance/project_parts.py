@@ -49,7 +49,7 @@ def graph_of(memory, folder) -> Counter:
         edges = engine.index.graph.edges(nodes, reach=Reach("/", descend=True))
         ends = zip(nodes[edges.source].tolist(), edges.target.tolist(), edges.tie.tolist(), strict=True)
         return Counter((names[one], names[other], Tie(tie).name) for one, other, tie in ends) + Counter(
-            {("name", names[node]): passages for node, passages in held.items()}
+            {("name" if passages else "left over", names[node]): passages or 1 for node, passages in held.items()}
         )
 
 

@@ -399,6 +399,10 @@ def test_a_projection_that_was_damaged_is_made_anew_from_the_ledger(tmp_path, da
 # Order
 
 
+# Equally good, so that only their order is between them.
+TWINS = tuple(f"Charles Babbage met {name} in Rome." for name in ("Anna", "Bert", "Carl", "Dora", "Egon"))
+
+
 def test_hits_their_order_and_the_trace_do_not_depend_on_the_hash_seed(tmp_path):
     told = {asked_with(seed, tmp_path / seed) for seed in ("0", "1", "4294967295")}
     assert len(told) == 1
@@ -408,7 +412,7 @@ def test_hits_their_order_and_the_trace_do_not_depend_on_the_hash_seed(tmp_path)
 
 def asked_with(seed, folder):
     script = Path(__file__).with_name("asking_process.py")
-    command = [sys.executable, "-W", "error", str(script), str(folder), json.dumps(DOCS), json.dumps(QUESTIONS)]
+    command = [sys.executable, "-W", "error", str(script), str(folder), json.dumps(DOCS + TWINS), json.dumps(QUESTIONS)]
     env = {**os.environ, "PYTHONHASHSEED": seed}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 

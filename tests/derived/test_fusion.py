@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.derived.fusion import (
-    DIALOGUE_WEIGHTS,
     NEIGHBOURS,
-    PROSE_WEIGHTS,
     VECTORS,
     WALKED,
     WORDS,
@@ -120,26 +118,6 @@ def test_a_turn_beside_a_hit_joins_although_no_arm_found_it() -> None:
 def test_what_stands_alone_keeps_its_score() -> None:
     ranked = fuse({WORDS: {1: 4.0, 2: 3.0}})
     assert lend_to_neighbours(ranked, {}) == ranked
-
-
-@given(ARMS, st.sets(st.integers(0, 30), max_size=8))
-@settings(max_examples=100)
-def test_candidates_weighed_apart_are_ranked_among_the_others_within_the_same_bounds(
-    arms: dict[str, dict[int, float]], keys_apart: set[int]
-) -> None:
-    apart = dict.fromkeys(keys_apart, DIALOGUE_WEIGHTS)
-    ranked = fuse(arms, PROSE_WEIGHTS, apart=apart)
-    assert sorted(keys(ranked)) == sorted(set().union(*arms.values()))
-    assert all(-1e-9 <= hit.score <= 1 + 1e-9 for hit in ranked)
-    own = {hit.key: hit.score for hit in fuse(arms, DIALOGUE_WEIGHTS)}
-    others = {hit.key: hit.score for hit in fuse(arms, PROSE_WEIGHTS)}
-    assert {hit.key: hit.score for hit in ranked} == {
-        key: own[key] if key in keys_apart else others[key] for key in own
-    }
-
-
-def test_candidates_weighed_apart_that_no_arm_found_do_not_join() -> None:
-    assert keys(fuse({WORDS: {1: 2.0}}, apart={7: DIALOGUE_WEIGHTS})) == [1]
 
 
 def test_an_arm_with_a_ceiling_is_not_stretched_to_the_best_it_found() -> None:

@@ -130,7 +130,7 @@ class _Ties:
         own = _occurrences(graph.edges(2 * np.array(read, np.int64), reach=reach))
         known = np.array(list(named.values()), np.int64)
         entities = np.unique(np.concatenate([own.target, stated.subject, stated.object, known]))
-        degrees = graph.degrees(entities)
+        degrees = graph.degrees(entities, reach=reach)
         rare = np.flatnonzero(degrees <= HUB)
         found = _occurrences(graph.edges(entities[rare], reach=reach))
         occurrence = _by_source(Edges(rare[found.source], found.target, found.tie))
@@ -213,7 +213,7 @@ class _InReach:
         return self.graph.edges(nodes, reach=self.reach)
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        return self.graph.degrees(nodes)
+        return self.graph.degrees(nodes, reach=self.reach)
 
 
 def _walk(seeds: Mapping[int, float], found: Found, graph: Graph, reach: Reach) -> Walk:

@@ -24,9 +24,14 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
+_MONTH = "|".join(_MONTHS)
 _NAMED_DATE = re.compile(
-    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?({'|'.join(_MONTHS)})\b"
-    r"(?:\s+(\d{1,2})(?:st|nd|rd|th)?\b)?(?:,?\s+(\d{4}))?",
+    rf"\b(?P<before>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<month>{_MONTH})\b(?:(?:,|\s+of)?\s+(?P<year>\d{{4}})\b)?"
+    rf"|\b(?P<month2>{_MONTH})\s+(?P<after>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year2>\d{{4}})\b)?"
+    rf"|\b(?P<month3>{_MONTH})(?:,|\s+of)?\s+(?P<year3>\d{{4}})\b"
+    # A month alone may be a verb or somebody's name, but not after these.
+    rf"|\b(?:in|of|since|until|till|by|during|last|next|this|early|late|mid|around|from|to|before|after|every|between|and)[\s-]+"
+    rf"(?P<month4>{_MONTH})\b(?!(?:,|\s+of)?\s+\d)",
     re.IGNORECASE,
 )
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
@@ -51,9 +56,14 @@ class AskedDate:
 
     def match(self, said: date) -> float:
         """Give 1 for that month or day (or the day beside it), 0.5 for another day of that month, else 0."""
-        if said.month != self.month or (self.year and said.year != self.year):
+        if self.year and said.year != self.year:
             return 0.0
-        return 1.0 if self.day is None or abs(said.day - self.day) <= 1 else 0.5
+        named = _date(said.year, self.month, self.day or 1)
+        if self.day and named and abs((said - named).days) <= 1:
+            return 1.0
+        if said.month != self.month:
+            return 0.0
+        return 0.5 if self.day else 1.0
 
 
 def clues_of(question: str, heads: Mapping[int, PassageHead]) -> dict[str, dict[int, float]]:
@@ -87,7 +97,7 @@ def is_turn(head: PassageHead) -> bool:
 
 
 def dates_in(question: str) -> list[AskedDate]:
-    """Give the months and days that a question names; "may" and "march" in lower case are verbs."""
+    """Give the months and days that a question names; "May I", "June said" and "march on" name none."""
     return [*_named_dates(question), *_iso_dates(question)]
 
 
@@ -101,7 +111,16 @@ def _turn(head: PassageHead) -> _Turn:
     found = _TURN.fullmatch(head.heading)
     if not found:
         return _Turn(head.heading, None)
-    return _Turn(found["speaker"], date.fromisoformat(found["date"]) if found["date"] else None)
+    said = found["date"]
+    return _Turn(found["speaker"], _date(*map(int, said.split("-"))) if said else None)
+
+
+def _date(year: int, month: int, day: int) -> date | None:
+    """Give a date, or nothing for numbers that are none: what looks like one may be part of a name."""
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
 
 
 def _spoken_by(question: str, turns: Mapping[int, _Turn], heads: Mapping[int, PassageHead]) -> dict[int, float]:
@@ -109,7 +128,7 @@ def _spoken_by(question: str, turns: Mapping[int, _Turn], heads: Mapping[int, Pa
     for key, turn in turns.items():
         speakers.setdefault(heads[key].object_id, set()).add(turn.speaker)
     everybody = set().union(*speakers.values()) - _ROLES
-    named = {name for name in everybody if name and _says(question, name)}
+    named = {name for name in everybody if name.strip() and _says(question, name)}
     telling = {identity: those & named for identity, those in speakers.items() if not those <= named}
     return {key: 1.0 for key, turn in turns.items() if turn.speaker in telling.get(heads[key].object_id, ())}
 
@@ -137,10 +156,9 @@ def _in_role(question: str, turns: Mapping[int, _Turn]) -> dict[int, float]:
 
 def _named_dates(question: str) -> Iterator[AskedDate]:
     for found in _NAMED_DATE.finditer(question):
-        before, month, after, year = found.groups()
-        if month not in {"may", "march"}:
-            day = before or after
-            yield AskedDate(_MONTHS.index(month.lower()) + 1, int(year) if year else None, int(day) if day else None)
+        month = found["month"] or found["month2"] or found["month3"] or found["month4"]
+        day, year = found["before"] or found["after"], found["year"] or found["year2"] or found["year3"]
+        yield AskedDate(_MONTHS.index(month.lower()) + 1, int(year) if year else None, int(day) if day else None)
 
 
 def _iso_dates(question: str) -> Iterator[AskedDate]:

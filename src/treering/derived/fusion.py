@@ -35,7 +35,7 @@ PROSE_WEIGHTS: Mapping[str, float] = {
 COMPARISON_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 0.4, NAMES: 0.25, WALKED: 2.5, NAMED: 1.0}
 DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, WALKED: 3.0, BRIDGED: 0.5}
 CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
-"""What each arm counts for together with what the graph says, by the form of the passage (`docs/decisions`)."""
+"""What each arm counts for together with the graph, by the form of what was found first (`docs/decisions`)."""
 
 FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, WALKED, BRIDGED, ENTITLED, NAMED), 0.0)
 """The raw score that means "nothing in common", for arms where there is one."""
@@ -72,21 +72,16 @@ def fuse(
     arms: Mapping[str, Mapping[int, float]],
     weights: Mapping[str, float] = LOOKUP_WEIGHTS,
     *,
-    apart: Mapping[int, Mapping[str, float]] | None = None,
     limit: int | None = None,
 ) -> list[Fused]:
     """Rank all candidates of `arms` (raw scores by key, higher is better) by the weighted sum of their scores.
 
     Each arm is brought to 0..1 between its floor and its ceiling, or its best score. An arm in `FLOORS` scores what
     it did not find as 0. Any other arm does not know what it has no score for (a vector not yet made), and takes
-    the middle of what it knows. Candidates in `apart` are weighed by weights of their own. Ties go to the lower
-    key, and a weight that is missing counts as 0.
+    the middle of what it knows. Ties go to the lower key, and a weight that is missing counts as 0.
     """
     scales = {arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm)) for arm, scores in arms.items() if scores}
-    everyone = set().union(*arms.values())
-    totals = _totals(everyone - (apart or {}).keys(), scales, weights)
-    for key, own in (apart or {}).items():
-        totals |= _totals({key} & everyone, scales, own)
+    totals = _totals(set().union(*arms.values()), scales, weights)
     best = _best(totals, limit)
     parts = {arm: scale.parts(best) for arm, scale in scales.items()}
     return [Fused(key, totals[key], {arm: of[key] for arm, of in parts.items() if key in of}) for key in best]
@@ -177,8 +172,14 @@ class _Scale:
 
 
 def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:
+    """Add up the arms: all of them at what they give to the unknown, then what each gives beyond that."""
     shares = _shares({arm: weights.get(arm, 0.0) for arm in scales})
-    return {key: sum(share * scales[arm].normalised(key) for arm, share in shares.items()) for key in keys}
+    totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
+    for arm, share in shares.items():
+        scale = scales[arm]
+        for key, raw in scale.scores.items():
+            totals[key] += share * (scale.place(raw) - scale.unknown)
+    return totals
 
 
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:

@@ -96,9 +96,12 @@ class GraphTable:
             np.concatenate([edges.tie for edges in found]),
         )
 
-    def degrees(self, nodes: Nodes) -> Places:
-        """Give how many edges nodes have at most: those of discarded passages may still be counted."""
+    def degrees(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Places:
+        """Count the edges that `edges` would give for each node."""
         self._sort()
+        if scopes is not None or self._rows.dead:
+            found = self.edges(nodes, scopes)
+            return np.bincount(found.source, minlength=len(nodes))
         odd = (nodes & 1).astype(np.bool_)
         counts = np.zeros(len(nodes), np.int64)
         for run in self._runs:

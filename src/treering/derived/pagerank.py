@@ -42,7 +42,7 @@ class Ways(Protocol):
         ...
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Give how many edges nodes have at most."""
+        """Count the edges that `edges` would give for each node."""
         ...
 
 

@@ -1,8 +1,9 @@
 """From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from treering.derived.arms import Heads, related, search_arms, widen, with_meaning
 from treering.derived.association import Association, associate
@@ -30,6 +31,10 @@ _LEADS = 2
 
 _COMPARED = 2
 
+_FIRST = 10
+_PREVAILS = 0.9
+_Form = Literal["prose", "turn", "code"]
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -55,12 +60,11 @@ def rank(question: Question, *, index: Index, reach: Reach, limit: int, deep: bo
         arms = with_meaning(arms, question, index=index, reach=reach)
         found = _Found.of(question, arms, kind, heads, index, reach)
     pool = max(POOL, limit)
-    weights = _weights(kind, found.association)
+    weights = _weights(kind, found, heads)
     ranked = found.ranked
     if found.association:
         wide = widen(question, found.arms, found.association, index=index, reach=reach)
-        apart = _weighed_apart(heads.of(set().union(*wide.values())))
-        ranked = fuse(wide, weights, apart=apart, limit=2 * pool)
+        ranked = fuse(wide, weights, limit=2 * pool)
     ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=2 * pool)
     near = heads.of(hit.key for hit in ranked)
     clues = {**clues_of(question.text, near), **thread_clue(ranked, near)}
@@ -96,19 +100,29 @@ class _Found:
         return cls(kept, ranked, associate(question.text, question.terms, seeds, graph=index.graph, reach=reach))
 
 
-def _weights(kind: Route, association: Association | None) -> Mapping[str, float]:
-    if association is None:
+def _weights(kind: Route, found: _Found, heads: Heads) -> Mapping[str, float]:
+    """Choose by the form of what was found first; where forms mix, the weights of code, which serve all.
+
+    All candidates are weighed alike, for scores under different weights do not compare: each form weighed by its
+    own put documents below the code they tell of (13 points of reciprocal rank).
+    """
+    if found.association is None:
         return LOOKUP_WEIGHTS
-    return COMPARISON_WEIGHTS if kind == "comparison" and len(association.named) >= _COMPARED else PROSE_WEIGHTS
+    form = _prevailing([_form(head) for head in heads.of(hit.key for hit in found.ranked[:_FIRST]).values()])
+    if form == "prose":
+        compared = kind == "comparison" and len(found.association.named) >= _COMPARED
+        return COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
+    return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 
-def _weighed_apart(heads: Mapping[int, PassageHead]) -> dict[int, Mapping[str, float]]:
-    """Give the weights of passages that are not prose: what finds a turn or a symbol is not what finds a paragraph."""
-    return {
-        key: DIALOGUE_WEIGHTS if is_turn(head) else CODE_WEIGHTS
-        for key, head in heads.items()
-        if is_turn(head) or head.role != "prose"
-    }
+def _form(head: PassageHead) -> _Form:
+    if is_turn(head):
+        return "turn"
+    return "prose" if head.role == "prose" else "code"
+
+
+def _prevailing(forms: Sequence[_Form]) -> _Form | None:
+    return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
 
 
 def _leads(found: _Found, heads: Heads, index: Index) -> list[str]:

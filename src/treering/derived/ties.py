@@ -19,6 +19,7 @@ MAX_TIES = 400
 
 _FORMS: dict[str, Form] = {"symbol": "code", "code": "code", "data": "data"}
 _WORDS = 24
+_TITLE_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def excerpt_of(passage: Passage) -> Excerpt:
     if passage.kind in DIALOGUE_KINDS and passage.part:
         speaker, _, _ = passage.heading.partition(" (")
         return Excerpt(passage.text, speaker=speaker, form="dialogue")
-    return Excerpt(passage.text, passage.title, passage.heading, _FORMS.get(passage.role, "prose"))
+    return Excerpt(passage.text, _called(passage), passage.heading, _FORMS.get(passage.role, "prose"))
 
 
 def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ()) -> Ties:
@@ -57,7 +58,7 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
 
     Where the passage carries triples they take the place of those that were read from its text.
     """
-    title = entity_key(bare_title(passage.title)) if passage.title and passage.kind not in DIALOGUE_KINDS else ""
+    title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
     facts = _facts(passage.triples or extraction.triples)
     mentioned = sorted(_mentioned(passage, extraction.entities, facts) - {title})[:MAX_TIES]
     nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
@@ -74,6 +75,15 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
 def word_code(word: str) -> int:
     """Give the code of a (stemmed) word: 16 bits of CRC-32. Words may share one; it costs a little sharpness."""
     return crc32(word.encode(errors="surrogatepass")) & 0xFFFF
+
+
+def _called(passage: Passage) -> str:
+    """Give a passage's title, unless it is only how its text begins: a sentence is no name."""
+    title = passage.title.removesuffix("…").strip()
+    begins = passage.text.lstrip("# \t\n").startswith(title)
+    return (
+        "" if begins and (title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?") else title
+    )
 
 
 def _mentioned(passage: Passage, entities: Sequence[Entity], facts: Sequence[Pair]) -> set[str]:

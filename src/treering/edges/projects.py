@@ -34,9 +34,10 @@ def open_projects(
     """Open the projects of a folder; `treering.open_projects` is this function.
 
     `folder`: by default `projects` in the data folder (`TREERING_DATA_DIR`); each project is a space of its own in
-    it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. `actor` and `channel` say in whose name and through which door is written. `model`
-    answers `rag_qa`. `background`: whether vectors are made behind everyday work. `most_open`: how many spaces
-    stay open while nobody uses them. Raises `InvalidInput` for settings that make no sense.
+    it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. `actor` and `channel` say in
+    whose name and through which door is written. `model` answers `rag_qa`. `background`: whether vectors are made
+    behind everyday work. `most_open`: how many spaces stay open while nobody uses them. Raises `InvalidInput` for
+    settings that make no sense.
     """
     settings = Settings.read()
     spaces = ProjectSpaces(

@@ -74,8 +74,8 @@ class Graph(Protocol):
         """Give all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
         ...
 
-    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Give how many edges nodes have at most, whoever vouches for them: what looking them up would cost."""
+    def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
+        """Count the edges that `edges` would give for each node."""
         ...
 
     def statements(self, passages: Sequence[int]) -> Statements:

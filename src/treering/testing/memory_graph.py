@@ -51,9 +51,9 @@ class MemoryGraph:
         table = np.array(found, np.int64).reshape(-1, 3)
         return Edges(table[:, 0], table[:, 1], table[:, 2].astype(np.uint8))
 
-    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Give how many edges nodes have."""
-        return np.array([len(self.edges_by_node.get(node, ())) for node in nodes.tolist()], np.int64)
+    def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
+        """Count the edges that `edges` would give for each node."""
+        return np.bincount(self.edges(nodes, reach=reach).source, minlength=len(nodes))
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Give what passages state."""

@@ -42,7 +42,7 @@ def _folded(name: str) -> str:
         if folded == name:
             break
         name = folded
-    return " ".join(name.split()) or name
+    return " ".join(name.split())
 
 
 def _bare(folded: str) -> str:

@@ -51,11 +51,13 @@ class SqliteGraph:
                 self._refresh(connection)
                 return self._table.edges(nodes, scopes)
 
-    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Give how many edges nodes have at most, whoever vouches for them."""
-        with self._database.read() as connection, self._lock:
-            self._refresh(connection)
-            return self._table.degrees(nodes)
+    def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
+        """Count the edges that `edges` would give for each node."""
+        with self._database.read() as connection:
+            scopes = sight(connection, reach).scopes
+            with self._lock:
+                self._refresh(connection)
+                return self._table.degrees(nodes, scopes)
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Give what passages state, by passage key."""

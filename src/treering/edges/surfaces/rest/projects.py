@@ -62,8 +62,8 @@ class DeleteRequest(Value):
     erase: bool = Field(
         default=False,
         description=(
-            "Leave nothing of them, in the history neither; takes time. Denied, unless the project's policy lets agents "
-            "erase: this server writes as one."
+            "Leave nothing of them, in the history neither; takes time. Denied, unless the project's policy lets "
+            "agents erase: this server writes as one."
         ),
     )
 
