@@ -41,7 +41,7 @@ class Everywhere:
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
         """Give how many edges nodes have at most."""
-        return self.graph.degrees(nodes)
+        return self.graph.degrees(nodes, reach=EVERYWHERE)
 
 
 @dataclass(slots=True)

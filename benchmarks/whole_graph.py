@@ -1,6 +1,6 @@
 """Personalized PageRank solved exactly on a whole graph: what walks that look at a part of it are held against."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -64,9 +64,11 @@ class WholeGraph:
 
 def compared(size: int, whole: WholeGraph, ways: Ways, starts: Sequence[Start]) -> list[Figure]:
     """Walk from each start, by push and exactly, and compare the ten best passages and the time."""
-    pushing = [cost_of(partial(_pushed, start, ways)) for start in starts]
-    exact = [cost_of(partial(whole.solve, start)) for start in starts]
-    shared = [_shared(start, whole, ways) for start in starts]
+    pushed: list[set[int]] = []
+    solved: list[set[int]] = []
+    pushing = [cost_of(partial(_keep, pushed, partial(_pushed, start, ways))) for start in starts]
+    exact = [cost_of(partial(_keep, solved, partial(_solved, start, whole))) for start in starts]
+    shared = [one & other for one, other in zip(pushed, solved, strict=True)]
     agreed = sum(len(one) for one in shared) / _TOP / len(starts)
     alike = sum(len(one) == _TOP for one in shared)
     found = (
@@ -84,21 +86,25 @@ def _timed(name: str, costs: Sequence[Cost]) -> Figure:
     return Figure(name, milliseconds(cost.cpu), "ms CPU", None, wall_note(cost))
 
 
-def _pushed(start: Start, ways: Ways) -> dict[int, float]:
+def _keep(results: list[set[int]], work: Callable[[], set[int]]) -> None:
+    results.append(work())
+
+
+def _pushed(start: Start, ways: Ways) -> set[int]:
     found = walk(start.seeds, start.weights, ways, TIE_WEIGHTS)
     return _best(found.nodes, found.mass)
 
 
-def _shared(start: Start, whole: WholeGraph, ways: Ways) -> set[int]:
-    return _pushed(start, ways).keys() & _best(whole.nodes, whole.solve(start)).keys()
+def _solved(start: Start, whole: WholeGraph) -> set[int]:
+    return _best(whole.nodes, whole.solve(start))
 
 
-def _best(nodes: Nodes, mass: Mass) -> dict[int, float]:
+def _best(nodes: Nodes, mass: Mass) -> set[int]:
     passages = nodes % 2 == 0
     nodes, mass = nodes[passages], mass[passages]
     # Passages that lie alike get the same mass but for rounding: the lower key goes first.
     best = np.lexsort((nodes, -np.round(mass, 12)))[:_TOP]
-    return dict(zip(nodes[best].tolist(), mass[best].tolist(), strict=True))
+    return set(nodes[best].tolist())
 
 
 def _explored(

@@ -39,7 +39,7 @@ class Segment(BaseModel):
     role: Literal["prose", "symbol", "code", "data"] = "prose"
     gist: str | None = None
     triples: tuple[Triple, ...] = Field(default=(), exclude_if=lambda triples: not triples)
-    """What the text states, where a writer or a model said so; without, the graph reads the text itself."""
+    """What the text states, where a writer or a model said so; the graph reads the text besides."""
 
 
 class EvidenceRef(BaseModel):

@@ -1,6 +1,6 @@
 """What one passage ties together in the entity graph: what it mentions, states, belongs to and links."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
@@ -56,11 +56,12 @@ def excerpt_of(passage: Passage) -> Excerpt:
 def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ()) -> Ties:
     """Write down what a passage ties together. `links` are the objects that its own object refers to.
 
-    Where the passage carries triples they take the place of those that were read from its text.
+    Triples that the passage carries come before those that were read from its text: together they find more than
+    either (MuSiQue, `docs/decisions`).
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
-    facts = _facts(passage.triples or extraction.triples)
-    mentioned = sorted(_mentioned(passage, extraction.entities, facts) - {title})[:MAX_TIES]
+    facts = _facts((*passage.triples, *extraction.triples))
+    mentioned = sorted(_mentioned(passage.triples, extraction.entities) - {title, ""})[:MAX_TIES]
     nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
     named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
     forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
@@ -86,10 +87,9 @@ def _called(passage: Passage) -> str:
     )
 
 
-def _mentioned(passage: Passage, entities: Sequence[Entity], facts: Sequence[Pair]) -> set[str]:
-    if passage.triples:
-        return {end for fact in facts for end in (fact.one, fact.other)}
-    return {key for entity in entities if (key := entity_key(entity.name))}
+def _mentioned(triples: Iterable[Triple], entities: Iterable[Entity]) -> set[str]:
+    stated = (end for triple in triples for end in (triple.subject, triple.object))
+    return {entity_key(name) for name in (*stated, *(entity.name for entity in entities))}
 
 
 def _facts(triples: Iterable[Triple]) -> list[Pair]:

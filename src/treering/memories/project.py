@@ -118,8 +118,7 @@ class ProjectMemory:
     ) -> IndexReport:
         """Keep documents, each once: the same text is the same document.
 
-        `triples`: what each document states, where the caller knows it, instead of what is read from it. Where a
-        list is empty, the text is read.
+        `triples`: what each document states, where the caller knows it, besides what is read from it.
         `wait`: return when they are found by meaning, too.
         """
         texts = checked_texts(docs, field="docs")
@@ -197,7 +196,7 @@ def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] 
     except ValidationError as error:
         raise invalid_fields(error, known=list(Triple.model_fields)) from error
     if len(stated) != count:
-        hint = "Give one list for each document; an empty one where its text is to be read."
+        hint = "Give one list for each document; an empty one where nothing more is known."
         raise wrong("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
     return stated
 

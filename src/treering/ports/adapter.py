@@ -26,7 +26,7 @@ class SegmentDraft:
     role: Role = "prose"
     gist: str | None = None
     triples: tuple[Triple, ...] = ()
-    """What the text states, where somebody said so; without, the entity graph reads the text itself."""
+    """What the text states, where somebody said so; the entity graph reads the text besides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class InlineItem(Value):
     text: str = Field(default="", description="Its text. Give either text or messages.")
     messages: tuple[Message, ...] = Field(default=(), description="Its messages, oldest first.")
     triples: tuple[Triple, ...] = Field(
-        default=(), description="What the text states, where that is known; by default it is read from the text."
+        default=(), description="What the text states, where that is known; the text is read for more."
     )
     content_type: Literal["text", "markdown"] | None = Field(
         default=None, description="How to cut the text; by default markdown for kind markdown, else text."

@@ -10,7 +10,7 @@ from treering.core.objects import Object, Source
 from treering.core.references import references_of
 from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
 from treering.derived.ties import Ties, excerpt_of, ties_of
-from treering.ports.extractor import Extraction, Extractor
+from treering.ports.extractor import Extractor
 from treering.ports.graph import Tie
 from treering.ports.index import Passage
 
@@ -95,12 +95,13 @@ def graph_damage(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _read(told: Mapping[int, Told | None], extractor: Extractor) -> dict[int, Ties]:
-    """Extract from what has no triples of its own, and tie."""
+    """Extract and tie."""
     known = {key: each for key, each in told.items() if each}
-    unread = [key for key, (passage, _) in known.items() if not passage.triples]
-    found = extractor.extract([excerpt_of(known[key][0]) for key in unread])
-    extractions = dict(zip(unread, found, strict=True))
-    return {key: ties_of(passage, extractions.get(key, Extraction()), links) for key, (passage, links) in known.items()}
+    found = extractor.extract([excerpt_of(passage) for passage, _ in known.values()])
+    return {
+        key: ties_of(passage, extraction, links)
+        for (key, (passage, links)), extraction in zip(known.items(), found, strict=True)
+    }
 
 
 def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:

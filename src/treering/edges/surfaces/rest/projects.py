@@ -41,8 +41,8 @@ class IndexRequest(Value):
     triples: tuple[tuple[Triple, ...], ...] | None = Field(
         default=None,
         description=(
-            "What each document states, one list for each, where that is known; where there are none, or a list is "
-            "empty, the text is read."
+            "What each document states, one list for each (which may be empty), where that is known; the texts are "
+            "read for more."
         ),
     )
     wait: bool = Field(default=False, description="Answer when they are found by meaning, too.")
