@@ -183,10 +183,10 @@ def test_triples_are_kept_with_the_document_they_are_stated_by(memory):
     assert memory.index("acme", [CACHE]).counts == {"unchanged": 1}, "without triples the known ones stay"
 
 
-def test_where_the_triples_of_a_document_are_empty_its_text_is_read(memory):
+def test_the_text_of_a_document_is_read_besides_its_triples(memory):
     with pytest.raises(InvalidInput, match="triples") as refused:
         memory.index("acme", [CACHE], triples=[])
-    assert "text is to be read" in refused.value.hint
+    assert "one list for each document" in refused.value.hint
     memory.index("acme", ["Notes\n\nAda Lovelace worked with Charles Babbage."], triples=[[]])
     with memory.engine("acme") as engine:
         assert set(engine.index.graph.named(["ada lovelace", "charles babbage"])) == {"ada lovelace", "charles babbage"}
