@@ -33,8 +33,16 @@ def _read(excerpt: Excerpt) -> Extraction:
             return read_dialogue(excerpt)
         case "code":
             return read_code(excerpt)
-        case "prose" | "data":
+        case "data":
+            return _read_names(excerpt)
+        case "prose":
             return _read_prose(excerpt)
+
+
+def _read_names(excerpt: Excerpt) -> Extraction:
+    """Read what data is called. What it holds is values, which words find; as entities they would tie everything."""
+    title = bare_title(excerpt.title)
+    return Extraction((*([Entity(title, "title")] if title else []), *heading_parts(excerpt.heading)))
 
 
 def _read_prose(excerpt: Excerpt) -> Extraction:
