@@ -198,3 +198,17 @@ def test_names_are_looked_for_as_runs_of_words_longest_first():
 
 def _facts(told):
     return [(fact.subject, fact.relation, fact.object) for fact in told.triples]
+
+
+def test_a_name_that_only_stands_out_of_reach_is_not_told_of():
+    hidden = {2: own(2, ("Project Falcon", "begins in", "May"), scope="/secret")}
+    told = {1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")), **hidden}
+    graph = graph_of(told)
+    (falcon,) = graph.named(["project falcon"]).values()
+    assert falcon not in associated("Who wrote of Project Falcon?", told, [(1, 0.5)]).seeds
+
+
+def test_of_a_long_text_only_the_beginning_is_searched_for_names():
+    names = names_in(" ".join(f"word{n}" for n in range(5_000)))
+    assert len(names) < 500
+    assert "word0 word1" in names

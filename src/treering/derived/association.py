@@ -51,6 +51,7 @@ HUB = 1_000
 """Entities with more edges are not looked up but in the walk: as seeds they weigh next to nothing."""
 
 _LONGEST_NAME = 7  # words
+_NAMING_WORDS = 64
 _REACHED = 100
 
 
@@ -100,8 +101,8 @@ def associate(text: str, terms: TextQuery, found: Found, *, graph: Graph, reach:
 
 
 def names_in(text: str) -> list[str]:
-    """Give the entity keys that a text might name: all its runs of up to seven words."""
-    words = entity_key(text).split()
+    """Give the entity keys that a text might name: all runs of up to seven of its first words."""
+    words = entity_key(text).split()[:_NAMING_WORDS]
     runs = (words[at : at + length] for length in range(_LONGEST_NAME, 0, -1) for at in range(len(words) - length + 1))
     return list(dict.fromkeys(filter(None, (entity_key(" ".join(run)) for run in runs))))
 
@@ -186,7 +187,8 @@ def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[
 
 
 def _named_seeds(ties: _Ties) -> dict[int, float]:
-    return {int(ties.entities[at]): NAMED_WEIGHT * ties.rarity(int(at)) for at in ties.named}
+    # What nothing in reach holds is not told of, though the question names it.
+    return {int(ties.entities[at]): NAMED_WEIGHT * ties.rarity(int(at)) for at in ties.named if ties.spread[at]}
 
 
 def _fact_seeds(facts: Sequence[Fact], ties: _Ties) -> dict[int, float]:
