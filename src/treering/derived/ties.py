@@ -61,7 +61,7 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
     facts = _facts((*passage.triples, *extraction.triples))
-    mentioned = sorted(_mentioned(passage.triples, extraction.entities) - {title, ""})[:MAX_TIES]
+    mentioned = sorted(_mentioned(_facts(passage.triples), extraction.entities) - {title, ""})[:MAX_TIES]
     nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
     named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
     forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
@@ -87,9 +87,9 @@ def _called(passage: Passage) -> str:
     )
 
 
-def _mentioned(triples: Iterable[Triple], entities: Iterable[Entity]) -> set[str]:
-    stated = (end for triple in triples for end in (triple.subject, triple.object))
-    return {entity_key(name) for name in (*stated, *(entity.name for entity in entities))}
+def _mentioned(stated: Iterable[Pair], entities: Iterable[Entity]) -> set[str]:
+    ends = (end for fact in stated for end in (fact.one, fact.other))
+    return {*ends, *(entity_key(entity.name) for entity in entities)}
 
 
 def _facts(triples: Iterable[Triple]) -> list[Pair]:
