@@ -58,7 +58,7 @@ def load_graph(address: str) -> Answer:
 
     import treering
     from benchmarks.synthetic import StandIn
-    from treering.ports.index import Reach
+    from treering.ports.reach import Reach
 
     with treering.open(address, background=False, embedder=StandIn()) as space:
         before = peak_memory()

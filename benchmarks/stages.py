@@ -19,7 +19,7 @@ from treering.derived.pagerank import walk
 from treering.derived.question import Arms, Question
 from treering.derived.retrieval import retrieve
 from treering.ports.graph import Edges, Graph, Nodes
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 EVERYWHERE = Reach("/", descend=True)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 import treering
 from treering.ports.graph import Tie
-from treering.ports.index import Reach
 from treering.ports.ledger import Selection
+from treering.ports.reach import Reach
 from treering.testing.hashing_embedder import HashingEmbedder
 
 PROJECT = "acme"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from space_parts import all_of, decide, note, open_space, read, records, state_fact, status, task
 from treering.core.errors import Denied, NotFound, TreeringError
 from treering.core.fingerprint import without_recalled
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 from treering.testing.hashing_embedder import HashingEmbedder
 
 SCOPES = ("/", "/a", "/a/b", "/b", "/b/c")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from treering.derived.analysis import query_terms
 from treering.derived.association import COMMON, FACTS, NAMED_WEIGHT, PASSAGE_SHARE, SEEDS, associate, names_in
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 from treering.testing.memory_graph import MemoryGraph
 
 CHAIN = {

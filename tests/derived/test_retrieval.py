@@ -6,7 +6,7 @@ from treering.core.scope import ROOT
 from treering.derived.fusion import WALKED, WORDS
 from treering.derived.question import Question
 from treering.derived.retrieval import retrieve
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 ASKED = "Where did Ada Lovelace have her friend educated?"
 CHAIN = {

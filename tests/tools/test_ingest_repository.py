@@ -15,7 +15,8 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import Reach, TextQuery
+from treering.ports.index import TextQuery
+from treering.ports.reach import Reach
 
 PYPROJECT = """\
 [project]

@@ -7,7 +7,8 @@ from treering.derived.association import Association
 from treering.derived.clues import is_turn
 from treering.derived.fusion import BRIDGED, ENTITLED, NAMED, NAMES, PLACES, POOL, VECTORS, WALKED, WORDS
 from treering.derived.question import Arms, Question
-from treering.ports.index import Index, PassageHead, Reach, Scored, TextQuery
+from treering.ports.index import Index, PassageHead, Scored, TextQuery
+from treering.ports.reach import Reach
 
 RELATED_AT = 0.62
 """Cosine below which a text that shares no word with the question is taken to say nothing about it."""

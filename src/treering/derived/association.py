@@ -16,7 +16,8 @@ from treering.derived.extraction.names import entity_key
 from treering.derived.pagerank import Walk, walk
 from treering.derived.ties import word_code
 from treering.ports.graph import Edges, Graph, Nodes, Statements, Tie
-from treering.ports.index import Reach, TextQuery
+from treering.ports.index import TextQuery
+from treering.ports.reach import Reach
 
 Found = Sequence[tuple[int, float]]
 """Passages by key with their score between 0 and 1, best first."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from treering.derived.association import TIE_WEIGHTS, Association
 from treering.ports.graph import Graph, Tie
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 LONGEST = 6
 """Nodes of a path. Half the mass is lost at every step, so longer ways carry next to nothing."""

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from treering.derived.analysis import query_terms
-from treering.ports.index import Index, Reach, TextQuery, Vector
+from treering.ports.index import Index, TextQuery, Vector
+from treering.ports.reach import Reach
 
 Embed = Callable[[str], Vector]
 

@@ -24,7 +24,8 @@ from treering.derived.fusion import (
 )
 from treering.derived.question import Arms, Question
 from treering.derived.routing import Route, route
-from treering.ports.index import Index, PassageHead, Reach
+from treering.ports.index import Index, PassageHead
+from treering.ports.reach import Reach
 
 _LEADS = 2
 """Passages whose titles lead a deep search on, besides the statements nearest to the question."""

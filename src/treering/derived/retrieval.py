@@ -20,8 +20,9 @@ from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
 from treering.derived.ranking import rank
-from treering.ports.index import Index, PassageHead, Reach
+from treering.ports.index import Index, PassageHead
 from treering.ports.ledger import Head, Ledger
+from treering.ports.reach import Reach
 
 _OVERFETCH = 3
 

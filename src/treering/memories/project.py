@@ -22,8 +22,8 @@ from treering.derived.asking import Budget
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
 from treering.ports.adapter import Vanished
-from treering.ports.index import Reach
 from treering.ports.model import LanguageModel
+from treering.ports.reach import Reach
 from treering.tools import catalog, erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Value

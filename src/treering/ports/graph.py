@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 Nodes = npt.NDArray[np.int64]
 """Node numbers. A passage with key k is node 2k; entities and objects have odd ones, fixed while anything ties them."""

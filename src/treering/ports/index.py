@@ -3,16 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.core.evidence import Triple
-from treering.core.filters import EVERYTHING, Filter
-
-if TYPE_CHECKING:  # the graph is asked with a `Reach` of this module
-    from treering.ports.graph import Graph
+from treering.ports.graph import Graph
+from treering.ports.reach import Reach
 
 Vector = npt.NDArray[np.float32]
 
@@ -42,19 +40,6 @@ class Passage:
     live: bool
     triples: tuple[Triple, ...] = ()
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What a read may see. Filters are applied inside the ranking, so they never starve a result."""
-
-    scope: str
-    descend: bool = False
-    where: Filter = EVERYTHING
-    withdrawn: bool = False
-    """Also objects that are no longer current (stale, superseded, archived)."""
-    at: int | None = None
-    """An audit sequence number: only passages as they stood then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +100,7 @@ class Index(Protocol):
     """Passages of one space. Full text is as new as the ledger; vectors may lag, and `lag` says by how much."""
 
     @property
-    def graph(self) -> "Graph":
+    def graph(self) -> Graph:
         """The graph of what is current: as new as the ledger."""
         ...
 

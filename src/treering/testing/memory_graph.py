@@ -9,7 +9,7 @@ import numpy.typing as npt
 from treering.core.scope import ROOT, sees
 from treering.derived.ties import Ties
 from treering.ports.graph import Edges, Nodes, Statements, Tie
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 
 @dataclass(slots=True)

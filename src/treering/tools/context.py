@@ -24,8 +24,8 @@ from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieve
 from treering.ports.clock import fresh_id
-from treering.ports.index import Reach
 from treering.ports.ledger import Selection
+from treering.ports.reach import Reach
 from treering.tools.envelope import Call, Mode, Value
 from treering.tools.reading import (
     Asked,

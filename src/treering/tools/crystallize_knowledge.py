@@ -13,8 +13,8 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.derived.analysis import query_terms
 from treering.derived.passages import passages_of
-from treering.ports.index import Reach
 from treering.ports.ledger import Selection
+from treering.ports.reach import Reach
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
 from treering.tools.submission import WriteOptions, WriteReport, submit

@@ -8,7 +8,7 @@ from treering.core.patch import Erase, Patch
 from treering.derived.analysis import query_terms
 from treering.derived.passages import passages_of
 from treering.ports.clock import fresh_id
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 from treering.tools.engine import Engine
 from treering.tools.envelope import Value
 

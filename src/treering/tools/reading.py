@@ -16,8 +16,8 @@ from treering.derived.fusion import WALKED
 from treering.derived.paths import path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown
-from treering.ports.index import Reach
 from treering.ports.ledger import AsOf, Head
+from treering.ports.reach import Reach
 from treering.tools.envelope import Call, Report, Value
 
 _LAST_SEQUENCE = 2**63 - 1

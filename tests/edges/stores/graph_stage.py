@@ -10,8 +10,8 @@ from treering.derived.passages import passages_of
 from treering.derived.ties import excerpt_of, ties_of
 from treering.edges.stores.sqlite.graph import links_of
 from treering.ports.graph import Graph, Tie
-from treering.ports.index import Reach
 from treering.ports.ledger import Selection
+from treering.ports.reach import Reach
 from treering.testing.memory_graph import MemoryGraph
 
 Edge = tuple[object, object, str]

@@ -14,7 +14,7 @@ from treering.edges.stores.sqlite.graph import names_of, numbers_of
 from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.vector_queue import Moment, changed_since, moment
 from treering.ports.graph import Edges, Nodes, Statements
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 _BATCH = 4_096
 _FEW = 500  # keys in one statement

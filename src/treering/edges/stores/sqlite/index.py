@@ -28,7 +28,8 @@ from treering.edges.stores.sqlite.words import known_words, rank_names, rank_wor
 from treering.ports.clock import Clock
 from treering.ports.extractor import Extractor
 from treering.ports.graph import Graph
-from treering.ports.index import Lag, PassageHead, Pending, Reach, Scored, TextQuery, Vector
+from treering.ports.index import Lag, PassageHead, Pending, Scored, TextQuery, Vector
+from treering.ports.reach import Reach
 
 _FEW = 500  # keys in one statement
 _HEADS = (

@@ -9,7 +9,7 @@ from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, lineage, sees
 from treering.derived.analysis import fts_query
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, condition, joined
-from treering.ports.index import Reach
+from treering.ports.reach import Reach
 
 
 @dataclass(frozen=True, slots=True)
