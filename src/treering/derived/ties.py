@@ -1,6 +1,6 @@
 """What one passage ties together in the entity graph: what it mentions, states, belongs to and links."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
@@ -60,8 +60,9 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
     either (MuSiQue, `docs/decisions`).
     """
     title = entity_key(bare_title(_called(passage))) if passage.kind not in DIALOGUE_KINDS else ""
-    facts = _facts((*passage.triples, *extraction.triples))
-    mentioned = sorted(_mentioned(_facts(passage.triples), extraction.entities) - {title, ""})[:MAX_TIES]
+    given = _stated(passage.triples)
+    facts = _facts(given, _stated(extraction.triples))
+    mentioned = sorted(_mentioned(given, extraction.entities) - {title, ""})[:MAX_TIES]
     nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
     named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
     forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
@@ -87,18 +88,29 @@ def _called(passage: Passage) -> str:
     )
 
 
-def _mentioned(stated: Iterable[Pair], entities: Iterable[Entity]) -> set[str]:
-    ends = (end for fact in stated for end in (fact.one, fact.other))
-    return {*ends, *(entity_key(entity.name) for entity in entities)}
+_Ends = tuple[str, str]
 
 
-def _facts(triples: Iterable[Triple]) -> list[Pair]:
-    facts: dict[tuple[str, str], set[int]] = {}
+def _stated(triples: Iterable[Triple]) -> dict[_Ends, set[int]]:
+    """Give the codes of what is said of each two entities, in the order of the triples."""
+    stated: dict[_Ends, set[int]] = {}
     for triple in triples:
         ends = (entity_key(triple.subject), entity_key(triple.object))
         if all(ends) and ends[0] != ends[1]:  # a name of spaces alone has no key
-            facts.setdefault(ends, set()).update(_codes(triple))
-    return [Pair(one, other, Tie.FACT, tuple(sorted(words)[:_WORDS])) for (one, other), words in facts.items()]
+            stated.setdefault(ends, set()).update(_codes(triple))
+    return stated
+
+
+def _mentioned(given: Iterable[_Ends], entities: Iterable[Entity]) -> set[str]:
+    return {*(end for ends in given for end in ends), *(entity_key(entity.name) for entity in entities)}
+
+
+def _facts(*statements: Mapping[_Ends, set[int]]) -> list[Pair]:
+    words: dict[_Ends, set[int]] = {}
+    for stated in statements:
+        for ends, codes in stated.items():
+            words[ends] = words.get(ends, set()) | codes
+    return [Pair(one, other, Tie.FACT, tuple(sorted(codes)[:_WORDS])) for (one, other), codes in words.items()]
 
 
 def _codes(triple: Triple) -> set[int]:
