@@ -1,3 +1,6 @@
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import apsw
 import pytest
 from index_stage import open_space
@@ -67,3 +70,15 @@ def test_what_is_missing_is_made_when_the_space_is_opened(path, missing):
     (name,) = missing.split()[1:]
     assert list(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)))
     connection.close()
+
+
+def test_many_make_one_new_file_at_once_and_none_is_refused(tmp_path):
+    together = Barrier(6)
+
+    def make(name: str) -> None:
+        together.wait()
+        Database(name).close()
+
+    with ThreadPoolExecutor(6) as pool:
+        for n in range(40):
+            list(pool.map(make, [str(tmp_path / f"{n}.db")] * 6))

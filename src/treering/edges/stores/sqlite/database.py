@@ -149,8 +149,8 @@ class Database:
 
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(self._patience_ms)
+        self._use_wal(connection)
         for pragma in (
-            "journal_mode=WAL",
             "synchronous=FULL",
             "foreign_keys=ON",
             "secure_delete=ON",
@@ -159,6 +159,19 @@ class Database:
             "trusted_schema=OFF",
         ):
             connection.execute(f"PRAGMA {pragma}")
+
+    def _use_wal(self, connection: apsw.Connection) -> None:
+        """Switch the file to WAL. Where several make a new one at once SQLite refuses at once instead of waiting."""
+        deadline = time.monotonic() + self._wait_seconds
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOKING_MS / 1000)
+            else:
+                return
 
 
 @contextmanager
