@@ -13,10 +13,10 @@ from treering.derived.clues import (
     AskedDate,
     clues_of,
     dates_in,
-    is_turn,
     thread_clue,
 )
 from treering.derived.fusion import Fused
+from treering.derived.ties import is_turn
 from treering.ports.index import PassageHead
 
 TALK = "src:talk"

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from treering.derived.analysis import index_text
 from treering.derived.association import Association
-from treering.derived.clues import is_turn
 from treering.derived.fusion import BRIDGED, ENTITLED, NAMED, NAMES, PLACES, POOL, VECTORS, WALKED, WORDS
 from treering.derived.question import Arms, Question
+from treering.derived.ties import is_turn
 from treering.ports.index import Index, PassageHead, Scored, TextQuery
 from treering.ports.reach import Reach
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from treering.derived.fusion import Fused
-from treering.derived.ties import DIALOGUE_KINDS
+from treering.derived.ties import is_turn
 from treering.ports.index import PassageHead
 
 SPEAKER = "speaker"
@@ -89,11 +89,6 @@ def thread_clue(ranked: Sequence[Fused], heads: Mapping[int, PassageHead]) -> di
     for hit, thread in turns:
         best[thread] = max(best.get(thread, 0.0), hit.score)
     return {THREAD: {hit.key: best[thread] for hit, thread in turns}} if turns else {}
-
-
-def is_turn(head: PassageHead) -> bool:
-    """Tell whether a passage is a turn of a conversation."""
-    return bool(head.part) and head.kind in DIALOGUE_KINDS
 
 
 def dates_in(question: str) -> list[AskedDate]:

@@ -145,28 +145,32 @@ class _Run:
 
     def degrees(self, numbers: Places) -> Places:
         """Count the edges out of nodes by number."""
-        if not self.size:
-            return np.zeros(len(numbers), np.int64)
-        place = np.minimum(np.searchsorted(self.nodes, numbers), len(self.nodes) - 1)
-        counts = (self.bounds[place + 1] - self.bounds[place]).astype(np.int64)
-        return np.where(self.nodes[place] == numbers, counts, 0)
+        known, _, sizes = self._stretches(numbers)
+        counts = np.zeros(len(numbers), np.int64)
+        counts[known] = sizes
+        return counts
 
     def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
         """Give the edges out of nodes by number; `given` are their places in the question."""
-        if not self.size:
-            return _NONE
-        # Of the same type as the nodes, else numpy would turn all nodes into the other type first.
-        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
-        place = np.minimum(np.searchsorted(self.nodes, wanted), len(self.nodes) - 1)
-        known = np.flatnonzero(self.nodes[place] == wanted)
-        starts = self.bounds[place[known]].astype(np.int64)
-        which, at = spans(starts, self.bounds[place[known] + 1] - starts)
+        known, starts, sizes = self._stretches(numbers)
+        which, at = spans(starts, sizes)
         seen = allowed[scopes[self.rows[at]]]
         references = self.references[at[seen]]
         tie = (references & TIE_MASK).astype(np.uint8)
         target = (references >> TIE_BITS).astype(np.int64) << 1
         target |= _LEADS_TO_NODE[tie]
         return Edges(given[known[which[seen]]], target, tie)
+
+    def _stretches(self, numbers: Places) -> tuple[Places, Places, Places]:
+        """Find nodes by number: the places of those that are here, where the ends of each start, how many there are."""
+        if not self.size:
+            return _NOWHERE, _NOWHERE, _NOWHERE
+        # Of the same type as the nodes, else numpy would turn all nodes into the other type first.
+        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
+        place = np.minimum(np.searchsorted(self.nodes, wanted), len(self.nodes) - 1)
+        known = np.flatnonzero(self.nodes[place] == wanted)
+        starts = self.bounds[place[known]].astype(np.int64)
+        return known, starts, self.bounds[place[known] + 1] - starts
 
 
 @dataclass(slots=True)
@@ -322,7 +326,7 @@ class _Rows:
 
 
 _NO_NODE = 2**32 - 1
-_NONE = Edges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+_NOWHERE: Places = np.zeros(0, np.int64)
 # By tie: whether an edge out of an entity or object leads to another (1) or to a passage (0).
 _LEADS_TO_NODE = np.array([tie in (Tie.FACT, Tie.FORM, Tie.LINK) for tie in Tie], np.int64)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from treering.derived.arms import Heads, related, search_arms, widen, with_meaning
 from treering.derived.association import Association, associate
 from treering.derived.clues import WEIGHTS as CLUE_WEIGHTS
-from treering.derived.clues import clues_of, is_turn, thread_clue
+from treering.derived.clues import clues_of, thread_clue
 from treering.derived.fusion import (
     CODE_WEIGHTS,
     COMPARISON_WEIGHTS,
@@ -24,6 +24,7 @@ from treering.derived.fusion import (
 )
 from treering.derived.question import Arms, Question
 from treering.derived.routing import Route, route
+from treering.derived.ties import is_turn
 from treering.ports.index import Index, PassageHead
 from treering.ports.reach import Reach
 

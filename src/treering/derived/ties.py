@@ -11,7 +11,7 @@ from treering.derived.extraction.forms import plain_form
 from treering.derived.extraction.names import bare_title, entity_key
 from treering.ports.extractor import Entity, Excerpt, Extraction, Form
 from treering.ports.graph import Tie
-from treering.ports.index import Passage
+from treering.ports.index import Passage, PassageHead
 
 DIALOGUE_KINDS = frozenset({"conversation", "meeting_record"})
 MAX_TIES = 400
@@ -47,7 +47,7 @@ class Ties:
 
 def excerpt_of(passage: Passage) -> Excerpt:
     """Give a passage as an extractor reads it."""
-    if passage.kind in DIALOGUE_KINDS and passage.part:
+    if is_turn(passage):
         speaker, _, _ = passage.heading.partition(" (")
         return Excerpt(passage.text, speaker=speaker, form="dialogue")
     return Excerpt(passage.text, _called(passage), passage.heading, _FORMS.get(passage.role, "prose"))
@@ -74,6 +74,11 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
     )
 
 
+def is_turn(passage: Passage | PassageHead) -> bool:
+    """Tell whether a passage is a turn of a conversation."""
+    return bool(passage.part) and passage.kind in DIALOGUE_KINDS
+
+
 def word_code(word: str) -> int:
     """Give the code of a (stemmed) word: 16 bits of CRC-32. Words may share one; it costs a little sharpness."""
     return crc32(word.encode(errors="surrogatepass")) & 0xFFFF
@@ -83,9 +88,8 @@ def _called(passage: Passage) -> str:
     """Give a passage's title, unless it is only how its text begins: a sentence is no name."""
     title = passage.title.removesuffix("…").strip()
     begins = passage.text.lstrip("# \t\n").startswith(title)
-    return (
-        "" if begins and (title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?") else title
-    )
+    is_sentence = title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?"
+    return "" if begins and is_sentence else title
 
 
 _Ends = tuple[str, str]

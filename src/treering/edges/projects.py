@@ -135,10 +135,7 @@ class ProjectSpaces:
             background=self._background,
             embedder=self._embedder,
         )
-        opened = open_engine(opening)
-        if self._background and opened.engine.index.lag().pending:
-            opened.engine.vectoriser.start()
-        return opened
+        return open_engine(opening)
 
 
 class Projects(ProjectMemory):

@@ -55,7 +55,10 @@ class Opened:
 
 
 def open_engine(opening: Opening) -> Opened:
-    """Open the space an address names. Raises `UnknownBackend` and whatever its store raises."""
+    """Open the space an address names. Vectors that wait are begun, where they are made in the background.
+
+    Raises `UnknownBackend` and whatever its store raises.
+    """
     address = ":memory:" if opening.address in {MEMORY, "memory:"} else opening.address
     if address == MEMORY:
         return _open_sqlite(MEMORY, opening)
@@ -110,6 +113,8 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             limits=ReadLimits(),
             segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
         )
+        if opening.background and index.lag().pending:
+            vectoriser.start()
         return Opened(engine, closing.pop_all().close)
 
 

@@ -41,8 +41,7 @@ def _read(excerpt: Excerpt) -> Extraction:
 
 def _read_names(excerpt: Excerpt) -> Extraction:
     """Read what data is called. What it holds is values, which words find; as entities they would tie everything."""
-    title = bare_title(excerpt.title)
-    return Extraction((*([Entity(title, "title")] if title else []), *heading_parts(excerpt.heading)))
+    return Extraction(_front(bare_title(excerpt.title), heading_parts(excerpt.heading)))
 
 
 def _read_prose(excerpt: Excerpt) -> Extraction:
@@ -53,6 +52,10 @@ def _read_prose(excerpt: Excerpt) -> Extraction:
     items, listed = outlined(excerpt.text, heading=headings[-1].name if headings else title)
     if items:
         reading = Reading(without_overlaps([*items, *reading.entities]), reading.ends)
-    front = [Entity(title, "title")] if title else []
     triples = distinct([*listed, *relate(excerpt.text, reading, subject=subject)])
-    return Extraction((*front, *headings, *reading.entities), tuple(triples))
+    return Extraction((*_front(title, headings), *reading.entities), tuple(triples))
+
+
+def _front(title: str, headings: Sequence[Entity]) -> tuple[Entity, ...]:
+    """Give what stands before the text."""
+    return (*([Entity(title, "title")] if title else []), *headings)

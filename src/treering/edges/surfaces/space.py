@@ -58,8 +58,6 @@ def open_space(
         embedder=embedder,
     )
     opened = open_engine(opening)
-    if opening.background and opened.engine.index.lag().pending:
-        opened.engine.vectoriser.start()
     return Space(opening.address, opened.engine, opened.close)
 
 

@@ -12,7 +12,7 @@ from treering.derived.graph_table import GraphTable
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.graph import names_of, numbers_of
 from treering.edges.stores.sqlite.reach import sight
-from treering.edges.stores.sqlite.vector_queue import Moment, changed_since, moment
+from treering.edges.stores.sqlite.vector_queue import Moment, catch_up
 from treering.ports.graph import Edges, Nodes, Statements
 from treering.ports.reach import Reach
 
@@ -67,13 +67,7 @@ class SqliteGraph:
 
     def _refresh(self, connection: apsw.Connection) -> None:
         """Bring the table to the moment of the connection's snapshot; one of an older moment gets the newer table."""
-        now = moment(connection)
-        changed = changed_since(connection, self._seen, now)
-        if changed is None:
-            self._load(connection)
-        elif changed:
-            self._reread(connection, changed)
-        self._seen = max(now, self._seen or now)
+        self._seen = catch_up(connection, self._seen, load=self._load, reread=self._reread)
 
     def _load(self, connection: apsw.Connection) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""

@@ -1,6 +1,6 @@
 """Which texts wait for a vector, whose vectors changed, and which process may embed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
@@ -74,19 +74,27 @@ def logged_keys(connection: apsw.Connection, after: int) -> list[int] | None:
     return [key for (key,) in connection.execute("SELECT DISTINCT key FROM vector_log WHERE position > ?", (after,))]
 
 
-def moment(connection: apsw.Connection) -> Moment:
-    """Give the moment of the connection's snapshot."""
-    return read_state(connection, EPOCH), log_position(connection)
+def catch_up(
+    connection: apsw.Connection,
+    seen: Moment | None,
+    *,
+    load: Callable[[apsw.Connection], None],
+    reread: Callable[[apsw.Connection, Sequence[int]], None],
+) -> Moment:
+    """Bring a table in memory to the moment of the connection's snapshot; give what it has seen then.
 
-
-def changed_since(connection: apsw.Connection, seen: Moment | None, now: Moment) -> list[int] | None:
-    """Give the passages to read again for a table that has `seen` a moment, or `None` where it has to start over.
-
-    A snapshot older than the table changes nothing: what has gone since is re-checked in the ledger.
+    `reread` is told the passages logged since; `load` starts over where the log does not reach back so far. A
+    snapshot older than the table changes nothing: what has gone since is re-checked in the ledger.
     """
+    now = read_state(connection, EPOCH), log_position(connection)
     if seen is not None and now <= seen:
-        return []
-    return logged_keys(connection, seen[1]) if seen and seen[0] == now[0] else None
+        return seen
+    changed = logged_keys(connection, seen[1]) if seen and seen[0] == now[0] else None
+    if changed is None:
+        load(connection)
+    elif changed:
+        reread(connection, changed)
+    return now
 
 
 def take_lease(connection: apsw.Connection, owner: str, *, now: float, seconds: float) -> bool:

@@ -14,7 +14,7 @@ from treering.core.errors import InvalidInput
 from treering.derived.vectors import Stored, VectorTable, restored, stored_form
 from treering.edges.stores.sqlite.reach import Sight
 from treering.edges.stores.sqlite.tables import SHOWN, read_state
-from treering.edges.stores.sqlite.vector_queue import Moment, changed_since, fill_queue, log_vectors, moment
+from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, fill_queue, log_vectors
 from treering.ports.index import Lag, Scored, Vector
 
 _Keys = npt.NDArray[np.int64]
@@ -183,13 +183,7 @@ class VectorShelf:
 
     def _refresh(self, connection: apsw.Connection) -> None:
         """Bring the table in memory to the moment of the connection's snapshot."""
-        now = moment(connection)
-        changed = changed_since(connection, self._seen, now)
-        if changed is None:
-            self._load(connection)
-        elif changed:
-            self._reread(connection, changed)
-        self._seen = max(now, self._seen or now)
+        self._seen = catch_up(connection, self._seen, load=self._load, reread=self._reread)
 
     def _load(self, connection: apsw.Connection) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would jump about in the file."""
