@@ -197,6 +197,7 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
         embedder=None,
         vectoriser=vectors,
         jobs=jobs,
+        leases=None,
         adapters={adapter.kind: adapter for adapter in adapters},
         clock=clock,
         author=ADA,

@@ -1,5 +1,7 @@
 """What each kind of knowledge says, as one model per kind."""
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from treering.core.canonical import Json, normalise_text
@@ -64,7 +66,32 @@ class Preference(_Payload):
     scope: str = ""
 
 
-Payload = Fact | Procedure | Decision | Constraint | Preference
+SummaryForm = Literal["memory", "condensation", "rolling_summary", "state_document", "digest"]
+
+
+class Summary(_Payload):
+    """A shorter telling of everything it rests on; the telling itself is the `summary` of the knowledge.
+
+    It holds only while all of that holds: what was withdrawn must not live on in a summary. `key` tells it from
+    others of its scope. `first` and `last` are the positions of the messages it tells of, where it tells of any.
+    `by_hand` and `struck_by_hand` are lines that a person wrote into it or struck out. `made_by` names what wrote
+    it: a model with the version of its prompt, or a built-in rule.
+    """
+
+    form: SummaryForm
+    key: str = Field(min_length=1)
+    entities: tuple[str, ...] = ()
+    key_phrases: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    sentiment: str = ""
+    first: int | None = Field(default=None, ge=0)
+    last: int | None = Field(default=None, ge=-1)
+    by_hand: tuple[str, ...] = ()
+    struck_by_hand: tuple[str, ...] = ()
+    made_by: str = ""
+
+
+Payload = Fact | Procedure | Decision | Constraint | Preference | Summary
 
 PAYLOADS: dict[str, type[Payload]] = {
     "fact": Fact,
@@ -72,4 +99,5 @@ PAYLOADS: dict[str, type[Payload]] = {
     "decision": Decision,
     "constraint": Constraint,
     "preference": Preference,
+    "summary": Summary,
 }

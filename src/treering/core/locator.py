@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
+from treering.core.times import Instant
+
 
 class _Place(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -53,12 +55,19 @@ class Page(_Place):
 
 
 class Turn(_Place):
-    """One message of a conversation."""
+    """One message of a conversation.
+
+    `turn` is its position, `speaker` who spoke: a name, or else the role. `chain` is what
+    `core.conversation.chain_hashes` gives: it tells the message from an equal one said elsewhere.
+    """
 
     type: Literal["turn"] = "turn"
     turn: NonNegativeInt
     message_id: str = ""
     speaker: str = ""
+    role: str = Field(default="", exclude_if=lambda role: not role)
+    at: Instant | None = Field(default=None, exclude_if=lambda at: at is None)
+    chain: str = Field(default="", exclude_if=lambda chain: not chain)
 
     def cite(self) -> str:
         """Name the place for people."""

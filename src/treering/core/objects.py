@@ -104,7 +104,7 @@ class Knowledge(_Object):
     """Something currently believed, or once believed, with what it rests on."""
 
     type: Literal["knowledge"] = "knowledge"
-    kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
+    kind: Literal["fact", "procedure", "decision", "constraint", "preference", "summary"]
     status: Literal["candidate", "active", "contested", "superseded", "stale", "archived"] = "candidate"
     title: str = Field(min_length=1)
     summary: str = ""

@@ -12,7 +12,9 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-Section = Literal["constraints", "decisions", "facts", "procedures", "preferences", "work", "activities", "sources"]
+Section = Literal[
+    "constraints", "decisions", "facts", "procedures", "preferences", "work", "activities", "summaries", "sources"
+]
 
 
 class Citation(_Value):

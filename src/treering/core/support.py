@@ -7,6 +7,7 @@ MemoRepair, arXiv 2605.07242).
 
 from treering.core.draft import Draft
 from treering.core.evidence import EvidenceRef
+from treering.core.knowledge_payloads import Summary
 from treering.core.lifecycle import CURRENT, WITHDRAWN_BY_CASCADE
 from treering.core.objects import Knowledge, Source
 
@@ -22,7 +23,10 @@ def backing(item: Knowledge, draft: Draft) -> frozenset[str]:
 
 
 def cascade(draft: Draft) -> list[str]:
-    """Make stale whatever lost its last support; give the ids. Runs until nothing more falls."""
+    """Make stale whatever lost its last support; give the ids. Runs until nothing more falls.
+
+    An earlier version of a summary is archived instead: it is the step over which the later ones lose theirs.
+    """
     staled = []
     queue = list(draft.withdrawn)
     while queue:
@@ -31,10 +35,15 @@ def cascade(draft: Draft) -> list[str]:
                 draft.change(item, "staled", status="stale")
                 staled.append(item.id)
                 queue.append(item.id)
+            elif _is_earlier_version(item) and not backing(item, draft):
+                draft.change(item, "withdrawn", status="archived")
+                queue.append(item.id)
     return staled
 
 
 def _backing(item: Knowledge, draft: Draft, *, visited: set[str]) -> set[str]:
+    if isinstance(item.payload, Summary):
+        return _backing_of_summary(item, draft)
     if item.id in visited:
         return set()
     visited.add(item.id)
@@ -45,6 +54,34 @@ def _backing(item: Knowledge, draft: Draft, *, visited: set[str]) -> set[str]:
     if not found and _declared_outright(item):
         found.add(item.id)
     return found
+
+
+def _backing_of_summary(item: Knowledge, draft: Draft) -> set[str]:
+    """Give what a summary rests on, where all of it holds, and else nothing.
+
+    Parents are not followed further: one that stands is backed, or the cascade would have made it fall.
+    """
+    if not item.evidence_refs and not item.derived_from:
+        return {item.id} if item.memory_source == "user_declared" else set()
+    if not all(_holds(ref, draft) for ref in item.evidence_refs):
+        return set()
+    parents = draft.knowledge(item.derived_from)
+    if len(parents) < len(item.derived_from) or not all(_carries(parent, item) for parent in parents):
+        return set()
+    return {ref.source_id for ref in item.evidence_refs} | {parent.id for parent in parents}
+
+
+def _carries(parent: Knowledge, item: Knowledge) -> bool:
+    """Tell whether a summary may rest on it: on what is current, and on the earlier version that it continues."""
+    return parent.status in _LIVE or (_is_earlier_version(parent) and _form(parent) == _form(item))
+
+
+def _form(item: Knowledge) -> str:
+    return item.payload.form if isinstance(item.payload, Summary) else ""
+
+
+def _is_earlier_version(item: Knowledge) -> bool:
+    return item.status == "superseded" and isinstance(item.payload, Summary)
 
 
 def _holds(ref: EvidenceRef, draft: Draft) -> bool:

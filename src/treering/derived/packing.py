@@ -16,6 +16,7 @@ SECTIONS: tuple[Section, ...] = (
     "preferences",
     "work",
     "activities",
+    "summaries",
     "sources",
 )
 _BELIEVED_SHARE = 0.5
@@ -47,7 +48,7 @@ class Packed:
 def section_of(type_: str, kind: str) -> Section:
     """Tell under which heading an object belongs."""
     match type_, kind:
-        case "knowledge", ("constraint" | "decision" | "fact" | "procedure" | "preference"):
+        case "knowledge", ("constraint" | "decision" | "fact" | "procedure" | "preference" | "summary"):
             return _BY_KIND[kind]
         case "work_item", _:
             return "work"
@@ -108,6 +109,7 @@ _BY_KIND: dict[str, Section] = {
     "fact": "facts",
     "procedure": "procedures",
     "preference": "preferences",
+    "summary": "summaries",
 }
 
 

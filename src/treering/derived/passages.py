@@ -8,7 +8,7 @@ from typing import Any
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import Segment, Triple
-from treering.core.knowledge_payloads import Constraint, Decision, Fact, Payload, Preference, Procedure
+from treering.core.knowledge_payloads import Constraint, Decision, Fact, Payload, Preference, Procedure, Summary
 from treering.core.lifecycle import is_current
 from treering.core.locator import Lines
 from treering.core.objects import Activity, Knowledge, Node, Object, Source, WorkItem, title_of
@@ -152,6 +152,10 @@ def _stated(payload: Payload) -> Iterator[str]:
         case Preference():
             yield payload.statement
             yield _said_of("Holds for", payload.scope)
+        case Summary():
+            yield _listed("Names", payload.entities)
+            yield _listed("Key phrases", payload.key_phrases)
+            yield _listed("Topics", payload.topics)
 
 
 def _done(item: Activity) -> Iterator[str]:

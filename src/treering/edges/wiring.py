@@ -23,6 +23,7 @@ from treering.edges.sources.text import segment_inline_text
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
+from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.adapter import ReadLimits
 from treering.ports.embedder import Embedder
@@ -107,6 +108,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             embedder=embedder,
             vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
             jobs=SqliteJobs(database),
+            leases=SqliteLeases(database, clock),
             adapters={"path": PathAdapter(), "repo": RepoAdapter()},
             clock=clock,
             author=opening.author,

@@ -9,6 +9,7 @@ from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Index, JobLog
+from treering.ports.lease import Leases
 from treering.ports.ledger import Ledger
 from treering.ports.segmenter import Segmenter
 
@@ -41,6 +42,7 @@ class Engine:
     embedder: Embedder
     vectoriser: Vectoriser
     jobs: JobLog
+    leases: Leases
     adapters: Mapping[str, Adapter]
     clock: Clock
     author: Author

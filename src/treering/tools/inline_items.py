@@ -1,6 +1,6 @@
 """Texts and conversations given inline, as sources."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -9,26 +9,15 @@ from pydantic import Field, JsonValue
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import Triple
-from treering.core.fingerprint import without_recalled
 from treering.core.injection import instruction_flags
-from treering.core.locator import Turn
 from treering.core.redaction import redact
-from treering.core.times import Instant, render_time
+from treering.core.times import Instant
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.segmenter import Segmenter
 from treering.tools.envelope import Value
+from treering.tools.turns import Message, TurnWriter, cleaned
 
 InlineKind = Literal["note", "markdown", "conversation", "meeting_record", "web", "file", "pdf", "office", "openapi"]
-
-
-class Message(Value):
-    """One message of a conversation."""
-
-    content: str = Field(description="What was said.")
-    role: str = Field(default="", description="user, assistant, system, tool, or a part played in a meeting.")
-    name: str = Field(default="", description="Who said it, where the role does not tell.")
-    id: str = Field(default="", description="The message's id where it comes from.")
-    at: Instant | None = Field(default=None, description="When it was said.")
 
 
 class InlineItem(Value):
@@ -73,7 +62,7 @@ class InlineReader:
 
     def _draft(self, cleaned: "_Cleaned", name: str) -> SourceDraft | Skipped | Failed:
         item = cleaned.item
-        segments = self._turns(item.messages) if item.messages else self._pieces(item.text, _content_type(item))
+        segments = self._segments(item)
         segments = _with_triples(segments, item.triples)
         if not segments:
             why = "it holds only text recalled from this memory" if cleaned.recalled else "it holds no text"
@@ -92,7 +81,13 @@ class InlineReader:
             warnings=[*cleaned.warnings, *([f"text shaped like instructions: {', '.join(flags)}"] if flags else [])],
         )
 
-    def _pieces(self, text: str, content_type: str) -> Sequence[SegmentDraft]:
+    def _segments(self, item: InlineItem) -> Sequence[SegmentDraft]:
+        segmenter, most = self._segmenter(_content_type(item)), self.limits.max_segment_chars
+        if item.messages:
+            return TurnWriter(self._segmenter("text"), most).write(item.messages)
+        return segmenter(item.text, max_chars=most)
+
+    def _segmenter(self, content_type: str) -> Segmenter:
         segmenter = self.segmenters.get(content_type)
         if segmenter is None:
             raise InvalidInput(
@@ -100,27 +95,7 @@ class InlineReader:
                 hint=nearest(content_type, self.segmenters),
                 details={"known": sorted(self.segmenters)},
             )
-        return segmenter(text, max_chars=self.limits.max_segment_chars)
-
-    def _turns(self, messages: Sequence[Message]) -> list[SegmentDraft]:
-        return [
-            segment
-            for turn, message in enumerate(messages)
-            if message.content.strip()
-            for segment in self._turn(turn, message, _said_before(messages[:turn]))
-        ]
-
-    def _turn(self, turn: int, message: Message, before: str) -> Iterator[SegmentDraft]:
-        speaker = message.name or message.role
-        place = Turn(turn=turn, message_id=message.id, speaker=speaker)
-        said = f" ({render_time(message.at)[:10]})" if message.at else ""
-        whole = len(message.content) <= self.limits.max_segment_chars
-        pieces = [message.content] if whole else [piece.text for piece in self._pieces(message.content, "text")]
-        for piece in pieces:
-            gist = _speech(speaker, piece)
-            # A long turn says by itself what it is about; a short one often answers what stands before it.
-            gist = f"{before}\n{gist}" if before and len(piece) <= _SHORT_TURN else gist
-            yield SegmentDraft(place, piece, heading=speaker + said, gist=gist)
+        return segmenter
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,21 +108,22 @@ class _Cleaned:
 
     @classmethod
     def of(cls, item: InlineItem, redact_secrets: bool) -> "_Cleaned":
-        text, recalled = without_recalled(item.text)
-        parts = [without_recalled(message.content) for message in item.messages]
-        recalled += sum(count for _, count in parts)
+        parts = [cleaned(text, redact_secrets=redact_secrets) for text in _texts(item)]
+        recalled = sum(part.recalled for part in parts)
         warnings = [recalled_warning(recalled)] if recalled else []
-        texts = [text, *(content for content, _ in parts)]
-        if redact_secrets:
-            texts = [_redacted(text, turn, warnings) for turn, text in enumerate(texts)]
+        warnings += [_redacted(secret, turn) for turn, part in enumerate(parts) for secret in part.secrets]
         messages = [
-            message.model_copy(update={"content": content})
-            for message, content in zip(item.messages, texts[1:], strict=True)
+            message.model_copy(update={"content": part.text})
+            for message, part in zip(item.messages, parts[1:], strict=True)
         ]
         title = redact(item.title).text if redact_secrets else item.title
         triples = tuple(filter(_is_harmless, item.triples)) if redact_secrets else item.triples
-        changes = {"title": title, "text": texts[0], "messages": tuple(messages), "triples": triples}
+        changes = {"title": title, "text": parts[0].text, "messages": tuple(messages), "triples": triples}
         return cls(item.model_copy(update=changes), recalled, warnings)
+
+
+def _texts(item: InlineItem) -> list[str]:
+    return [item.text, *(message.content for message in item.messages)]
 
 
 def recalled_warning(count: int) -> str:
@@ -155,24 +131,9 @@ def recalled_warning(count: int) -> str:
     return f"{count} passage(s) recalled from this memory were dropped: memory is not ingested again"
 
 
-def _redacted(text: str, turn: int, warnings: list[str]) -> str:
-    result = redact(text)
-    where = f"message {turn}, " if turn else ""
-    warnings += [f"a secret was redacted: {found.kind}, {where}line {found.line}" for found in result.findings]
-    return result.text
-
-
-def _said_before(earlier: Sequence[Message]) -> str:
-    """Give the ends of the last two turns: read together with them, a turn is found by what it answers.
-
-    Worth 2 to 4 points of recall on LoCoMo (docs/decisions).
-    """
-    turns = [message for message in earlier[-2 * _TURNS_BEFORE :] if message.content.strip()][-_TURNS_BEFORE:]
-    return "\n".join(_speech(message.name or message.role, message.content.strip()[-_TAIL_CHARS:]) for message in turns)
-
-
-def _speech(speaker: str, words: str) -> str:
-    return f"{speaker}: {words}" if speaker else words
+def _redacted(secret: str, turn: int) -> str:
+    kind, _, line = secret.partition(", ")
+    return f"a secret was redacted: {kind}, {f'message {turn}, ' if turn else ''}{line}"
 
 
 def _with_triples(segments: Sequence[SegmentDraft], triples: Sequence[Triple]) -> Sequence[SegmentDraft]:
@@ -222,6 +183,3 @@ def _first_line(text: str) -> str:
 
 
 _TITLE_CHARS = 80
-_TURNS_BEFORE = 2
-_TAIL_CHARS = 200
-_SHORT_TURN = 600

@@ -12,6 +12,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
+from treering.edges.stores.sqlite.leases import take_lease
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.reach import sight
@@ -22,7 +23,7 @@ from treering.edges.stores.sqlite.rebuild import (
     rebuild_passages,
 )
 from treering.edges.stores.sqlite.shelf import Shelf
-from treering.edges.stores.sqlite.vector_queue import take_lease
+from treering.edges.stores.sqlite.vector_queue import LEASE
 from treering.edges.stores.sqlite.vectors import VectorShelf
 from treering.edges.stores.sqlite.words import known_words, rank_names, rank_words
 from treering.ports.clock import Clock
@@ -167,7 +168,7 @@ class SqliteIndex:
     def lease(self, owner: str, *, seconds: float) -> bool:
         """Take or renew the right to embed in the background; with 0 seconds, give it back."""
         with self._database.write() as connection:
-            return take_lease(connection, owner, now=self._clock.now().timestamp(), seconds=seconds)
+            return take_lease(connection, LEASE, owner, now=self._clock.now().timestamp(), seconds=seconds)
 
     def rebuild(self) -> int:
         """Throw away the passages and make them anew from the ledger; give their number."""

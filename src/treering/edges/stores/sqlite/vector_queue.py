@@ -21,7 +21,8 @@ EPOCH = "vectors_epoch"
 Moment = tuple[int, int]
 """Epoch and position in the log: what a table in memory has seen."""
 
-_LEASE = "vectors"
+LEASE = "vectors"
+"""Whoever holds this lease embeds what waits."""
 
 
 def settle_texts(connection: apsw.Connection, text_ids: Iterable[int]) -> None:
@@ -95,16 +96,6 @@ def catch_up(
     elif changed:
         reread(connection, changed)
     return now
-
-
-def take_lease(connection: apsw.Connection, owner: str, *, now: float, seconds: float) -> bool:
-    """Take, keep or (with no seconds) give back the right to embed; tell whether `owner` holds it now."""
-    row = next(connection.execute("SELECT owner, until FROM leases WHERE name = ?", (_LEASE,)), None)
-    if row and row[0] != owner and row[1] > now:
-        return False
-    sql = "INSERT OR REPLACE INTO leases(name, owner, until) VALUES(?, ?, ?)"
-    connection.execute(sql, (_LEASE, owner, now + seconds))
-    return True
 
 
 def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:
