@@ -6,7 +6,7 @@ from treering.core.contradiction import rivals
 from treering.core.creation import absorb, find_twin
 from treering.core.draft import Draft, changed, resolved_link, revise, united
 from treering.core.errors import InvalidPatch
-from treering.core.grounding import check_segments, check_words, require_support, with_checked_evidence
+from treering.core.grounding import check_lineage, check_segments, check_words, require_support, with_checked_evidence
 from treering.core.lifecycle import check_transition
 from treering.core.names import check_name_is_free
 from treering.core.objects import Knowledge, Node, Source, WorkItem
@@ -35,6 +35,7 @@ def update(operation: Update, draft: Draft) -> OperationResult:
             draft.withdrawn.append(item.id)
         case Knowledge(), Knowledge():
             revised = with_checked_evidence(revised, draft, earlier=item.evidence_refs)
+            check_lineage(revised, draft)
             if revised.status == "active":
                 require_support(revised, draft)
     made = draft.change(item, "updated", **{name: getattr(revised, name) for name in operation.changes})

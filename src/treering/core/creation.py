@@ -5,7 +5,7 @@ from typing import Any
 
 from treering.core.draft import Draft, created, united
 from treering.core.errors import Conflict, IllegalTransition
-from treering.core.grounding import check_segments, require_support, with_checked_evidence
+from treering.core.grounding import check_lineage, check_segments, require_support, with_checked_evidence
 from treering.core.lifecycle import INITIAL
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import OperationResult
@@ -80,6 +80,7 @@ def _create_node(item: Node, draft: Draft) -> OperationResult:
 
 def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
     item = with_checked_evidence(item, draft)
+    check_lineage(item, draft)
     twin = find_twin(item, draft)
     if twin:
         draft.renamed[item.id] = twin.id

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from treering.core.draft import Draft
 from treering.core.errors import InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
+from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge, Source
 from treering.core.support import backing
 
@@ -69,6 +70,31 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
             details={"segment_id": ref.segment_id},
         )
     return ref.model_copy(update={"quote_hash": segment.hash, "source_id": source.id, "verified_at": draft.now})
+
+
+def check_lineage(item: Knowledge, draft: Draft) -> None:
+    """Raise `InvalidPatch` where a summary would rest on itself: its parents are taken at their word.
+
+    Other knowledge may: whoever counts what is behind it passes each parent once.
+    """
+    if item.id not in item.derived_from and not (item.derived_from and draft.dependents(item.id)):
+        return
+    seen: set[str] = set()
+    summaries = isinstance(item.payload, Summary)
+    queue = list(item.derived_from)
+    while queue:
+        identity = draft.resolve(queue.pop())
+        fresh = identity != item.id and identity not in seen
+        seen.add(identity)
+        for parent in draft.knowledge([identity] if fresh else []):
+            summaries = summaries or isinstance(parent.payload, Summary)
+            queue += parent.derived_from
+    if summaries and item.id in seen:
+        raise InvalidPatch(
+            f"{item.title!r} would rest on itself.",
+            hint="Leave out of derived_from what derives from it.",
+            details={"id": item.id},
+        )
 
 
 def require_support(item: Knowledge, draft: Draft) -> None:
