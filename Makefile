@@ -34,6 +34,7 @@ torture: $(VENV)/.developed
 soak: $(VENV)/.developed
 	$(BIN)/python tests/soak/soak.py
 	$(BIN)/python tests/soak/soak.py --kills 20
+	$(BIN)/python tests/soak/discussion_soak.py
 
 clean:
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

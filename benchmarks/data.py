@@ -18,7 +18,7 @@ from treering.core.evidence import Triple
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 _SESSION = re.compile(r"session_(\d+)")
-_ADVERSARIAL = 5
+_TEMPORAL, _ADVERSARIAL = 2, 5  # categories of LoCoMo
 _DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")  # of LoCoMo, and of LongMemEval where not ISO 8601
 
 
@@ -47,11 +47,15 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the ids of the passages that answer it together (at least one)."""
+    """A question and the ids of the passages that answer it together (at least one).
+
+    `about_time`: it asks when something was, or what came first, or how long ago.
+    """
 
     id: str
     text: str
     gold: frozenset[str]
+    about_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +106,10 @@ def longmemeval(place: Path) -> Labelled:
         _turn(row["id"], row["role"], row["date"], row["text"], row.get("session_id") or "")
         for row in _lines(place / "corpus.jsonl")
     )
-    asked = ((row["id"], row["text"], row["gold"]) for row in _lines(place / "queries.jsonl"))
-    return _single("longmemeval", passages, asked, (5, 10, 20))
+    rows = list(_lines(place / "queries.jsonl"))
+    asked = ((row["id"], row["text"], row["gold"]) for row in rows)
+    timed = frozenset(row["id"] for row in rows if row["type"] == "temporal-reasoning")
+    return _single("longmemeval", passages, asked, (5, 10, 20), timed)
 
 
 def musique(place: Path) -> Labelled:
@@ -153,15 +159,18 @@ def _single(
     passages: tuple[Passage, ...],
     asked: Iterable[tuple[str, str, Iterable[str]]],
     cutoffs: tuple[int, ...],
+    timed: frozenset[str] = frozenset(),
 ) -> Labelled:
-    return Labelled(name, (Collection(name, passages, _questions(asked, passages)),), cutoffs)
+    return Labelled(name, (Collection(name, passages, _questions(asked, passages, timed)),), cutoffs)
 
 
-def _questions(asked: Iterable[tuple[str, str, Iterable[str]]], passages: tuple[Passage, ...]) -> tuple[Question, ...]:
+def _questions(
+    asked: Iterable[tuple[str, str, Iterable[str]]], passages: tuple[Passage, ...], timed: frozenset[str]
+) -> tuple[Question, ...]:
     """Keep the questions with evidence; evidence that names no passage is a broken label and is left out."""
     known = {passage.id for passage in passages}
     golds = ((key, text, known & set(gold)) for key, text, gold in asked)
-    return tuple(Question(key, text, frozenset(gold)) for key, text, gold in golds if gold)
+    return tuple(Question(key, text, frozenset(gold), key in timed) for key, text, gold in golds if gold)
 
 
 def _stated(rows: Iterable[Any]) -> Iterator[Triple]:
@@ -183,7 +192,8 @@ def _conversation(talk: Mapping[str, Any]) -> Collection:
         for n, row in enumerate(talk["qa"])
         if row["category"] != _ADVERSARIAL
     )
-    return Collection(name, passages, _questions(asked, passages))
+    timed = frozenset(f"{name}/{n}" for n, row in enumerate(talk["qa"]) if row["category"] == _TEMPORAL)
+    return Collection(name, passages, _questions(asked, passages, timed))
 
 
 def _turns(name: str, conversation: Mapping[str, Any]) -> Iterator[Passage]:

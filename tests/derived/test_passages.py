@@ -1,8 +1,10 @@
+from datetime import UTC, date, datetime
+
 import pytest
 
-from treering.core.locator import Lines
+from treering.core.locator import Lines, Turn
 from treering.core.objects import Source
-from treering.derived.passages import MAX_GIST_CHARS, gist_hash, passages_of, record_of
+from treering.derived.passages import MAX_GIST_CHARS, days_of, gist_hash, passages_of, record_of
 from treering.testing.builders import Builder, day
 from treering.testing.clocks import SteppingClock
 
@@ -129,3 +131,24 @@ def test_a_record_has_the_fields_a_filter_may_name(make):
     assert record["created_at"].endswith("Z")
     assert record["origin"] == "notes.md"
     assert record_of(passages_of(make.node("Hive"))[0])["origin"] is None
+
+
+def turn(make, text, at, kind="conversation"):
+    [passage] = passages_of(with_part(make.source(text, kind=kind), locator=Turn(turn=0, at=at)))
+    return days_of(passage)
+
+
+def test_a_turn_has_the_day_it_was_said_and_the_days_it_speaks_of(make):
+    said = datetime(2023, 6, 27, 18, tzinfo=UTC)
+    assert turn(make, "Bees swarmed yesterday, today and yesterday.", said) == (
+        (date(2023, 6, 27), date(2023, 6, 27)),
+        (date(2023, 6, 26), date(2023, 6, 26)),
+    )
+    assert turn(make, "In May 2022, and last week.", None) == ((date(2022, 5, 1), date(2022, 5, 31)),)
+    assert turn(make, "I have lived here since 2016.", said) == ((date(2023, 6, 27), date(2023, 6, 27)),)
+
+
+def test_what_is_no_turn_has_no_days(make):
+    assert turn(make, "Bees swarmed on 8 May 2023.", None, kind="note") == ()
+    [passage] = passages_of(make.source("Bees swarmed on 8 May 2023."))
+    assert days_of(passage) == ()

@@ -1,3 +1,5 @@
+from datetime import UTC, datetime
+
 import pytest
 
 from space_parts import note, open_space
@@ -107,3 +109,29 @@ def test_scores_fall_and_lie_between_nought_and_one(space):
     scores = [hit.score for hit in ask(space, embed=space.engine.embedder.embed_query).hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
+
+
+def say(space, *messages, origin):
+    """Ingest a conversation of (time, name, words)."""
+    told = [{"at": at, "name": name, "content": words} for at, name, words in messages]
+    space.ingest("source", input={"items": [{"kind": "conversation", "origin": origin, "messages": told}]})
+
+
+def test_a_turn_that_shares_nothing_with_the_question_but_its_time_is_found(space):
+    say(space, ("2023-05-08T10:00:00Z", "Ann", "Pottery was a joy."), origin="chat:may")
+    say(space, ("2023-09-01T10:00:00Z", "Ann", "Back in May 2023 it rained."), origin="chat:september")
+    say(space, ("2022-01-02T10:00:00Z", "Ann", "Snow everywhere."), origin="chat:january")
+    assert set(origins(ask(space, "Whatever happened during May 2023?"))[:2]) == {"chat:may", "chat:september"}
+    parts = {hit.head.origin: hit.fused.parts for hit in ask(space, "Whatever happened on 8 May 2023?").hits}
+    assert parts["chat:may"]["date"].raw == 1.0
+    assert parts["chat:september"]["date"].raw == 0.5
+    assert "date" not in parts["chat:january"]
+
+
+def test_a_time_in_the_question_is_relative_to_when_it_is_asked(space):
+    say(space, ("2023-05-08T10:00:00Z", "Ann", "Pottery was a joy."), origin="chat:may")
+    engine = space.engine
+    for now, found in ((datetime(2023, 5, 15, tzinfo=UTC), ["chat:may"]), (datetime(2024, 5, 15, tzinfo=UTC), [])):
+        question = Question.of("whatever happened a week ago?", embed=None, now=now)
+        seen = retrieve(question, index=engine.index, ledger=engine.ledger, reach=Reach(ROOT), limit=5)
+        assert origins(seen) == found

@@ -1,10 +1,11 @@
 """The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them."""
 
 from collections.abc import Iterable, Sequence
+from heapq import nsmallest
 
 from treering.derived.analysis import index_text
 from treering.derived.association import Association
-from treering.derived.fusion import BRIDGED, ENTITLED, NAMED, NAMES, PLACES, POOL, VECTORS, WALKED, WORDS
+from treering.derived.fusion import BRIDGED, DATED, ENTITLED, NAMED, NAMES, PLACES, POOL, VECTORS, WALKED, WORDS
 from treering.derived.question import Arms, Question
 from treering.derived.ties import is_turn
 from treering.ports.index import Index, PassageHead, Scored, TextQuery
@@ -13,6 +14,7 @@ from treering.ports.reach import Reach
 RELATED_AT = 0.62
 """Cosine below which a text that shares no word with the question is taken to say nothing about it."""
 
+_MOST_DATED = 2_000
 _PLACE_WORDS = 6
 _PART_WORDS = 3
 
@@ -37,6 +39,7 @@ def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, 
         WORDS: _scores(index.by_words(question.terms, reach=reach, limit=POOL)),
         NAMES: _scores(index.by_names(_parts_of_names(question, index), reach=reach, limit=POOL)),
         PLACES: _scores(_places(question.text, index, reach)),
+        DATED: _dated(question, index, reach),
     }
     return with_meaning(arms, question, index=index, reach=reach)
 
@@ -100,6 +103,13 @@ def _parts_of_names(question: Question, index: Index) -> TextQuery:
 def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
     """Look for an exact id, path or title; a question in many words names none."""
     return index.by_place(text.strip(), reach=reach, limit=POOL) if len(text.split()) <= _PLACE_WORDS else ()
+
+
+def _dated(question: Question, index: Index, reach: Reach) -> dict[int, float]:
+    """Give turns of the time asked about: of many the ones nearest to the question in meaning."""
+    found = index.by_days(question.days, reach=reach, limit=_MOST_DATED) if question.days else ()
+    near = question.meaning.similarities(index, sorted(hit.key for hit in found)) if question.meaning else {}
+    return _scores(nsmallest(POOL, found, key=lambda hit: -near.get(hit.key, 0.0)))
 
 
 def _scores(found: Sequence[Scored]) -> dict[int, float]:

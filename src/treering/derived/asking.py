@@ -1,6 +1,7 @@
 """Asking a language model for data: JSON of a given shape, checked, repaired once, inside a budget."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -170,6 +171,24 @@ def prompt_with_schema(prompt: str, schema: type[BaseModel]) -> str:
     return f"{prompt}\n\nAnswer with one JSON object and nothing else. It must fit this JSON Schema:\n{shape}"
 
 
+def json_values(text: str, *, begins: str = "{") -> Iterator[str]:
+    """Give the JSON objects that stand somewhere in `text`, in order, without those inside of others.
+
+    With `begins="{["` lists too. Of a value that is cut off, the complete ones inside of it are given.
+    """
+    decoder, beginning = json.JSONDecoder(), re.compile(f"[{re.escape(begins)}]")
+    found = beginning.search(text)
+    for _ in range(_CANDIDATES):
+        if found is None:
+            return
+        try:
+            _, end = decoder.raw_decode(text, found.start())
+            yield text[found.start() : end]
+        except (ValueError, RecursionError):  # no JSON begins here, or it is nested beyond reason
+            end = found.end()
+        found = beginning.search(text, end)
+
+
 def most_used(model: LanguageModel, prompt: str, *, system: str = "", max_output_tokens: int) -> Usage:
     """Estimate the most one call can use: all of the prompt, and the longest answer allowed."""
     tokens = estimate_tokens(prompt) + estimate_tokens(system) + _FRAMING_TOKENS
@@ -191,26 +210,13 @@ def _parsed(text: str, schema: type[Data]) -> Data | str:
     Models write around what they were asked for: fences, a preface, an earlier draft. So every object counts.
     """
     longest, problem = 0, "there is no JSON object in it"
-    for candidate in _objects(text):
+    for candidate in json_values(text):
         try:
             return schema.model_validate_json(candidate)
         except ValidationError as error:
             if len(candidate) > longest:
                 longest, problem = len(candidate), _problems(error)
     return problem
-
-
-def _objects(text: str) -> Iterator[str]:
-    decoder, at = json.JSONDecoder(), text.find("{")
-    for _ in range(_CANDIDATES):
-        if at < 0:
-            return
-        try:
-            _, end = decoder.raw_decode(text, at)
-            yield text[at:end]
-        except (ValueError, RecursionError):  # no JSON begins here, or it is nested beyond reason
-            end = at + 1
-        at = text.find("{", end)
 
 
 def _problems(error: ValidationError) -> str:

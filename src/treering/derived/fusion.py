@@ -13,6 +13,7 @@ VECTORS = "vectors"
 WORDS = "words"
 NAMES = "names"
 PLACES = "places"
+DATED = "dated"
 NEIGHBOURS = "neighbours"
 
 WALKED = "walked"
@@ -21,7 +22,10 @@ ENTITLED = "entitled"
 NAMED = "named"
 
 LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
-"""What each arm counts for before the graph is asked; those that gave nothing leave the whole to the others."""
+"""What each arm counts for before the graph is asked; those that gave nothing leave the whole to the others.
+
+`DATED` has no weight anywhere: it only brings candidates, which the clue of the date then favours.
+"""
 
 PROSE_WEIGHTS: Mapping[str, float] = {
     VECTORS: 3.0,
@@ -37,10 +41,10 @@ DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, 
 CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
 """What each arm counts for together with the graph, by the form of what was found first (`docs/decisions`)."""
 
-FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, WALKED, BRIDGED, ENTITLED, NAMED), 0.0)
+FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, DATED, WALKED, BRIDGED, ENTITLED, NAMED), 0.0)
 """The raw score that means "nothing in common", for arms where there is one."""
 
-CEILINGS: Mapping[str, float] = dict.fromkeys((WALKED, BRIDGED, ENTITLED, NAMED), 1.0)
+CEILINGS: Mapping[str, float] = dict.fromkeys((DATED, WALKED, BRIDGED, ENTITLED, NAMED), 1.0)
 """The raw score that means "all in common", for arms where there is one; for others it is the best found."""
 
 POOL = 100

@@ -4,19 +4,25 @@ A source gives one passage per segment. Every other object gives one, its fields
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime
 from typing import Any
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import Segment, Triple
 from treering.core.knowledge_payloads import Constraint, Decision, Fact, Payload, Preference, Procedure, Summary
 from treering.core.lifecycle import is_current
-from treering.core.locator import Lines
+from treering.core.locator import Lines, Turn
 from treering.core.objects import Activity, Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.times import render_time
+from treering.derived.dates import date_ranges
+from treering.derived.ties import is_turn
 from treering.ports.index import Passage
 
 MAX_GIST_CHARS = 1_500
 """What of a text is embedded where its adapter gave no gist: about what the embedder reads."""
+
+MAX_DAYS = 366
+"""The longest period kept of what a turn speaks of: "since 2016" is true of too much to find anything."""
 
 Scalar = str | int | float | bool
 
@@ -40,6 +46,18 @@ def passages_of(item: Object) -> list[Passage]:
 def gist_hash(passage: Passage) -> str:
     """Hash what is embedded of a passage (BLAKE2b, 160 bits, hex): equal texts share one vector."""
     return digest(passage.gist)
+
+
+def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
+    """Give the day a turn was said and the periods it speaks of, as first and last days, none twice.
+
+    What is no turn of a conversation has none: only turns are asked for by their time.
+    """
+    if not is_turn(passage):
+        return ()
+    said = ((passage.said.date(), passage.said.date()),) if passage.said else ()
+    told = (found.period for found in date_ranges(passage.text, said=passage.said))
+    return tuple(dict.fromkeys((*said, *(days for days in told if (days[1] - days[0]).days < MAX_DAYS))))
 
 
 def record_of(passage: Passage) -> dict[str, Any]:
@@ -77,6 +95,7 @@ def _of_segment(source: Source, segment: Segment) -> Passage:
         gist=segment.gist or _short(_called(source.title, segment.heading), segment.excerpt),
         triples=segment.triples,
         metadata={**_scalars(source.metadata), **path},
+        said=segment.locator.at if isinstance(segment.locator, Turn) else None,
     )
 
 
@@ -94,6 +113,7 @@ def _passage(
     gist: str = "",
     triples: tuple[Triple, ...] = (),
     metadata: Mapping[str, Scalar] | None = None,
+    said: datetime | None = None,
 ) -> Passage:
     origin = item.origin if isinstance(item, Source) else ""
     title = title_of(item) or origin
@@ -116,6 +136,7 @@ def _passage(
         live=is_current(item),
         triples=triples,
         metadata=metadata or {},
+        said=said,
     )
 
 

@@ -1,10 +1,14 @@
 """What is asked, prepared for the arms."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
+from treering.derived import periods
 from treering.derived.analysis import query_terms
-from treering.ports.index import Index, TextQuery, Vector
+from treering.derived.dates import asked_ranges
+from treering.ports.index import AskedDays, Index, TextQuery, Vector
 from treering.ports.reach import Reach
 
 Embed = Callable[[str], Vector]
@@ -44,17 +48,19 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: its text, its terms, and what it means where the embedder could tell."""
+    """What is asked: its text, its terms, what it means where the embedder could tell, and the days it is about."""
 
     text: str
     terms: TextQuery
     meaning: Meaning | None
     embed: Embed | None = None
+    days: tuple[AskedDays, ...] = ()
 
     @classmethod
-    def of(cls, text: str, *, embed: Embed | None) -> "Question":
-        """Prepare a question."""
-        return cls(text, query_terms(text), Meaning(embed(text)) if embed else None, embed)
+    def of(cls, text: str, *, embed: Embed | None, now: datetime | None = None) -> "Question":
+        """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
+        meaning = Meaning(embed(text)) if embed else None
+        return cls(text, query_terms(text), meaning, embed, tuple(days_asked(text, now)))
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Give the question asked together with each of some texts. Costs an encoding for each."""
@@ -63,6 +69,23 @@ class Question:
         vectors = tuple(self.embed(f"{self.text} {lead}") for lead in leads)
         return replace(self, meaning=Meaning(self.meaning.own, vectors))
 
+
+def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:
+    """Give the days a question is about: short periods with the day before and after, days with their month too.
+
+    What people remember as a day may be the next one, or some day of that month: half of it counts.
+    """
+    for found in asked_ranges(text, now)[:_MOST_RANGES]:
+        slack = timedelta((found.last - found.first).days < _SHORT_DAYS)
+        with suppress(OverflowError):
+            yield AskedDays(found.first - slack, found.last + slack)
+        if found.first == found.last:
+            yield AskedDays(*periods.month(found.first.year, found.first.month), weight=_SAME_MONTH)
+
+
+_SHORT_DAYS = 7
+_SAME_MONTH = 0.5
+_MOST_RANGES = 100
 
 Arms = Mapping[str, Mapping[int, float]]
 """Raw scores of passages, by arm and key; higher is better."""

@@ -69,7 +69,8 @@ def rank(question: Question, *, index: Index, reach: Reach, limit: int, deep: bo
         ranked = fuse(wide, weights, limit=2 * pool)
     ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=2 * pool)
     near = heads.of(hit.key for hit in ranked)
-    clues = {**clues_of(question.text, near), **thread_clue(ranked, near)}
+    dated = index.on_days(question.days, sorted(near)) if question.days else {}
+    clues = {**clues_of(question.text, near, dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},

@@ -11,6 +11,7 @@ from treering.core.errors import InvalidInput
 
 FOLDER = ".treering"
 FILE = "treering.db"
+COMMON_KEY = "OPENAI_API_KEY"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FALSE = {"0", "false", "no", "off"}
 
@@ -35,6 +36,8 @@ class Settings:
     """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
     threads: int = 1
     """`TREERING_THREADS`: texts embedded side by side."""
+    upstream: str = ""
+    """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
 
@@ -54,6 +57,7 @@ class Settings:
             background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
             underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
             threads=int(threads),
+            upstream=given.get("TREERING_UPSTREAM", ""),
             folder=folder or Path.cwd(),
         )
 
@@ -75,6 +79,18 @@ class Settings:
             if (folder / FOLDER / FILE).is_file():
                 return folder / FOLDER / FILE
         return self.folder / FOLDER / FILE
+
+
+def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
+    """Read the key of a language model from a variable a person named; empty for the common one where it is not set.
+
+    Raises `InvalidInput` where another variable is named that is not set.
+    """
+    given = os.environ if environment is None else environment
+    key = given.get(name or COMMON_KEY, "")
+    if name and not key:
+        raise InvalidInput(f"There is no key in {name}.", hint=f"Set the environment variable {name}.")
+    return key
 
 
 def _default_data_dir(environment: Mapping[str, str]) -> Path:

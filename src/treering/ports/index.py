@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,8 @@ Vector = npt.NDArray[np.float32]
 class Passage:
     """One searchable text: a segment of a source (`part` is its id), or the text form of an object (`part` empty).
 
-    `gist` is what is embedded; `live` tells whether the object may be presented as how things stand.
+    `gist` is what is embedded; `live` tells whether the object may be presented as how things stand. `said` is when a
+    turn of a conversation was said.
     """
 
     object_id: str
@@ -40,6 +41,16 @@ class Passage:
     live: bool
     triples: tuple[Triple, ...] = ()
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    said: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDays:
+    """Days that a question is about, both ends within, and what a turn of that time counts for (0 to 1)."""
+
+    first: date
+    last: date
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,17 @@ class Index(Protocol):
 
     def by_place(self, text: str, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank passages whose object id, segment id, origin, title or heading is, or ends with, `text`."""
+        ...
+
+    def by_days(self, asked: Sequence[AskedDays], *, reach: Reach, limit: int) -> Sequence[Scored]:
+        """Rank turns that were said on days asked for, or that speak of them; best first, then newest.
+
+        A period that only in part is asked for counts by that part; of several the best counts.
+        """
+        ...
+
+    def on_days(self, asked: Sequence[AskedDays], keys: Sequence[int]) -> Mapping[int, float]:
+        """Give the scores `by_days` gives, of those of the keys that have one."""
         ...
 
     def visible(self, keys: Sequence[int], *, reach: Reach) -> frozenset[int]:

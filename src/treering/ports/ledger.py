@@ -192,6 +192,10 @@ class Ledger(Protocol):
         """Give, by origin, the sources in exactly this scope whose origin is `root` or starts with `root#`."""
         ...
 
+    def scopes(self, below: str) -> Sequence[str]:
+        """Give the scopes below one, not itself, that objects lie in, whatever their status; in order."""
+        ...
+
     def dependents(self, identity: str) -> Sequence[str]:
         """Give ids of knowledge whose evidence or derivation names this id."""
         ...

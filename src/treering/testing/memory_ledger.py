@@ -23,6 +23,7 @@ from treering.core.objects import Object, Source
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt, Waiting
 from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_reverter
+from treering.core.scope import is_within
 from treering.ports.clock import Clock, fresh_id
 from treering.ports.ledger import AsOf, Head, Record, Selection, SourceState, head_of, selects
 from treering.testing.memory_tables import Tables
@@ -198,6 +199,13 @@ class MemoryLedger:
                 if below and (item.origin not in states or states[item.origin].status == "archived"):
                     states[item.origin] = SourceState(item.id, item.fingerprint, item.status, item.revision)
         return states
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Give the scopes below one that objects lie in."""
+        with self._lock:
+            return sorted(
+                {item.scope for item in self._tables.current() if item.scope != below and is_within(item.scope, below)}
+            )
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Give ids of knowledge whose evidence or derivation names this id."""

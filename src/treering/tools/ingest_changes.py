@@ -16,6 +16,7 @@ from treering.ports.ledger import SourceState
 from treering.tools.ingest_holdings import Holdings, is_live, is_undated, node_key
 from treering.tools.ingest_report import ItemResult
 from treering.tools.segments import carry, first_segments
+from treering.tools.tellings import is_dated, parting, why_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class Changes:
         here = self._holdings.source(draft.origin)
         if here and here.fingerprint == draft.fingerprint and not moved_from:
             return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
+        if here and is_dated(draft) and (kept := why_kept(self._holdings.whole(here.id), draft)):
+            return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
         there = self._holdings.source(moved_from) if moved_from else None
         if here and there:
             self._depart(moved_from)
@@ -107,9 +110,9 @@ class Changes:
         state = here or there
         if state is None:
             return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
-        self._update(draft, state)
+        parted = self._update(draft, state)
         if here:
-            return ItemResult(origin=draft.origin, outcome="updated", source_id=state.id)
+            return ItemResult(origin=draft.origin, outcome="updated", source_id=state.id, why=parted)
         return ItemResult(origin=draft.origin, outcome="moved", source_id=state.id, moved_from=moved_from)
 
     def _depart(self, origin: str) -> ItemResult:
@@ -136,7 +139,8 @@ class Changes:
             self._state(self._claim(known, source.id, segments))
         return source.id
 
-    def _update(self, draft: SourceDraft, state: SourceState) -> None:
+    def _update(self, draft: SourceDraft, state: SourceState) -> str:
+        """Bring a source up to date; say where its turns part from those before, if they do."""
         before = self._holdings.whole(state.id)
         resting = self._holdings.resting_on(state.id)
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
@@ -153,6 +157,7 @@ class Changes:
                 self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
             elif said_before is None or not self._holdings.was_turned_down(said_before):
                 self._state(claim)
+        return parting(before.segments, draft.segments, gone=carried.gone)
 
     def _fields(self, draft: SourceDraft) -> dict[str, Any]:
         return {

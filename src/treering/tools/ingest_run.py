@@ -63,6 +63,7 @@ class Account:
     def add_written(self, written: Written) -> None:
         """Count what became of a batch."""
         self.add(*written.results)
+        self.warnings += [f"{one.origin}: {one.why}" for one in written.results if one.outcome == "updated" and one.why]
         self.patches += written.patches
         self.staled += written.staled
         self.contested += written.contested

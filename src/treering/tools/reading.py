@@ -121,7 +121,8 @@ def question_of(call: Call, text: str, *, semantic: bool = True) -> Question:
     """Prepare a question; without a single vector in the space none is made for it."""
     engine = call.engine
     lag = engine.index.lag()
-    return Question.of(text, embed=engine.embedder.embed_query if semantic and lag.pending < lag.total else None)
+    embed = engine.embedder.embed_query if semantic and lag.pending < lag.total else None
+    return Question.of(text, embed=embed, now=engine.clock.now())
 
 
 def show(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach, *, explain: bool) -> ShownHit:

@@ -59,7 +59,9 @@ def test_what_knows_the_model_by_looking_only_keeps_its_vectors_too(path):
     space.ledger.close()
 
 
-@pytest.mark.parametrize("missing", ["TABLE jobs", "INDEX passages_by_text", "TABLE graph_passages"])
+@pytest.mark.parametrize(
+    "missing", ["TABLE jobs", "INDEX passages_by_text", "TABLE graph_passages", "TABLE passage_days"]
+)
 def test_what_is_missing_is_made_when_the_space_is_opened(path, missing):
     connection = apsw.Connection(path)
     connection.execute(f"DROP {missing}")

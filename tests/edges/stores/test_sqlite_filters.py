@@ -51,7 +51,7 @@ def connection():
 
 
 def store(connection, *items):
-    for table in ("passages", "passage_metadata", "passage_endings", "passage_words", "passage_names"):
+    for table in ("passages", "passage_metadata", "passage_endings", "passage_days", "passage_words", "passage_names"):
         connection.execute(f"DELETE FROM {table}")
     apply_changes(connection, [Change(1, item.id, None, item) for item in items], BuiltInExtractor())
 

@@ -1,6 +1,7 @@
 """Catching up equals rebuilding: whatever happens to a space, and in whatever order."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import apsw
 from hypothesis import settings
@@ -9,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from index_stage import EMBEDDER, open_space
 
 from treering.core.errors import TreeringError
+from treering.core.locator import Turn
 from treering.core.patch import MoveScope
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.graph_records import unpack_ties
@@ -17,6 +19,8 @@ from treering.edges.stores.sqlite.tables import FULL_TEXT, create_tables
 
 # Few texts, so that several passages share one and its vector.
 _TEXTS = st.lists(st.sampled_from(["Bees hum.", "Ants dig_hills.", "Moths fly.", "", "巣箱"]), max_size=3, unique=True)
+_TURNS = st.lists(st.sampled_from(["Bees hum.", "Ants came yesterday.", "In May 2022."]), max_size=3, unique=True)
+_TIMES = st.none() | st.just(datetime(2023, 5, 8, tzinfo=UTC))
 _SCOPES = st.sampled_from(["/", "/a", "/a/b"])
 
 
@@ -30,6 +34,12 @@ class Histories(RuleBasedStateMachine):
     def add_source(self, texts, scope, title):
         source = self.space.make.source(*texts, origin=f"o{len(self.items)}", title=title, scope=scope)
         self.add(source)
+
+    @rule(texts=_TURNS, scope=_SCOPES, at=_TIMES)
+    def add_talk(self, texts, scope, at):
+        talk = self.space.make.source(*texts, origin=f"o{len(self.items)}", kind="conversation", scope=scope)
+        parts = [part.model_copy(update={"locator": Turn(turn=part.position, at=at)}) for part in talk.segments]
+        self.add(talk.model_copy(update={"segments": tuple(parts)}))
 
     @rule(what=st.sampled_from(["Bees", "Ants"]), scope=_SCOPES)
     def add_knowledge(self, what, scope):
@@ -135,7 +145,7 @@ def everything(connection: apsw.Connection) -> dict[str, list]:
     }
     contents["ties"] = [(names[key], ties) for key, ties in ties_by_name(connection)]
     contents["nodes"] = list(connection.execute("SELECT name, passages FROM graph_nodes"))
-    for table, columns in (("passage_metadata", "name, value"), ("passage_endings", "ending")):
+    for table, columns in _OF_PASSAGES.items():
         found = connection.execute(f"SELECT key, {columns} FROM {table}")
         contents[table] = [(names[key], *row) for key, *row in found]
     for table in FULL_TEXT:
@@ -144,6 +154,9 @@ def everything(connection: apsw.Connection) -> dict[str, list]:
         contents[table] = [(names[key], *row) for key, *row in found]
         connection.execute("DROP TABLE temp.instances")
     return {name: sorted(rows, key=repr) for name, rows in contents.items()}
+
+
+_OF_PASSAGES = {"passage_metadata": "name, value", "passage_endings": "ending", "passage_days": "first, last"}
 
 
 def ties_by_name(connection: apsw.Connection) -> Iterator[tuple[int, list]]:

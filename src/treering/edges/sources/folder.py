@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from treering.edges.sources.ignored import IgnoreRules
 
@@ -64,8 +65,23 @@ def read_bytes(file: Path, most: int) -> bytes | None:
 
     Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
     """
-    with os.fdopen(os.open(file, _READ_ONLY), "rb") as stream:
-        return stream.read(most + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
+    stream = open_regular(file)
+    if stream is None:
+        return None
+    with stream:
+        return stream.read(most + 1)
+
+
+def open_regular(file: Path) -> BinaryIO | None:
+    """Open a regular file to read it. `None`: by now it is something else.
+
+    Raises `OSError`. Neither a link nor a pipe put in the file's place is followed or waited for.
+    """
+    stream = os.fdopen(os.open(file, _READ_ONLY), "rb")
+    if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        return stream
+    stream.close()
+    return None
 
 
 def reason(error: OSError) -> str:

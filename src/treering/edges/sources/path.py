@@ -1,25 +1,31 @@
 """The adapter for files and folders."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from treering.core.errors import InvalidInput
+from treering.edges.sources.conversations.exports import ExportBounds
+from treering.edges.sources.conversations.recognise import may_be_read
+from treering.edges.sources.conversations.sources import ExportReader
 from treering.edges.sources.files import draft_file, over_limit
-from treering.edges.sources.folder import Entry, Found, PassedOver, Unreadable, read_bytes, reason, walk
+from treering.edges.sources.folder import Entry, Found, PassedOver, Unreadable, open_regular, read_bytes, reason, walk
 from treering.ports.adapter import Failed, Known, Reading, ReadLimits, Skipped, Unchanged, Vanished
 
 
 class PathAdapter:
     """Reads a file, or every file of a folder that its `.gitignore` files do not leave out.
 
-    First comes what is gone, then a result per item in the order of names. Links are not followed, and only
-    regular files are opened. Option: `redact_secrets` (default true).
+    First comes what is gone, then a result per item in the order of names; a file of conversations gives one per
+    conversation. Links are not followed, and only regular files are opened. Option: `redact_secrets` (default true).
     """
 
     kind = "path"
+
+    def __init__(self, exports: ExportBounds | None = None) -> None:
+        self._exports = exports or ExportBounds()
 
     def claims(self, target: str) -> bool:
         """Tell whether `target` names a file or folder that exists."""
@@ -30,7 +36,11 @@ class PathAdapter:
             return False
 
     def origin(self, target: str) -> str:
-        """Give `file:` and the absolute path; a file in a folder adds `#` and its path from there."""
+        """Give `file:` and the absolute path; a file in a folder adds `#` and its path from there.
+
+        A conversation adds `#` and its id to its file, unless it bears a name of its own that is the same in
+        every export, such as `chatgpt:` and a UUID.
+        """
         return _origin(_root(target))
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
@@ -45,7 +55,7 @@ class PathAdapter:
         """
         root, redact_secrets = _root(target), _redact_secrets(options)
         if root.is_dir() or root.is_file():
-            return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root))))
+            return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root)), self._exports))
         if not root.exists() and _origin(root) in known.fingerprints:
             return iter([Vanished(_origin(root))])
         raise InvalidInput(
@@ -62,6 +72,7 @@ class _Plan:
     limits: ReadLimits
     redact_secrets: bool
     entries: tuple[Entry, ...]
+    exports: ExportBounds
 
     def origin(self, relative: str) -> str:
         return f"{self.root}#{relative}" if relative else self.root
@@ -100,7 +111,39 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         if place >= plan.limits.max_items:
             yield Skipped(origin, f"over the limit max_items of {plan.limits.max_items:,}")
         elif origin not in left_out:
-            yield _reading(plan, entry)
+            yield from _item(plan, entry, origin)
+
+
+def _item(plan: _Plan, entry: Entry, origin: str) -> Iterator[Reading]:
+    told = False
+    if isinstance(entry, Found) and may_be_read(entry.file.name):
+        told = yield from _conversations(plan, entry, origin)
+    if not told:
+        yield _reading(plan, entry)
+
+
+def _conversations(plan: _Plan, entry: Found, origin: str) -> Generator[Reading, None, bool]:
+    """Give a result per conversation of a file, and whether it is a file of conversations at all.
+
+    One that was kept as a file before is that no more.
+    """
+    reader = ExportReader(origin, plan.limits, plan.exports, plan.redact_secrets)
+    as_file = origin in plan.known.fingerprints
+    try:
+        stream = open_regular(entry.file)
+        if stream is None:
+            return False
+        with stream:
+            found = reader.read(stream, entry.relative or entry.file.name)
+            for reading in found or ():
+                as_file = as_file and reading.origin != origin
+                yield reading
+    except OSError as error:
+        yield Failed(origin, reason(error))
+        return True
+    if found is not None and as_file:
+        yield Vanished(origin)
+    return found is not None
 
 
 def _reading(plan: _Plan, entry: Entry) -> Reading:
@@ -141,7 +184,17 @@ def _gone(plan: _Plan) -> list[str]:
     unseen = [entry.relative for entry in plan.entries if isinstance(entry, Unreadable) and entry.folder]
     hidden = tuple(plan.origin(f"{relative}/" if relative else "") for relative in unseen)
     below = sorted(origin for origin in plan.known.fingerprints if origin.startswith(f"{plan.root}#"))
-    return [origin for origin in below if origin not in present and not (hidden and origin.startswith(hidden))]
+    return [
+        origin
+        for origin in below
+        if origin not in present and not (hidden and origin.startswith(hidden)) and not _is_told(origin, present)
+    ]
+
+
+def _is_told(origin: str, present: Collection[str]) -> bool:
+    """Tell whether this is a conversation of a file that is there: a newer export may leave it out, it was said."""
+    files = (origin[:at] for at, char in enumerate(origin) if char == "#")
+    return any(file in present and may_be_read(file) for file in files)
 
 
 def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:

@@ -13,6 +13,9 @@ from treering.core.scope import ROOT
 from treering.edges import transfer
 from treering.edges.settings import Settings
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
+from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.memory import DiscussionMemory
+from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder
 from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
@@ -130,6 +133,12 @@ class Space:
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""
         return catalog.call(self.engine, verb, envelope)
+
+    def discussions(
+        self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None
+    ) -> DiscussionMemory:
+        """Give the memory of the discussions below a scope; by default rules make it, which need no model."""
+        return DiscussionMemory(self.engine, within=within, settings=settings, generator=generator)
 
     def proposals(self) -> tuple[PatchRecord, ...]:
         """Give the patches that wait for review, newest first."""

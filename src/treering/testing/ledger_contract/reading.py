@@ -115,6 +115,13 @@ class Reading(Stage):
             "repo#a.py": SourceState(part.id, "f2", "active", 1),
         }
 
+    def test_the_scopes_below_one_are_listed(self, ledger: Ledger, make: Builder) -> None:
+        for scope in ("/", "/run", "/run/7", "/run/7/loop", "/run/8", "/runs", "/run 9/x"):
+            ledger.commit(make.patch(make.source("One.", scope=scope), make.source("Two.", origin="2", scope=scope)))
+        assert ledger.scopes("/run") == ["/run/7", "/run/7/loop", "/run/8"]
+        assert ledger.scopes("/") == sorted(["/run", "/run/7", "/run/7/loop", "/run/8", "/runs", "/run 9/x"])
+        assert ledger.scopes("/nowhere") == []
+
     def test_an_archived_source_gives_way_to_a_later_one(self, ledger: Ledger, make: Builder) -> None:
         old, new = make.source("Old."), make.source("New.")
         ledger.commit(make.patch(old))

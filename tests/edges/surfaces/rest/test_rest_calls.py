@@ -73,7 +73,11 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
     assert {(verb, mode) for verb, tool in TOOLS.items() for mode in tool.modes} == {*asked, *alone}
 
 
-@pytest.mark.parametrize("operation", EXAMPLES)
+def test_every_operation_that_takes_a_body_has_examples():
+    assert {*EXAMPLES} == {*PLACES, "chat_completions"}
+
+
+@pytest.mark.parametrize("operation", PLACES)
 def test_every_example_of_the_contract_is_answered(client, operation):
     ask(client, "ingest", "source", NOTE)
     memory(client, "acme", "index", docs=["Releases are cut on Tuesdays."])

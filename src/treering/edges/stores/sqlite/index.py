@@ -9,6 +9,7 @@ from treering.core.times import parse_time
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import gist_hash, passages_of
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.days import on_days, rank_days
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
@@ -29,7 +30,7 @@ from treering.edges.stores.sqlite.words import known_words, rank_names, rank_wor
 from treering.ports.clock import Clock
 from treering.ports.extractor import Extractor
 from treering.ports.graph import Graph
-from treering.ports.index import Lag, PassageHead, Pending, Scored, TextQuery, Vector
+from treering.ports.index import AskedDays, Lag, PassageHead, Pending, Scored, TextQuery, Vector
 from treering.ports.reach import Reach
 
 _FEW = 500  # keys in one statement
@@ -94,6 +95,16 @@ class SqliteIndex:
         """Rank passages whose id, origin, title or heading is, or ends with, `text`."""
         with self._database.read() as connection:
             return rank_places(connection, text, sight(connection, reach), limit)
+
+    def by_days(self, asked: Sequence[AskedDays], *, reach: Reach, limit: int) -> Sequence[Scored]:
+        """Rank turns said on days asked for, or that speak of them; best first, then newest."""
+        with self._database.read() as connection:
+            return rank_days(connection, asked, sight(connection, reach), limit)
+
+    def on_days(self, asked: Sequence[AskedDays], keys: Sequence[int]) -> Mapping[int, float]:
+        """Give the scores `by_days` gives, of those of the keys that have one."""
+        with self._database.read() as connection:
+            return on_days(connection, asked, keys)
 
     def by_vector(self, vector: Vector, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank by cosine; best first."""

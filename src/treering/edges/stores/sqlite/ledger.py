@@ -35,7 +35,7 @@ from treering.core.patch import (
 )
 from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_reverter
-from treering.core.scope import lineage
+from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change, Follower
@@ -246,6 +246,17 @@ class SqliteLedger:
             if origin not in states or states[origin].status == "archived":
                 states[origin] = SourceState(identity, fingerprint, status, revision)
         return states
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Give the scopes below one that objects lie in."""
+        start = "/" if below == ROOT else f"{below}/"
+        # '0' is the character after '/'. Each step jumps to the next scope, however many objects lie in one.
+        sql = (
+            "WITH RECURSIVE found(scope) AS (SELECT min(scope) FROM objects WHERE scope > ?1 AND scope < ?2 UNION ALL "
+            "SELECT (SELECT min(scope) FROM objects o WHERE o.scope > found.scope AND o.scope < ?2) FROM found "
+            "WHERE found.scope IS NOT NULL) SELECT scope FROM found WHERE scope IS NOT NULL"
+        )
+        return [scope for (scope,) in self._database.rows(sql, (start, start[:-1] + "0"))]
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Give ids of knowledge whose evidence or derivation names this id."""

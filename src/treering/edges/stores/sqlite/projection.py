@@ -8,6 +8,7 @@ import apsw
 from treering.core.objects import Object
 from treering.core.times import render_time
 from treering.derived.passages import gist_hash, passages_of
+from treering.edges.stores.sqlite.days import add_days, remove_days
 from treering.edges.stores.sqlite.filters import stored_scalar
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import Told, links_of, settle_ties
@@ -104,6 +105,7 @@ class _Fold:
         key = self.connection.last_insert_rowid()
         self._keep_metadata(key, passage)
         add_places(self.connection, key, passage)
+        add_days(self.connection, key, passage)
         add_words(self.connection, key, passage, current=passage.live)
         self.texts.add(text_id)
         if passage.live:
@@ -134,6 +136,7 @@ class _Fold:
             remove_words(self.connection, key, current=bool(current))
             self.shown -= bool(current)
             remove_places(self.connection, key)
+            remove_days(self.connection, key)
             self.connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
             self.connection.execute("DELETE FROM passages WHERE key = ?", (key,))
             self.texts.add(text_id)
@@ -211,4 +214,5 @@ def _essence(passage: Passage) -> tuple[object, ...]:
         *(passage.type, passage.kind, passage.status, passage.scope, passage.channel, passage.live),
         *(passage.role, passage.title, passage.heading, passage.origin, passage.text, passage.gist),
         passage.metadata.get("path"),  # its words are indexed with the title
+        passage.said,
     )

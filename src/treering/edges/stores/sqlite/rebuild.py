@@ -110,14 +110,14 @@ def _contents(connection: apsw.Connection) -> dict[_Place, int]:
     counts = word_counts(connection)
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
     endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
+    days = _grouped(connection, "SELECT key, first, last FROM passage_days ORDER BY key, first, last")
     ties = graph_contents(connection)
     contents: dict[_Place, int] = {}
     for *row, key in connection.execute(_ROWS):
         sizes = tuple(counts.pop((table, key), None) for table in FULL_TEXT)
-        contents[row[0], row[1], row[2]] = hash(
-            (*row, metadata.pop(key, None), endings.pop(key, None), sizes, ties.pop(key, None))
-        )
-    if counts or metadata or endings or ties:
+        groups = (part.pop(key, None) for part in (metadata, endings, days))
+        contents[row[0], row[1], row[2]] = hash((*row, *groups, sizes, ties.pop(key, None)))
+    if counts or metadata or endings or days or ties:
         contents["", "", 0] = -1
     return contents
 

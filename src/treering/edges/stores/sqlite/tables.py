@@ -6,7 +6,7 @@ import apsw
 
 from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 2
+PROJECTION_VERSION = 3
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 SHOWN = "shown_passages"
@@ -75,6 +75,11 @@ REBUILT: tuple[str, ...] = (
     # Last characters of titles, headings and origins, backwards, so that "ends with" is a range of an index.
     """CREATE TABLE IF NOT EXISTS passage_endings(
          ending TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(ending, key)) WITHOUT ROWID""",
+    # Days a turn was said on or speaks of, from the first to the last, counted as Python counts them (ordinals).
+    """CREATE TABLE IF NOT EXISTS passage_days(
+         key INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY(key, first, last))
+         WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS passage_days_by_first ON passage_days(first, last)",
     # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
     # table in memory may remember it.
     """CREATE TABLE IF NOT EXISTS graph_nodes(
@@ -93,7 +98,7 @@ SCHEMA = KEPT + REBUILT
 _NAMES = frozenset(re.findall(r"IF NOT EXISTS (\w+)", "\n".join(SCHEMA)))
 
 _REBUILT_TABLES = (
-    *("passage_scopes", "passages", "passage_metadata", "passage_endings"),
+    *("passage_scopes", "passages", "passage_metadata", "passage_endings", "passage_days"),
     *("graph_nodes", "graph_passages"),
     *FULL_TEXT,
 )

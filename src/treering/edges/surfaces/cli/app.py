@@ -8,6 +8,7 @@ from treering.edges.surfaces.cli import (
     space_commands,
     supervise_commands,
     verb_commands,
+    workflow_commands,
 )
 
 # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
@@ -18,7 +19,14 @@ app = typer.Typer(
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for commands in (verb_commands, review_commands, space_commands, serving_commands, supervise_commands):
+for commands in (
+    verb_commands,
+    review_commands,
+    space_commands,
+    serving_commands,
+    supervise_commands,
+    workflow_commands,
+):
     commands.add_to(app)
 
 

@@ -82,6 +82,25 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
             "treering supervise tickets.yaml --worker ./work.sh --script assessments.yaml",
         ),
     ),
+    "workflow run": (
+        (
+            "recall what a discussion holds on something",
+            'treering workflow run recall.yaml --discussion launch --input "price"',
+        ),
+        (
+            "with a language model",
+            "treering workflow run answer.yaml --discussion launch --endpoint main=openai:gpt-5-mini",
+        ),
+        (
+            "try it without a model, on messages of a file, storing nothing",
+            "treering workflow run answer.yaml --messages chat.json --scripted answers.json",
+        ),
+    ),
+    "workflow check": (("find everything that is wrong before it runs", "treering workflow check answer.yaml"),),
+    "workflow examples": (
+        ("which there are", "treering workflow examples"),
+        ("take one as a start", "treering workflow examples recall > recall.yaml"),
+    ),
     "try": (
         ("see what Treering makes of the folder you are in", "treering try"),
         ("for a task of yours", 'treering try "make the retry limit configurable"'),

@@ -1,5 +1,6 @@
 """The command that serves spaces over HTTP."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from treering.edges.surfaces.cli.flags import spread
 from treering.edges.surfaces.cli.help import Command
 
 _EXTRA = "server"
-_OF_THE_EXTRA = {"fastapi", "uvicorn"}
+_OF_THE_EXTRA = {"fastapi", "httpx", "uvicorn"}
 
 
 def add_to(app: Typer) -> None:
@@ -17,7 +18,34 @@ def add_to(app: Typer) -> None:
     app.command("serve", cls=Command)(spread(serve))
 
 
+@dataclass(frozen=True, slots=True)
+class Chatting:
+    """Which API answers chats, and what memory may cost them."""
+
+    upstream: Annotated[
+        str,
+        Option("--upstream", metavar="URL", help="The API that answers chats, …/v1. Default: TREERING_UPSTREAM."),
+    ] = ""
+    key_env: Annotated[
+        str,
+        Option(
+            "--upstream-key-env", metavar="NAME", help="The variable with its key. Default: OPENAI_API_KEY, if set."
+        ),
+    ] = ""
+    seconds: Annotated[
+        float, Option("--upstream-timeout", metavar="SECONDS", min=1, help="How long it may be silent.")
+    ] = 600.0
+    within: Annotated[
+        str, Option("--memory-within", metavar="PATH", help="The scope below which discussions are kept.")
+    ] = "/"
+    tokens: Annotated[int, Option("--memory-tokens", metavar="N", min=1, help="At most so much is recalled.")] = 1_000
+    wait_ms: Annotated[
+        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for memory.")
+    ] = 300
+
+
 def serve(
+    chat: Chatting,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
     projects: Annotated[
         Path | None,
@@ -32,23 +60,33 @@ def serve(
     ),
     port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8420,
 ) -> None:
-    """Serve the four tools and project memory over HTTP.
+    """Serve the four tools, project memory and chats with memory over HTTP.
 
     To this machine only. Prints its address, and answers until it is told to stop (Ctrl-C); /openapi.json there
-    says what it can be asked.
+    says what it can be asked. Chats are answered by the API that --upstream names.
     """
     # Only what serving needs; and the extra, where it is missing, is missed here.
     from treering.core.errors import MissingExtra
-    from treering.edges.settings import Settings
+    from treering.edges.settings import Settings, read_key
 
     try:
         from treering.edges.surfaces.rest.app import Serving
+        from treering.edges.surfaces.rest.remembering import MemorySettings
         from treering.edges.surfaces.rest.serving import serve_until_stopped
+        from treering.edges.surfaces.rest.upstream import UpstreamPlace
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_EXTRA:
             raise
         raise MissingExtra(_EXTRA, needed_for="`treering serve`") from error
 
     settings = Settings.read()
-    what = Serving.of(settings, space=space, projects=projects, files=files)
+    url = chat.upstream or settings.upstream
+    what = Serving.of(
+        settings,
+        space=space,
+        projects=projects,
+        files=files,
+        upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
+        memory=MemorySettings(chat.within, chat.tokens, chat.wait_ms / 1_000),
+    )
     serve_until_stopped(what, host=host, port=port, tell=lambda address: echo(f"Treering listens on {address}"))

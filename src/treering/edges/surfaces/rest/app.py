@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -14,11 +14,14 @@ from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.edges.models.bge import BgeSmall
 from treering.edges.projects import ProjectSpaces
 from treering.edges.settings import Settings
-from treering.edges.surfaces.rest import projects, wiki
+from treering.edges.surfaces.rest import chat, projects, wiki
 from treering.edges.surfaces.rest.contract import Operation, document
 from treering.edges.surfaces.rest.doors import Doors
 from treering.edges.surfaces.rest.failures import answer_failures
+from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
 from treering.edges.surfaces.rest.served import ServedSpace, Stop
+from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
+from treering.memories.discussion.generating import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine
@@ -45,9 +48,24 @@ class Serving:
     background: bool = True
     """Whether vectors are made behind everyday work."""
     embedder: Embedder | None = None
+    upstream: UpstreamPlace | None = None
+    """What answers chats; none: nothing does."""
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    """What memory may cost a chat."""
+    generator: Generator | None = None
+    """Makes the memories of discussions; none: the built-in one."""
 
     @classmethod
-    def of(cls, settings: Settings, *, space: str, projects: Path | None, files: Path | None) -> "Serving":
+    def of(
+        cls,
+        settings: Settings,
+        *,
+        space: str,
+        projects: Path | None,
+        files: Path | None,
+        upstream: UpstreamPlace | None = None,
+        memory: MemorySettings | None = None,
+    ) -> "Serving":
         """Say what is served by what a person and the environment say. Raises `InvalidInput` for no folder."""
         if files and not files.is_dir():
             raise InvalidInput(f"{files} is no folder.", hint="Name the folder whose files may be read.")
@@ -58,6 +76,8 @@ class Serving:
             background=settings.background,
             # A model takes more memory than a space: one for all.
             embedder=BgeSmall(threads=settings.threads),
+            upstream=upstream,
+            memory=memory or MemorySettings(),
         )
 
 
@@ -88,13 +108,21 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     space.check()
     spaces = ProjectSpaces(serving.projects, background=serving.background, embedder=serving.embedder)
 
+    upstream = Upstream(serving.upstream) if serving.upstream else None
+    memory = Remembering(space, serving.memory, stop=stop, embedder=serving.embedder, generator=serving.generator)
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         current_default_thread_limiter().total_tokens = serving.worked_on_at_once
+        if upstream:
+            memory.warm()
         try:
             yield
         finally:
             stop.say()
+            if upstream:
+                await upstream.close()
+            await run_sync(memory.close)
             await run_sync(space.close)
             await run_sync(spaces.close)
 
@@ -102,6 +130,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         *_state_of(space),
         *wiki.operations(space),
         *projects.operations(_memory(spaces, stop)),
+        *chat.operations(chat.Chat(upstream, memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -1,6 +1,6 @@
 """What the server promises, as OpenAPI: rendered from its operations and the models they take and give."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Literal
@@ -25,7 +25,10 @@ _REASONS: Mapping[HTTPStatus, str] = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "The input cannot be accepted; nothing was changed. `details` name the fields.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Stored data does not verify, or the server failed.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Try again later.",
+    HTTPStatus.BAD_GATEWAY: "The upstream cannot be reached.",
+    HTTPStatus.GATEWAY_TIMEOUT: "The upstream did not answer in time.",
 }
+_BEHIND = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 _WITHOUT_BODY = (
     HTTPStatus.FORBIDDEN,
     HTTPStatus.METHOD_NOT_ALLOWED,
@@ -53,6 +56,12 @@ class Operation:
     parameters: tuple[Schema, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
     """What can be asked next with what this operation was asked and gave."""
+    also: Schema = field(default_factory=dict)
+    """Other content than JSON that the good answer may have, by its type."""
+    fails: type[BaseModel] = Failure
+    """What a failure is."""
+    behind: bool = False
+    """Whether it asks a server behind this one."""
 
 
 def document(operations: Sequence[Operation]) -> Schema:
@@ -60,7 +69,10 @@ def document(operations: Sequence[Operation]) -> Schema:
     names, definitions = models_json_schema(
         [
             *((model, "validation") for model in _unique(one.takes for one in operations)),
-            *((model, "serialization") for model in _unique([*(one.gives for one in operations), (Failure,)])),
+            *(
+                (model, "serialization")
+                for model in _unique([*(one.gives for one in operations), *((one.fails,) for one in operations)])
+            ),
         ],
         ref_template=_REFERENCE,
     )
@@ -82,11 +94,10 @@ def document(operations: Sequence[Operation]) -> Schema:
 def _described(operation: Operation, names: Mapping[Any, Schema]) -> Schema:
     good: Schema = {
         "description": "Done.",
-        "content": _json([names[model, "serialization"] for model in operation.gives]),
+        "content": _json([names[model, "serialization"] for model in operation.gives]) | operation.also,
     }
     if operation.links:
         good["links"] = dict(operation.links)
-    failures = _REASONS if operation.takes else _WITHOUT_BODY
     described: Schema = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -97,9 +108,9 @@ def _described(operation: Operation, names: Mapping[Any, Schema]) -> Schema:
             **{
                 str(status.value): {
                     "description": _REASONS[status],
-                    "content": _json([names[Failure, "serialization"]]),
+                    "content": _json([names[operation.fails, "serialization"]]),
                 }
-                for status in failures
+                for status in _failures(operation)
             },
         },
     }
@@ -109,6 +120,15 @@ def _described(operation: Operation, names: Mapping[Any, Schema]) -> Schema:
         content["application/json"]["examples"] = shown
         described["requestBody"] = {"required": True, "content": content}
     return described
+
+
+def _failures(operation: Operation) -> Iterator[HTTPStatus]:
+    """Give the statuses of an operation's failures, in their order."""
+    for status in _REASONS:
+        possible = status not in _BEHIND and (operation.takes or status in _WITHOUT_BODY)
+        # Without an upstream even what takes no body is refused as a call that cannot be accepted.
+        if possible or (operation.behind and status in {*_BEHIND, HTTPStatus.UNPROCESSABLE_ENTITY}):
+            yield status
 
 
 def _json(choices: Sequence[Schema]) -> Schema:

@@ -1,13 +1,14 @@
 """Who is let in: programs of this machine, under its loopback names, no page of another site, and not all at once."""
 
 import ipaddress
+from collections import Counter
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from treering.core.errors import Denied, TreeringError, Unavailable
-from treering.edges.surfaces.rest.failures import failure_response
+from treering.edges.surfaces.rest.failures import OF_OPENAI, failure_response
 
 
 def is_loopback(host: str) -> bool:
@@ -25,33 +26,38 @@ class Doors:
 
     A page anywhere may have its name resolve to 127.0.0.1 and so speak to this server with a visitor's browser
     (DNS rebinding). Such a request carries the page's name in `Host`, and the page's site in `Origin`.
+
+    Conversations with a model take long, and wait for others: they are counted by themselves, so that as many of
+    them as are let in leave the tools as free as before.
     """
 
     def __init__(self, app: ASGIApp, *, most_at_once: int) -> None:
         self._app = app
         self._most_at_once = most_at_once
-        self._inside = 0
+        self._inside: Counter[bool] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = _refusal(Headers(scope=scope)) or self._full()
+        talk = scope["path"] in OF_OPENAI
+        refusal = _refusal(Headers(scope=scope)) or self._full(talk)
         if refusal:
-            await failure_response(refusal)(scope, receive, send)
+            await failure_response(refusal, path=scope["path"])(scope, receive, send)
             return
         # Only the event loop's thread comes here: counting needs no lock.
-        self._inside += 1
+        self._inside[talk] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._inside -= 1
+            self._inside[talk] -= 1
 
-    def _full(self) -> TreeringError | None:
-        if self._inside < self._most_at_once:
+    def _full(self, talk: bool) -> TreeringError | None:
+        inside = self._inside[talk]
+        if inside < self._most_at_once:
             return None
-        return Unavailable(f"{self._inside} requests are being answered already.", hint="Try again in a moment.")
+        return Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
 
 
 def _refusal(headers: Headers) -> TreeringError | None:

@@ -50,4 +50,11 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "project_memory_delete": {
         "one document": {"docs": ["Charles Babbage built engines."]},
     },
+    "chat_completions": {
+        "a chat that is remembered": {
+            "model": "gpt-5-mini",
+            "messages": [{"role": "user", "content": "When do we cut releases?"}],
+            "user": "releases",
+        },
+    },
 }

@@ -29,6 +29,9 @@ STATUSES: Mapping[type[TreeringError], HTTPStatus] = {
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     Corrupt: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
+OF_OPENAI = frozenset({"/v1/chat/completions", "/v1/models"})
+"""Paths where failures have the shape of OpenAI's API, whose clients ask there."""
+
 _RETRY_SECONDS = "1"
 
 
@@ -41,8 +44,23 @@ class Failure(BaseModel):
     details: dict[str, Any] = Field(description="Facts for a program, such as `fields` that are wrong.")
 
 
+class OpenAIError(BaseModel):
+    """What went wrong, as OpenAI's API says it."""
+
+    message: str = Field(description="What went wrong, and what to do about it.")
+    type: str = Field(description="`invalid_request_error`, or `api_error` where the request is not to blame.")
+    param: None = Field(default=None, description="Always null.")
+    code: str = Field(description="The kind of error; the `code` of Treering's errors.")
+
+
+class OpenAIFailure(BaseModel):
+    """What every failure is where OpenAI's API is spoken, unless it is the upstream's own."""
+
+    error: OpenAIError
+
+
 class Refusal(HTTPException):
-    """A request refused for its form as HTTP, before anything of Treering was asked."""
+    """A request refused for its form as HTTP, or for what stands behind this server."""
 
     def __init__(self, status: HTTPStatus, error: TreeringError, *, code: str) -> None:
         super().__init__(status, detail=error.message)
@@ -57,26 +75,36 @@ def answer_failures(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
-def failure_response(error: TreeringError) -> Response:
-    """Show an error of Treering."""
+def failure_response(error: TreeringError, *, path: str) -> Response:
+    """Show an error of Treering, in the shape of the path that was asked."""
     status = next((STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
     headers = {"Retry-After": _RETRY_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
-    return _response(status, error.as_dict(), headers)
+    return _response(path, status, Failure(**error.as_dict()), headers)
 
 
-def _told(_request: Request, error: Exception) -> Response:
+def openai_error(status: int, failure: Failure) -> bytes:
+    """Show a failure in the shape of OpenAI's API."""
+    error = OpenAIError(
+        message=f"{failure.message} {failure.hint}".strip(),
+        type="api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error",
+        code=failure.code,
+    )
+    return to_json(OpenAIFailure(error=error))
+
+
+def _told(request: Request, error: Exception) -> Response:
     if not isinstance(error, TreeringError):
         raise error
-    return failure_response(error)
+    return failure_response(error, path=request.url.path)
 
 
 def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Refusal):
-        return _response(error.status_code, error.failure.model_dump(), {})
+        return _response(request.url.path, error.status_code, error.failure, {})
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return failure_response(_no_such_place(request))
+        return failure_response(_no_such_place(request), path=request.url.path)
     allowed = (error.headers or {}).get("Allow", "")
     failure = Failure(
         code=HTTPStatus(error.status_code).name.casefold(),
@@ -84,7 +112,7 @@ def _refused(request: Request, error: Exception) -> Response:
         hint=f"Allowed: {allowed}." if allowed else "",
         details={},
     )
-    return _response(error.status_code, failure.model_dump(), error.headers or {})
+    return _response(request.url.path, error.status_code, failure, error.headers or {})
 
 
 def _no_such_place(request: Request) -> NotFound:
@@ -101,21 +129,21 @@ def _routes(request: Request) -> Sequence[object]:
     return app.routes
 
 
-def _gone(_request: Request, _error: Exception) -> Response:
+def _gone(request: Request, _error: Exception) -> Response:
     # Nobody reads it; but a client that hangs up in the middle is no failure to be logged.
-    return failure_response(Unavailable("The client has hung up."))
+    return failure_response(Unavailable("The client has hung up."), path=request.url.path)
 
 
-def _unforeseen(_request: Request, _error: Exception) -> Response:
+def _unforeseen(request: Request, _error: Exception) -> Response:
     failure = Failure(
         code=TreeringError.code,
         message="The server failed on this request.",
         hint="Its log says why. What was written before stays; please report it.",
         details={},
     )
-    return _response(HTTPStatus.INTERNAL_SERVER_ERROR, failure.model_dump(), {})
+    return _response(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, failure, {})
 
 
-def _response(status: int, data: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
-    body = to_json(data, fallback=str)
+def _response(path: str, status: int, failure: Failure, headers: Mapping[str, str]) -> Response:
+    body = openai_error(status, failure) if path in OF_OPENAI else to_json(failure.model_dump(), fallback=str)
     return Response(body, status_code=status, media_type="application/json", headers=dict(headers))

@@ -7,6 +7,7 @@ from treering.core.errors import Denied, NotFound, Unavailable
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
 from treering.tools.catalog import TOOLS
+from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Report
 
 _WRITERS = {"ingest", "crystallize"}
@@ -18,6 +19,11 @@ class Stop:
 
     def __init__(self) -> None:
         self._said = False
+
+    @property
+    def said(self) -> bool:
+        """Whether the server stops."""
+        return self._said
 
     def say(self) -> None:
         """Have work stop at its next report of progress."""
@@ -62,6 +68,10 @@ class ServedSpace:
             return False
         return True
 
+    def engine(self, *, create: bool) -> Engine:
+        """Give the space's parts. Raises `NotFound` where there is no space and none is to be made."""
+        return self._opened(create=create, stopping=True).engine
+
     def close(self) -> None:
         """Close the space, if it was opened."""
         with self._lock:
@@ -69,9 +79,11 @@ class ServedSpace:
                 self._space.close()
             self._space = None
 
-    def _opened(self, *, create: bool) -> Space:
+    def _opened(self, *, create: bool, stopping: bool = False) -> Space:
+        """Open the space; while the server stops, only for what has to be brought to its end."""
         with self._lock:
-            self._stop.check()
+            if not stopping:
+                self._stop.check()
             if self._space is None:
                 self._space = open_space(
                     self._address, create=create, background=self._background, embedder=self._embedder

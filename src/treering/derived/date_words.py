@@ -1,0 +1,120 @@
+"""The English words dates are made of, as patterns and as numbers."""
+
+import re
+from typing import Final
+
+from treering.derived.periods import MONTHS, SEASONS, WEEKDAYS
+
+_NUMBERS: Final = {
+    **dict.fromkeys(("a", "an", "one"), 1),
+    **{word: n for n, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine"), start=2)},
+    **{word: n for n, word in enumerate(("ten", "eleven", "twelve"), start=10)},
+}
+_VAGUE: Final = {"couple": (2, 3), "few": (2, 5), "several": (3, 8)}
+_MONTHS: Final = {
+    "sept": 9,
+    **{name[:3]: number for number, name in enumerate(MONTHS, start=1)},
+    **{name: number for number, name in enumerate(MONTHS, start=1)},
+}
+_ORDINALS: Final = ("first", "second", "third", "fourth", "last")
+_HOLIDAYS: Final = {
+    "christmas eve": (12, 24),
+    "christmas": (12, 25),
+    "new years eve": (12, 31),
+    "new years day": (1, 1),
+    "valentine": (2, 14),
+    "halloween": (10, 31),
+}
+_WAYS: Final = {"last": -1, "past": -1, "this": 0, "next": 1, "coming": 1}
+
+ALSO_WORDS: Final = frozenset({"may", "march", "mar", "jan", "dec"})
+"""Names of months that in small letters may be other words."""
+
+_TO = r"(?:-|–|—|to|until|till|through|and)"
+_NTH = r"\d{1,2}(?:st|nd|rd|th)?"
+MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:\s*(?:-|–|to)\s*(?P<to>\d{1,2})(?:st|nd|rd|th)?)?"
+YEAR = r"[12]\d{3}\b(?!-|[.,]\d)"
+RECENT_YEAR = r"(?:19|20)\d{2}\b(?![-/]|[.,]\d)"
+LATER = (
+    rf"(?:(?=\s*{_TO}\s*(?:the\s+)?(?:(?:{MONTH})\b\.?\s+{_NTH}|{_NTH}\s+(?:of\s+)?(?:{MONTH})\b\.?|(?:{MONTH})\b\.?)"
+    rf"(?:,|\s+of)?\s+(?P<later>{YEAR})))?"
+)
+"""The year of the second of two dates, which is that of the first too: "June and August 2022"."""
+PART = (
+    r"(?:(?:(?P<part>early|mid|late)|(?:the\s+)?(?P<portion>beginning|start|middle|end)\s+of|"
+    r"(?:the\s+)?(?P<nth>first|second|third|fourth|last)\s+(?P<share>half|week)\s+of)[\s-]+(?:the\s+)?)"
+)
+WAY = r"(?P<way>this\s+past|this\s+coming|last|past|this|next|coming)"
+AMOUNT = rf"(?P<amount>\d{{1,4}}|(?:a\s+)?couple(?:\s+of)?|(?:a\s+)?few|several|{'|'.join(_NUMBERS)})"
+UNIT = r"(?P<unit>day|weekend|week|month|year)"
+WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)}|tues|thurs)"
+SEASON = r"(?P<season>spring|summer|autumn|fall|winter)"
+HOLIDAY = r"(?P<holiday>christmas(?:\s+eve|\s+day)?|new\s+year['’]?s\s+(?:eve|day)|valentine['’]?s?\s+day|halloween)"
+# What is counted after a number that could be a year.
+NOT_COUNTED = (
+    r"(?!\s*%|\s+(?:people|words|steps|miles|meters|metres|feet|dollars|euros|users|lines|calories|times|pieces)\b)"
+)
+
+NUMBERS: Final = frozenset({"0"})
+YEARS: Final = frozenset({"0000"})
+MONTH_WORDS: Final = frozenset(_MONTHS)
+WEEKDAY_WORDS: Final = frozenset({*WEEKDAYS, "tues", "thurs"})
+SEASON_WORDS: Final = frozenset(SEASONS)
+HOLIDAY_WORDS: Final = frozenset({"christmas", "new", "valentine", "valentines", "halloween"})
+NEAR_WORDS: Final = frozenset({"yesterday", "today", "tomorrow", "tonight", "night", "morning", "afternoon", "evening"})
+UNIT_WORDS: Final = frozenset(
+    word for unit in ("day", "weekend", "week", "month", "year") for word in (unit, f"{unit}s")
+)
+WAY_WORDS: Final = frozenset(_WAYS)
+AGO_WORDS: Final = frozenset({"ago", "back"})
+PART_WORDS: Final = frozenset({"early", "mid", "late", "beginning", "start", "middle", "end", "half", "week"})
+
+_WORD = re.compile(r"[a-z]+|\d+", re.ASCII)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Give the words of a text in small letters; "0" where it has a number, "0000" where one of four digits."""
+    words = frozenset(_WORD.findall(text.lower()))
+    numbers = [word for word in words if word[0].isdigit()]
+    return (
+        words
+        | (NUMBERS if numbers else frozenset())
+        | (YEARS if any(len(number) == 4 for number in numbers) else frozenset())
+    )
+
+
+def amount_of(words: str) -> tuple[int, int]:
+    """Give the least and the most that a number in words or digits is meant for: "a few" are two to five."""
+    text = words.lower()
+    vague = next((bounds for word, bounds in _VAGUE.items() if word in text), None)
+    if vague:
+        return vague
+    number = int(text) if text.isdigit() else _NUMBERS[text]
+    return number, number
+
+
+def month_of(name: str) -> int:
+    """Give the number of a month, 1 for January."""
+    return _MONTHS[name.lower()]
+
+
+def weekday_of(name: str) -> int:
+    """Give the number of a weekday, 0 for Monday."""
+    return next(number for number, day in enumerate(WEEKDAYS) if day.startswith(name.lower()[:3]))
+
+
+def holiday_of(name: str) -> tuple[int, int]:
+    """Give the month and day of a holiday."""
+    plain = " ".join(name.lower().replace("'", "").replace("’", "").split())
+    return next(at for known, at in _HOLIDAYS.items() if plain.startswith(known))
+
+
+def direction_of(way: str) -> int:
+    """Give -1 for "last", 0 for "this", 1 for "next"."""
+    return _WAYS[way.lower().split()[-1]]
+
+
+def place_of(ordinal: str) -> int:
+    """Give 0 for "first" to 3 for "fourth", and -1 for "last"."""
+    return (0, 1, 2, 3, -1)[_ORDINALS.index(ordinal.lower())]

@@ -1,0 +1,1 @@
+"""Conversations and meetings in the files that programs export them to."""

@@ -1,0 +1,65 @@
+"""Conversations of a file as sources, each by itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import BinaryIO
+
+from pydantic import JsonValue
+
+from treering.core.times import parse_time, render_time
+from treering.edges.sources.conversations.conversation import Conversation, Telling, Unread, fitting
+from treering.edges.sources.conversations.exports import ExportBounds, tellings
+from treering.edges.sources.text import segment_inline_text
+from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceDraft
+from treering.tools.inline_items import InlineItem, InlineReader
+from treering.tools.tellings import AS_OF
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReader:
+    """Reads a file of conversations; `origin` is the file's."""
+
+    origin: str
+    limits: ReadLimits
+    bounds: ExportBounds
+    redact_secrets: bool = True
+
+    def read(self, stream: BinaryIO, name: str) -> Iterator[Reading] | None:
+        """Give a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
+        found = tellings(stream, name, self.bounds)
+        return None if found is None else map(self._reading, found)
+
+    def _reading(self, told: Telling) -> Reading:
+        match told:
+            case Conversation() if not told.messages:
+                return Skipped(self._origin(told), "nobody says anything in it")
+            case Conversation():
+                return self._source(told)
+            case Unread(place, why):
+                return Failed(f"{self.origin}#{fitting(place)}", why)
+
+    def _source(self, told: Conversation) -> Reading:
+        item = InlineItem(
+            kind=told.kind,
+            origin=self._origin(told),
+            title=told.title,
+            messages=told.messages,
+            captured_at=_until(told),
+            metadata={**told.metadata, **_begun(told)},
+        )
+        limits = replace(self.limits, max_file_bytes=self.bounds.max_conversation_chars)
+        draft = InlineReader({"text": segment_inline_text}, limits, self.redact_secrets).read(item)
+        return replace(draft, warnings=[*told.notes, *draft.warnings]) if isinstance(draft, SourceDraft) else draft
+
+    def _origin(self, told: Conversation) -> str:
+        return told.known_as or (f"{self.origin}#{told.id}" if told.id else self.origin)
+
+
+def _until(told: Conversation) -> datetime | None:
+    until = told.metadata.get(AS_OF)
+    return parse_time(until) if isinstance(until, str) else None
+
+
+def _begun(told: Conversation) -> dict[str, JsonValue]:
+    return {"created_at": render_time(told.created)} if told.created else {}

@@ -1,0 +1,98 @@
+"""Commands that run and check workflows."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Context, Option, Typer, echo
+
+from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.help import Command
+
+File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
+Endpoints = Annotated[
+    list[str] | None,
+    Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
+]
+AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
+
+
+def add_to(app: Typer) -> None:
+    """Add the commands to the command line."""
+    workflow = Typer(rich_markup_mode=None, invoke_without_command=True)
+    workflow.callback()(work)
+    for name, command in (("run", run), ("check", check), ("examples", examples)):
+        workflow.command(name, cls=Command)(spread(command))
+    app.add_typer(workflow, name="workflow")
+
+
+def work(context: Context) -> None:
+    """Run and check workflows over memory and models."""
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
+
+
+def run(
+    file: File,
+    writing: Writing,
+    access: Access,
+    given: Annotated[
+        list[str] | None,
+        Option("--input", metavar="TEXT|@FILE", help="{agent1Input}, {agent2Input}, …; repeatable, in order."),
+    ] = None,
+    discussion: Annotated[str, Option("--discussion", metavar="ID", help="The discussion it runs in.")] = "",
+    within: Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")] = "/",
+    messages: Annotated[
+        Path | None,
+        Option("--messages", metavar="FILE", help="Run on a list of {role, content} instead, storing nothing."),
+    ] = None,
+    system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = "",
+    endpoint: Endpoints = None,
+    endpoint_url: Annotated[
+        str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has all the models.")
+    ] = "",
+    scripted: Annotated[
+        Path | None,
+        Option("--scripted", metavar="FILE", help="Answers written beforehand, in order, or lists by endpoint."),
+    ] = None,
+    max_requests: Annotated[int, Option("--max-requests", min=0, help="How often models are asked at most.")] = 200,
+) -> None:
+    """Run a workflow and print what it returns.
+
+    Everything it names is checked before anything runs. A workflow that comes to
+    a lock that another run holds ends there; that is no failure.
+    """
+    from treering.edges.surfaces.cli import workflows
+
+    asked = workflows.Asked(
+        file=file,
+        inputs=tuple(given or ()),
+        discussion=discussion,
+        within=within,
+        messages=messages,
+        system=system,
+        endpoints=tuple(endpoint or ()),
+        endpoint_url=endpoint_url,
+        scripted=scripted,
+        requests=max_requests,
+    )
+    workflows.run(asked, access, writing)
+
+
+def check(file: File, endpoint: Endpoints = None, as_json: AsJson = False) -> None:
+    """Find everything that is wrong with a workflow, at once.
+
+    Unknown types, keys, variables, endpoints and presets; nothing is run.
+    """
+    from treering.edges.surfaces.cli import workflows
+
+    workflows.check(file, tuple(endpoint or ()), Access(as_json=as_json))
+
+
+def examples(
+    name: Annotated[str, Argument(metavar="[NAME]", help="Which one to print; without it, which there are.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show workflows that come with Treering."""
+    from treering.edges.surfaces.cli import workflows
+
+    workflows.examples(name, Access(as_json=as_json))

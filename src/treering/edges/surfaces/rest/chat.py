@@ -1,0 +1,196 @@
+"""The chat endpoint: OpenAI's API in front of any upstream, with memory before and after."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from treering.core.errors import InvalidInput
+from treering.edges.surfaces.rest.bodies import read_body
+from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
+from treering.edges.surfaces.rest.contract import Operation, Schema
+from treering.edges.surfaces.rest.failures import OpenAIFailure
+from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
+from treering.edges.surfaces.rest.streaming import EVENTS, Passing, answer_of, unless_gone
+from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
+from treering.memories.discussion.identity import Place, place_of
+
+DISCUSSION_HEADER = "X-Treering-Discussion"
+SCOPE_HEADER = "X-Treering-Scope"
+MEMORY_HEADER = "X-Treering-Memory"
+
+_READ_AT_ONCE = 4
+_OFF = "off"
+_FOREIGN_USER = "off; reason=user"
+_PASSED_ON = "Passed on to the upstream, whose answers and errors come back with their status and body."
+
+
+class ChatRequest(BaseModel):
+    """A chat as OpenAI's API takes it. Every field is passed on; these few are looked at."""
+
+    model_config = ConfigDict(extra="allow")
+
+    messages: tuple[dict[str, Any], ...] = Field(description="What was said so far.")
+    user: str | None = Field(default=None, description="The id of the discussion, where nothing else names it.")
+
+
+class ChatAnswer(BaseModel):
+    """The upstream's answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ModelList(BaseModel):
+    """The upstream's list of models."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Chat:
+    """Answers `/v1/chat/completions` and `/v1/models` by asking the upstream; without one it says so."""
+
+    def __init__(self, upstream: Upstream | None, memory: Remembering) -> None:
+        self._upstream = upstream
+        self._memory = memory
+        # Bodies with pictures are long: reading them holds up nobody else, and waits for no tool.
+        self._readers = CapacityLimiter(_READ_AT_ONCE)
+
+    async def complete(self, request: Request) -> Response:
+        """Answer a chat."""
+        upstream = self._asked_upstream()
+        data = await read_body(request)
+        chat = await run_sync(read_chat_body, data, limiter=self._readers)
+        asked = _asked(request, data, chat, self._memory.settings)
+        return await unless_gone(request.receive, self._answer(upstream, request, asked))
+
+    async def models(self, request: Request) -> Response:
+        """Tell which models there are."""
+        upstream = self._asked_upstream()
+        return await unless_gone(request.receive, self._models(upstream, request))
+
+    def _asked_upstream(self) -> Upstream:
+        if self._upstream is None:
+            raise InvalidInput(
+                "This server has no upstream that could answer a chat.",
+                hint="Start it with --upstream URL, or TREERING_UPSTREAM: the base URL of an OpenAI-compatible API.",
+            )
+        return self._upstream
+
+    async def _models(self, upstream: Upstream, request: Request) -> Response:
+        answer = await upstream.ask(request, "GET", "models")
+        return _response(answer, await _whole(answer), headers_of(answer))
+
+    async def _answer(self, upstream: Upstream, request: Request, asked: "_Asked") -> Response:
+        body, told = asked.body, asked.told
+        keep: Callable[[str], None] = _forget
+        if asked.chat and asked.place:
+            recall = await self._memory.recall(asked.place, asked.chat.messages)
+            told, keep = recall.told, partial(self._memory.keep, asked.place, asked.chat.messages)
+            if recall.reminder.text:
+                body = await run_sync(asked.chat.with_recalled, recall.reminder.text, limiter=self._readers)
+        answer = await upstream.ask(request, "POST", "chat/completions", body)
+        headers = [*headers_of(answer), (MEMORY_HEADER.casefold().encode(), told.encode())]
+        if answer.headers.get("content-type", "").casefold().startswith(EVENTS):
+            return Passing(answer, headers, keep)
+        data = await _whole(answer)
+        said = answer_of(data) if answer.status_code == HTTPStatus.OK else None
+        if said is not None:
+            keep(said)
+        return _response(answer, data, headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request as it is passed on, what could be read of it, and where it is kept, if anywhere."""
+
+    body: bytes
+    chat: ChatBody | None
+    place: Place | None
+    told: str
+    """What is said of memory where there is none."""
+
+
+def operations(chat: Chat) -> tuple[Operation, ...]:
+    """Give the operations of the chat endpoint."""
+    return (
+        Operation(
+            method="POST",
+            path="/v1/chat/completions",
+            name="chat_completions",
+            summary="Answer a chat by the upstream, with memory.",
+            description=(
+                "OpenAI's API, streaming too. What belongs to the conversation is recalled for the model; what was "
+                f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared."
+            ),
+            answer=chat.complete,
+            takes=(ChatRequest,),
+            gives=(ChatAnswer,),
+            also={EVENTS: {"schema": {"type": "string"}}},
+            parameters=(_header(DISCUSSION_HEADER, "The discussion."), _header(SCOPE_HEADER, "Where it is kept.")),
+            fails=OpenAIFailure,
+            behind=True,
+        ),
+        Operation(
+            method="GET",
+            path="/v1/models",
+            name="models",
+            summary="List the upstream's models.",
+            description=f"OpenAI's API. {_PASSED_ON}",
+            answer=chat.models,
+            gives=(ModelList,),
+            fails=OpenAIFailure,
+            behind=True,
+        ),
+    )
+
+
+def _header(name: str, description: str) -> Schema:
+    return {"name": name, "in": "header", "description": description, "schema": {"type": "string"}}
+
+
+def _forget(_said: str) -> None:
+    """Keep nothing: the conversation has no discussion."""
+
+
+def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: MemorySettings) -> _Asked:
+    """Say what a request asks. Raises `InvalidInput` for a header or tag that names no discussion, and `Denied`."""
+    scope = settings.scope(_header_value(request, SCOPE_HEADER))
+    if chat is None:
+        return _Asked(data, None, None, _OFF)
+    named = _header_value(request, DISCUSSION_HEADER)
+    named = chat.tag if named is None else named
+    if named is not None:
+        return _Asked(chat.data, chat, place_of(named, within=scope), _OFF)
+    try:
+        place = place_of(chat.user, within=scope) if chat.user is not None else None
+    except InvalidInput:
+        # The field has uses of its own, which are not ours to refuse.
+        return _Asked(chat.data, chat, None, _FOREIGN_USER)
+    return _Asked(chat.data, chat, place, _OFF)
+
+
+def _header_value(request: Request, name: str) -> str | None:
+    value = request.headers.get(name)
+    return value.encode("latin-1").decode("utf-8", "replace") if value is not None else None
+
+
+async def _whole(answer: httpx.Response) -> bytes:
+    try:
+        return await answer.aread()
+    except httpx.HTTPError as error:
+        raise broken(error) from error
+    finally:
+        await answer.aclose()
+
+
+def _response(answer: httpx.Response, body: bytes, headers: Sequence[Header]) -> Response:
+    response = Response(body, status_code=answer.status_code)
+    response.raw_headers = [*headers, (b"content-length", str(len(body)).encode())]
+    return response

@@ -1,0 +1,232 @@
+"""The body of a chat request: its messages read, and its text edited without touching anything else.
+
+A body belongs to the client and the upstream, whose fields and numbers are not ours to know. So nothing is written
+anew: only the strings that change are replaced where they stand in the JSON text.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from json import JSONDecoder
+
+from treering.memories.discussion.identity import without_tags
+from treering.tools.turns import Message
+
+Json = Mapping[str, "Json"] | Sequence["Json"] | str | bool | None
+
+# Numbers are looked at by nobody, and those of a few thousand digits are too long for Python.
+_DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+_SPACE = re.compile(r"[ \t\n\r]*")
+_LEADING = {"system", "developer"}
+_TEXT_PART = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatBody:
+    """A chat request that could be read."""
+
+    text: str
+    """The JSON text, without tags of discussions."""
+    messages: tuple[Message, ...]
+    """What was said, as far as it is text; a message without text is empty."""
+    tag: str | None = None
+    """The discussion that a tag names, unchecked."""
+    user: str | None = None
+    """The field `user`."""
+
+    def with_recalled(self, block: str) -> bytes:
+        """Give the body with a recalled text for the model.
+
+        It goes to the end of the system message that leads the conversation, or becomes one: many upstreams take
+        only one, and only in front.
+        """
+        edit = _insertion(self.text, block)
+        return _edited(self.text, [edit]).encode()
+
+    @property
+    def data(self) -> bytes:
+        """The body as it is passed on where nothing is recalled."""
+        return self.text.encode()
+
+
+def read_chat_body(data: bytes) -> ChatBody | None:
+    """Read a chat request; nothing where it is none, which is the upstream's to say."""
+    try:
+        text = data.decode()
+        asked, _ = _DECODER.raw_decode(text, _after_space(text, 0))
+        if not isinstance(asked, Mapping) or not isinstance(asked.get("messages"), list):
+            return None
+        user = asked.get("user")
+        body = ChatBody(text, _said(asked["messages"]), user=user if isinstance(user, str) else None)
+        return _without_tags(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def text_of(content: Json) -> str:
+    """Give the text of a message's content, which is a string, parts of which some are text, or nothing."""
+    match content:
+        case str():
+            return _sound(content)
+        case list():
+            parts = (part.get("text") for part in content if isinstance(part, Mapping))
+            return _sound("\n".join(part for part in parts if isinstance(part, str)))
+        case _:
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A value, and where it stands in the JSON text."""
+
+    start: int
+    end: int
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    start: int
+    end: int
+    text: str
+
+
+def _said(messages: Sequence[Json]) -> tuple[Message, ...]:
+    return tuple(_message(one) for one in messages)
+
+
+def _message(data: Json) -> Message:
+    if not isinstance(data, Mapping):
+        return Message(content="")
+    role, name = data.get("role"), data.get("name")
+    return Message(
+        content=text_of(data.get("content")),
+        role=_sound(role) if isinstance(role, str) else "",
+        name=_sound(name) if isinstance(name, str) else "",
+    )
+
+
+def _sound(text: str) -> str:
+    """Give a text without halves of characters, which JSON can hold and no store can."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _without_tags(body: ChatBody) -> ChatBody:
+    edits: list[_Edit] = []
+    named: str | None = None
+    for literal in _texts(body.text):
+        tag, left = without_tags([Message(content=str(literal.value))]) if _may_be_tagged(literal) else (None, [])
+        if tag is not None:
+            named = tag
+            edits.append(_Edit(literal.start, literal.end, json.dumps(left[0].content)))
+    if not edits:
+        return body
+    text = _edited(body.text, edits)
+    return replace(body, text=text, messages=_said([one.value for one in _messages_of(text)]), tag=named)
+
+
+def _may_be_tagged(literal: _Part) -> bool:
+    return "[discussionid]" in str(literal.value).casefold()
+
+
+def _texts(text: str) -> Iterator[_Part]:
+    """Give every string of a message that is its text."""
+    for message in _messages_of(text):
+        content = _member(text, message, "content")
+        match content:
+            case _Part(value=str()):
+                yield content
+            case _Part(value=list()):
+                parts = (_member(text, part, _TEXT_PART) for part in _elements(text, content.start))
+                yield from (part for part in parts if part and isinstance(part.value, str))
+
+
+def _insertion(text: str, block: str) -> _Edit:
+    leading = _leading(_messages_of(text))
+    content = _member(text, leading, "content") if leading else None
+    match content:
+        case _Part(value=str()):
+            at = content.end - 1  # before the closing quote
+            return _Edit(at, at, json.dumps(f"\n\n{block}")[1:-1])
+        case _Part(value=list()):
+            at, comma = content.end - 1, "," if content.value else ""
+            return _Edit(at, at, comma + json.dumps({"type": _TEXT_PART, "text": block}))
+        case _:
+            messages = _array(text)
+            at, comma = messages.start + 1, "," if messages.value else ""
+            return _Edit(at, at, json.dumps({"role": "system", "content": block}) + comma)
+
+
+def _leading(messages: Sequence[_Part]) -> _Part | None:
+    """Give the last of the system messages that stand in front."""
+    last: _Part | None = None
+    for message in messages:
+        if not isinstance(message.value, Mapping) or message.value.get("role") not in _LEADING:
+            break
+        last = message
+    return last
+
+
+def _messages_of(text: str) -> list[_Part]:
+    return list(_elements(text, _array(text).start))
+
+
+def _array(text: str) -> _Part:
+    """Give the list of messages, which a body has that could be read."""
+    messages = _member(text, _Part(_after_space(text, 0), len(text), {}), "messages")
+    if messages is None:
+        raise ValueError("no messages")
+    return messages
+
+
+def _member(text: str, holder: _Part, name: str) -> _Part | None:
+    """Give a member of an object; the last of several of one name, as JSON is commonly read."""
+    if not isinstance(holder.value, Mapping):
+        return None
+    found = [part for key, part in _members(text, holder.start) if key == name]
+    return found[-1] if found else None
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
+    """Give the members of the object that begins at `start`, in a text that is known to be JSON."""
+    at = _after_space(text, start + 1)
+    while text[at] != "}":
+        key, end = _DECODER.raw_decode(text, at)
+        value = _part(text, _after_space(text, end) + 1)
+        yield key, value
+        at = _next(text, value)
+
+
+def _elements(text: str, start: int) -> Iterator[_Part]:
+    """Give the elements of the array that begins at `start`."""
+    at = _after_space(text, start + 1)
+    while text[at] != "]":
+        value = _part(text, at)
+        yield value
+        at = _next(text, value)
+
+
+def _part(text: str, at: int) -> _Part:
+    start = _after_space(text, at)
+    value, end = _DECODER.raw_decode(text, start)
+    return _Part(start, end, value)
+
+
+def _next(text: str, part: _Part) -> int:
+    at = _after_space(text, part.end)
+    return _after_space(text, at + 1) if text[at] == "," else at
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _edited(text: str, edits: Sequence[_Edit]) -> str:
+    """Apply edits, which are in order and do not overlap."""
+    parts, at = [], 0
+    for edit in edits:
+        parts += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*parts, text[at:]])

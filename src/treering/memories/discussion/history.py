@@ -1,0 +1,127 @@
+"""What is kept of a discussion at one moment, read no further than it is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from treering.core.conversation import chain_hashes, message_key
+from treering.memories.discussion.alignment import Agreement, Alignment, Mark, Reading, align, is_end, walk
+from treering.memories.discussion.blocks import Block, BlockHead, read_block, sorted_heads
+from treering.memories.discussion.identity import Place
+from treering.memories.discussion.kept import Kept
+from treering.ports.ledger import Ledger
+
+_REACH = 400
+"""A window of the end is looked for among so many messages more than are told."""
+
+
+@dataclass(slots=True)
+class History:
+    """The blocks of one discussion. Each is read once."""
+
+    ledger: Ledger
+    heads: Sequence[BlockHead]
+    withdrawn: Mapping[int, BlockHead] = field(default_factory=dict)
+    """Blocks that were withdrawn and have no successor, by first position."""
+    _blocks: dict[int, Block] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ledger: Ledger, place: Place) -> "History":
+        """Look at what is kept now."""
+        sources = ledger.sources(scope=place.scope, root=place.origin)
+        withdrawn = {head.first: head for head in sorted_heads(sources, status="archived")}
+        return cls(ledger, sorted_heads(sources, status="active"), withdrawn)
+
+    @property
+    def count(self) -> int:
+        """How many messages are kept, deleted ones too."""
+        return self.heads[-1].end if self.heads else 0
+
+    def block(self, head: BlockHead) -> Block:
+        """Give a block."""
+        if head.first not in self._blocks:
+            self._blocks[head.first] = read_block(self.ledger, head)
+        return self._blocks[head.first]
+
+    def formerly(self, first: int) -> list[str]:
+        """Give the ids of withdrawn sources that stood where a block begins or would begin, newest first."""
+        head = self.withdrawn.get(first)
+        return [head.source_id, *read_block(self.ledger, head).formerly] if head else []
+
+    def blocks(self, first: int, last: int | None = None) -> Iterator[Block]:
+        """Give the blocks that hold messages from `first` to `last`."""
+        for head in self.heads:
+            if head.end > first and (last is None or head.first <= last):
+                yield self.block(head)
+
+    def messages(self, first: int, last: int | None = None) -> list[Kept]:
+        """Give the messages from `first` to `last`, both included."""
+        end = self.count if last is None else last + 1
+        return [kept for block in self.blocks(first, last) for kept in block.messages if first <= kept.position < end]
+
+    def agreement(self, told: Sequence[Mark], *, start: int = 0, exact: bool = False) -> Agreement:
+        """Tell how far a telling agrees from a position on; `exact`: deleted messages are all in it."""
+        if exact:
+            return self._walk(told, start, deleted="always told")
+        found = self._walk(told, start, deleted="told")
+        if not any(block.deletions for block in self._blocks.values()):
+            return found
+        return max(found, self._walk(told, start, deleted="left out"), key=lambda reading: reading.kept)
+
+    def alignment(self, told: Sequence[Mark]) -> Alignment:
+        """Tell where a telling belongs."""
+        agreed = self.agreement(told)
+        if not told or agreed.kept == self.count:
+            return Alignment(agreed.kept if told else self.count, agreed.told)
+        if agreed.told == len(told) and self._ends_with(told):
+            return Alignment(self.count, len(told))
+        # Where most of it agrees it is told from the beginning, and what stands there need not be read.
+        least = agreed.kept if 2 * agreed.told >= len(told) else 0
+        return align(told, self._newest(least, len(told)), agreed=agreed, count=self.count)
+
+    def _newest(self, least: int, count: int) -> list[Mark]:
+        """Give the newest messages, none before position `least`: some more than `count`."""
+        first = max(least, self.count - count - _REACH)
+        return [mark for block in self.blocks(first) for mark in _marks(block, first)]
+
+    def _ends_with(self, told: Sequence[Mark]) -> bool:
+        """Tell whether a telling is just the last messages; reads no further back than that may be."""
+        left = list(told)
+        for head in reversed(self.heads):
+            marks = _marks(self.block(head), head.first)
+            here = min(len(left), sum(not mark.deleted for mark in marks))
+            if here and not is_end(left[-here:], marks):
+                return False
+            del left[len(left) - here :]
+            if not left:
+                return True
+        return False
+
+    def _walk(self, told: Sequence[Mark], start: int, *, deleted: Reading) -> Agreement:
+        at = 0
+        for head in self.heads:
+            first = max(head.first, start)
+            part = told[at : at + max(head.end - first, 0)]
+            if head.end <= first or (first == head.first and len(part) == head.count and _chain(part) == head.chain):
+                at += len(part)
+                continue
+            marks = _marks(self.block(head), first)
+            found = walk(marks, part, deleted=deleted)
+            at += found.told
+            if found.kept < len(marks):
+                return Agreement(first + found.kept, at)
+        return Agreement(max(self.count, start), at)
+
+
+def mark_of(kept: Kept, key: str | None = None) -> Mark:
+    """Give what is compared of a kept message; `key` is that of a deleted one."""
+    return Mark(message_key(kept.role, kept.text) if key is None else key, kept.role, kept.deleted)
+
+
+def _marks(block: Block, first: int) -> list[Mark]:
+    keys = {deletion.position: deletion.key for deletion in block.deletions}
+    return [mark_of(kept, keys.get(kept.position)) for kept in block.messages if kept.position >= first]
+
+
+def _chain(marks: Sequence[Mark]) -> str:
+    *_, last = chain_hashes(mark.key for mark in marks)
+    return last

@@ -1,0 +1,228 @@
+"""Discussion memory, as programs use it: a discussion is opened by its id, told to, and read."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from treering.core.filters import Compare
+from treering.core.scope import ROOT, parse_scope
+from treering.derived.analysis import query_terms
+from treering.memories.discussion.built_in import BuiltInGenerator
+from treering.memories.discussion.deletion import Deleted
+from treering.memories.discussion.files import export_discussion
+from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.identity import Place, place_of, shelf_of
+from treering.memories.discussion.kept import Kept, Memory
+from treering.memories.discussion.log import MessageLog, Recorded
+from treering.memories.discussion.making import Made, MemoryMaker
+from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.restoring import Imported, import_discussion
+from treering.memories.discussion.rolling import SummaryKeeper
+from treering.memories.discussion.search import Found, SearchOptions, search
+from treering.memories.discussion.settings import DiscussionSettings
+from treering.memories.discussion.state import edit_state, text_in
+from treering.memories.discussion.versions import Version, Versions
+from treering.ports.reach import Reach
+from treering.tools.engine import Engine
+from treering.tools.turns import Message
+
+
+class Recollection(Protocol):
+    """What is remembered of a conversation: of one that is kept, or of messages at hand (`StatelessDiscussion`)."""
+
+    def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
+        """Give the last `count` memories but the last `skip`, oldest first."""
+        ...
+
+    def all_memories(self) -> list[Memory]:
+        """Give all memories, oldest first."""
+        ...
+
+    def newer_memories(self) -> list[Memory]:
+        """Give the memories that the summary does not tell of, oldest first."""
+        ...
+
+    def search(self, query: str, options: SearchOptions) -> list[Found]:
+        """Find memories and messages, best first."""
+        ...
+
+    def summary(self, *, refresh: bool = False) -> str:
+        """Give the rolling summary, brought up to date first if asked; empty where there is none."""
+        ...
+
+    def fold_summary(self) -> str:
+        """Fold newer memories into the summary, and give it."""
+        ...
+
+    def write_summary(self, text: str) -> str:
+        """Keep a summary that was written elsewhere, and give the one that stands: an empty one changes nothing."""
+        ...
+
+    def state(self) -> str:
+        """Give the state document; empty where there is none."""
+        ...
+
+    def messages(self) -> list[Kept]:
+        """Give all messages, also the places of deleted ones."""
+        ...
+
+    def last_messages(self, count: int) -> list[Kept]:
+        """Give the last messages."""
+        ...
+
+
+class DiscussionMemory:
+    """The discussions kept below one scope of a space.
+
+    `generator` makes memories, summaries and state documents: by default rules, which need no model. Raises
+    `InvalidInput` for a scope that is none.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        within: str = ROOT,
+        settings: DiscussionSettings | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self._engine = engine
+        self._within = parse_scope(within)
+        self._settings = settings or DiscussionSettings()
+        self._generator: Generator = generator or BuiltInGenerator()
+
+    def open(self, discussion_id: str) -> "Discussion":
+        """Give a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an id that is none."""
+        place = place_of(discussion_id, within=self._within)
+        return Discussion(self._engine, place, settings=self._settings, generator=self._generator)
+
+    def ids(self) -> list[str]:
+        """Give the ids of the discussions of which anything is kept, in order. Looks at every message there is."""
+        shelf = shelf_of(self._within) + "/"
+        reach = Reach(shelf.rstrip("/"), descend=True, where=Compare("scope", "prefix", shelf))
+        index = self._engine.index
+        # Everything that is kept of a discussion is called so (`identity`), but for what was imported.
+        hits = index.by_words(query_terms(_CALLED), reach=reach, limit=index.count(reach))
+        heads = index.heads([hit.key for hit in hits]).values()
+        return sorted({head.scope.removeprefix(shelf).partition("/")[0] for head in heads})
+
+    def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
+        """Find memories and messages of all these discussions, best first."""
+        return search(self._engine, shelf_of(self._within), query, options or SearchOptions(), descend=True)
+
+
+class Discussion:
+    """One discussion that is kept. A `Recollection`; reading it writes nothing, whatever is or is not there."""
+
+    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
+        self.place = place
+        self.log = MessageLog(engine, place)
+        self._engine = engine
+        self._settings = settings
+        self._generator = generator
+        self._memories = Memories(engine, place)
+        self._summaries = Versions(engine, place, "rolling_summary")
+        self._states = Versions(engine, place, "state_document")
+
+    @property
+    def id(self) -> str:
+        """The id of the discussion."""
+        return self.place.id
+
+    def record(self, messages: Sequence[Message], *, start: int | None = None) -> Recorded:
+        """Keep what a client tells of the discussion (`MessageLog.record`)."""
+        return self.log.record(messages, start=start)
+
+    def append(self, messages: Sequence[Message]) -> Recorded:
+        """Keep messages as the next ones."""
+        return self.log.append(messages)
+
+    def delete(self, positions: Collection[int], *, erase: bool = False) -> Deleted:
+        """Delete messages, and what tells of them."""
+        return self.log.delete(positions, erase=erase)
+
+    def update(self, *, wait_seconds: float = 0.0) -> Made:
+        """Make the memories that are due, and bring summary and state document up to date."""
+        maker = MemoryMaker(
+            self._engine,
+            self.place,
+            settings=self._settings,
+            generator=self._generator,
+            progress=self._engine.progress,
+        )
+        return maker.make(wait_seconds=wait_seconds)
+
+    def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
+        """Give the last `count` memories but the last `skip`, oldest first; condensations stand for their parents."""
+        return self._memories.recent(count, skip=skip)
+
+    def all_memories(self) -> list[Memory]:
+        """Give all memories, oldest first; condensations stand for their parents."""
+        return self._memories.all()
+
+    def newer_memories(self) -> list[Memory]:
+        """Give the memories that the summary does not tell of, oldest first."""
+        return self._memories.untold(self._summaries)
+
+    def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
+        """Find memories and messages, best first."""
+        return search(self._engine, self.place.scope, query, options or SearchOptions())
+
+    def summary(self, *, refresh: bool = False) -> str:
+        """Give the rolling summary, brought up to date first if asked; empty where there is none."""
+        if refresh:
+            return self.fold_summary()
+        current = self._summaries.current()
+        return current.text if current else ""
+
+    def fold_summary(self) -> str:
+        """Fold newer memories into the summary, and give it."""
+        self._summary_keeper().update()
+        return self.summary()
+
+    def write_summary(self, text: str, *, last: int | None = None) -> str:
+        """Keep a summary that was written elsewhere, and give the one that stands: an empty one changes nothing.
+
+        `last` is the position of the last message it tells of (`SummaryKeeper.write`).
+        """
+        if text.strip():
+            self._summary_keeper().write(text, last=last)
+        return self.summary()
+
+    def summary_versions(self) -> list[Version]:
+        """Give all versions of the summary, oldest first."""
+        return self._summaries.all()
+
+    def state(self) -> str:
+        """Give the state document; empty where there is none."""
+        return text_in(self._states.stand())
+
+    def edit_state(self, text: str, *, base: str | None = None) -> Version:
+        """Keep a person's edit of the state document (`state.edit_state`)."""
+        return edit_state(self._engine, self.place, text, base=base)
+
+    def state_versions(self) -> list[Version]:
+        """Give all versions of the state document, oldest first."""
+        return self._states.all()
+
+    def messages(self) -> list[Kept]:
+        """Give all messages, also the places of deleted ones."""
+        return self.log.read()
+
+    def last_messages(self, count: int) -> list[Kept]:
+        """Give the last messages."""
+        return self.log.tail(count)
+
+    def export(self, folder: Path | str) -> dict[str, int]:
+        """Write everything as plain files into a folder (`files.export_discussion`)."""
+        return export_discussion(self._engine, self.place, Path(folder))
+
+    def import_from(self, folder: Path | str) -> Imported:
+        """Read plain files of a folder (`restoring.import_discussion`)."""
+        return import_discussion(self._engine, self.place, Path(folder))
+
+    def _summary_keeper(self) -> SummaryKeeper:
+        return SummaryKeeper(self._engine, self.place, settings=self._settings, generator=self._generator)
+
+
+_CALLED = "Discussion WilmerAI"

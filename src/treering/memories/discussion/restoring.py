@@ -1,0 +1,247 @@
+"""Bringing a discussion back from plain files (`files`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from treering.core.canonical import digest
+from treering.core.errors import NotFound
+from treering.core.evidence import EvidenceRef
+from treering.core.objects import Knowledge
+from treering.core.patch import Create, Operation
+from treering.memories.discussion.blocks import Block, BlockHead, Condensation
+from treering.memories.discussion.files import (
+    CHUNKS,
+    MEMORIES,
+    MESSAGES,
+    STATE,
+    SUMMARY,
+    ChunkLine,
+    MemoryLine,
+    MessageLine,
+    StateMark,
+    VersionLine,
+    check_folder,
+    read_lines,
+    read_state,
+)
+from treering.memories.discussion.identity import Place
+from treering.memories.discussion.kept import ChunkState, Memory
+from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.state import edit_state
+from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.versions import Versions
+from treering.tools.drafting import make
+from treering.tools.engine import Engine
+from treering.tools.envelope import Call
+from treering.tools.turns import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came in, and what could not be used and why. `state`: whether the state document changed."""
+
+    messages: int = 0
+    memories: int = 0
+    summaries: int = 0
+    state: bool = False
+    rejected: tuple[str, ...] = ()
+
+
+def import_discussion(engine: Engine, place: Place, folder: Path) -> Imported:
+    """Read the files of a folder into a discussion.
+
+    An empty discussion takes everything, and answers then as the exported one did. In one that holds messages only
+    the state document is read: as a person's edit of the version it was written from. A line that cannot be used is
+    reported, and the rest kept. Raises `NotFound` for a folder without any of the files.
+    """
+    check_folder(folder)
+    if MessageLog(engine, place).exists():
+        changed, rejected = _bring_state(engine, place, folder)
+        return Imported(state=changed, rejected=rejected)
+    return _Import(engine, place, folder).run()
+
+
+class _Import:
+    """Everything, into an empty discussion."""
+
+    def __init__(self, engine: Engine, place: Place, folder: Path) -> None:
+        self._engine = engine
+        self._place = place
+        self._folder = folder
+        self._log = MessageLog(engine, place)
+        self._rejected: list[str] = []
+
+    def run(self) -> Imported:
+        messages = self._bring_messages()
+        memories = self._bring_memories()
+        summaries = self._bring_summaries()
+        changed, rejected = _bring_state(self._engine, self._place, self._folder)
+        return Imported(messages, memories, summaries, changed, (*self._rejected, *rejected))
+
+    def _bring_messages(self) -> int:
+        """Record the messages, each at its position; places without words are recorded and deleted again."""
+        read = read_lines(self._folder, MESSAGES, MessageLine)
+        self._rejected += read.rejected
+        by_position = {line.position: line for line in read.lines}
+        lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
+        self._log.record([_message(line) for line in lines], start=0)
+        empty = [line.position for line in lines if line.deleted or not line.text]
+        if empty:
+            self._log.delete(empty)
+        return len(lines) - len(empty)
+
+    def _bring_memories(self) -> int:
+        """Write the memories block by block, each with the state of its chunk."""
+        read, chunks = read_lines(self._folder, MEMORIES, MemoryLine), read_lines(self._folder, CHUNKS, ChunkLine)
+        self._rejected += (*read.rejected, *chunks.rejected)
+        written = 0
+        for head in self._log.blocks():
+            inside = [line for line in read.lines if _is_in(line, head) and not line.condensed]
+            states = [line for line in chunks.lines if _is_in(line, head)]
+            written += self._write_block(self._log.block(head), inside, states)
+        for line in read.lines:
+            if line.condensed:
+                written += self._write_condensation(line)
+        lost = len(read.lines) - written
+        self._rejected += [f"{MEMORIES}: {lost} tell of messages that are not here"] if lost else []
+        return written
+
+    def _write_block(self, block: Block, lines: Sequence[MemoryLine], chunks: Sequence[ChunkLine]) -> int:
+        operations: list[Operation] = []
+        keys = {(line.first, line.last): line.key for line in chunks}
+        states = [_state_of(line) for line in chunks if line.status == "empty"]
+        written = 0
+        for span, group in groupby(sorted(lines, key=_span), key=_span):
+            refs = _cited(block, *span)
+            key = keys.get(span) or digest(f"{self._place.origin} {span}")
+            taken = any(state.first <= span[1] and span[0] <= state.last for state in states)
+            if not refs or taken:
+                continue
+            made = [self._memory(line, f"{key}/{number}", refs) for number, line in enumerate(group, start=1)]
+            states.append(ChunkState(*span, key=key, status="done", memories=tuple(item.id for item in made)))
+            operations += [Create(object=item) for item in made]
+            written += len(made)
+        if states:
+            ordered = sorted(states, key=lambda state: state.first)
+            self._apply([block.changed(chunks=ordered), *operations])
+        return written
+
+    def _write_condensation(self, line: MemoryLine) -> int:
+        parents = [one for one in Memories(self._engine, self._place).after(line.first - 1) if _covers(line, one)]
+        head = next((head for head in self._log.blocks() if head.first <= line.last < head.end), None)
+        if not parents or head is None:
+            return 0
+        ids = [parent.id for parent in parents]
+        made = self._knowledge(line, digest("\n".join(ids)), {"derived_from": ids}, form="condensation")
+        block = self._log.block(head)
+        known = [*block.condensations, Condensation(line.first, line.last, made.id)]
+        self._apply([block.changed(condensations=known), Create(object=made)])
+        return 1
+
+    def _bring_summaries(self) -> int:
+        read = read_lines(self._folder, SUMMARY, VersionLine)
+        self._rejected += read.rejected
+        versions = Versions(self._engine, self._place, "rolling_summary")
+        memories = Memories(self._engine, self._place).after(-1)
+        reached, end = -1, self._log.count() - 1
+        for line in sorted(read.lines, key=lambda line: line.number):
+            last = max(reached, min(line.position, end))
+            versions.write(
+                line.text,
+                after=versions.current(),
+                last=last,
+                memories=[memory for memory in memories if reached < memory.last <= last],
+                made_by=line.made_by,
+                memory_source="imported",
+            )
+            reached = last
+        return len(read.lines)
+
+    def _memory(self, line: MemoryLine, key: str, refs: Sequence[EvidenceRef]) -> Knowledge:
+        return self._knowledge(line, key, {"evidence_refs": [ref.model_dump(mode="json") for ref in refs]})
+
+    def _knowledge(self, line: MemoryLine, key: str, grounds: dict[str, object], *, form: str = "memory") -> Knowledge:
+        item = line.memory
+        payload = {
+            **item.model_dump(mode="json", exclude={"title", "summary"}),
+            "form": form,
+            "key": key,
+            "first": line.first,
+            "last": line.last,
+            "made_by": line.made_by,
+        }
+        fields = {"kind": "summary", "status": "active", "memory_source": "imported", **grounds}
+        fields |= {"title": item.title, "summary": item.summary, "payload": payload}
+        return make(Call(self._engine, self._place.scope), Knowledge, fields)
+
+    def _apply(self, operations: Sequence[Operation]) -> None:
+        apply_patch(self._engine, self._place, operations, reason="Imported memories")
+
+
+def _bring_state(engine: Engine, place: Place, folder: Path) -> tuple[bool, tuple[str, ...]]:
+    """Read the state document: into a discussion without one as it is, else as an edit of what it was written from."""
+    text, mark = read_state(folder)
+    versions = Versions(engine, place, "state_document")
+    current = versions.current()
+    if not text and mark is None:
+        return False, ()
+    if current is None and mark is not None:
+        return _restore_state(engine, place, text, mark), ()
+    try:
+        edited = edit_state(engine, place, text, base=mark.version if mark and mark.version else None)
+    except NotFound:
+        return False, (f"{STATE}: it was written from a version that this discussion does not have",)
+    return current is None or edited.id != current.id, ()
+
+
+def _restore_state(engine: Engine, place: Place, text: str, mark: StateMark) -> bool:
+    told = Memories(engine, place).after(-1)
+    last = min(mark.position, MessageLog(engine, place).count() - 1)
+    if text:
+        Versions(engine, place, "state_document").write(
+            text,
+            after=None,
+            last=last,
+            memories=[memory for memory in told if memory.last <= last],
+            made_by=mark.made_by,
+            by_hand=mark.by_hand,
+            struck_by_hand=mark.struck_by_hand,
+            memory_source="imported",
+        )
+    return bool(text)
+
+
+def _message(line: MessageLine) -> Message:
+    """Give a message as it was told; a place without words is held by a sign."""
+    return Message(content=line.text or _NO_WORDS, role=line.role, name=line.speaker, at=line.at)
+
+
+def _state_of(line: ChunkLine) -> ChunkState:
+    return ChunkState(line.first, line.last, line.key, line.status)
+
+
+def _cited(block: Block, first: int, last: int) -> list[EvidenceRef]:
+    return [
+        EvidenceRef(source_id=message.source_id, segment_id=segment_id)
+        for message in block.messages
+        if first <= message.position <= last
+        for segment_id in message.segment_ids
+    ]
+
+
+def _is_in(line: MemoryLine | ChunkLine, head: BlockHead) -> bool:
+    return head.first <= line.first <= line.last < head.end
+
+
+def _span(line: MemoryLine) -> tuple[int, int]:
+    return line.first, line.last
+
+
+def _covers(line: MemoryLine, memory: Memory) -> bool:
+    return line.first <= memory.first and memory.last <= line.last
+
+
+_NO_WORDS = "…"

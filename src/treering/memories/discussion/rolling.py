@@ -1,0 +1,108 @@
+"""The rolling summary: new memories are folded into it, a few at a time."""
+
+from collections.abc import Sequence
+
+from treering.core.errors import Conflict, InvalidInput
+from treering.core.evidence import EvidenceRef
+from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.identity import Place
+from treering.memories.discussion.kept import Memory
+from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.settings import DiscussionSettings
+from treering.memories.discussion.versions import ATTEMPTS, Version, Versions, insist, words_of
+from treering.ports.model import Usage
+from treering.tools.engine import Engine
+
+
+class SummaryKeeper:
+    """Keeps the rolling summary of one discussion. `usage` adds up what its generator used."""
+
+    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
+        self.usage = Usage()
+        self._engine = engine
+        self._settings = settings
+        self._generator = generator
+        self._versions = Versions(engine, place, "rolling_summary")
+        self._memories = Memories(engine, place)
+        self._log = MessageLog(engine, place)
+
+    def update(self) -> Version | None:
+        """Fold in the memories that no version tells of yet; give the last version written, `None` where none was.
+
+        `loop_if_exceeds` memories are folded at once, and each time is kept; what remains is folded from
+        `min_per_summary` memories on. An empty answer changes nothing. Raises what the generator raises; what was
+        folded before stays.
+        """
+        newest: Version | None = None
+        beaten = 0
+        while batch := self._due(untold := self._memories.untold(self._versions)):
+            current = self._versions.current()
+            written = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
+            self.usage += written.usage
+            text, left = written.text.strip(), untold[len(batch) :]
+            if not text:
+                return newest
+            try:
+                newest = self._keep(text, current, batch, left)
+            except Conflict:
+                beaten += 1
+                if beaten == ATTEMPTS:
+                    raise
+                continue
+            if not self._due(left):
+                return newest
+        return newest
+
+    def write(self, text: str, *, last: int | None = None) -> Version:
+        """Keep a summary that was written elsewhere. Raises `InvalidInput` for an empty one.
+
+        `last` is the position of the last message it tells of: by default that of the newest memory. A position
+        before the one that was reached, or after the last message, counts as that one.
+        """
+        words = text.strip()
+        if not words:
+            raise InvalidInput("The summary is empty.", hint="Give its text; an empty one never replaces another.")
+        return insist(lambda: self._write(words, last))
+
+    def _due(self, untold: Sequence[Memory]) -> Sequence[Memory]:
+        most = self._settings.loop_if_exceeds
+        enough = len(untold) >= min(most, self._settings.min_per_summary)
+        return untold[:most] if enough else ()
+
+    def _keep(self, text: str, current: Version | None, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
+        return self._versions.write(
+            text,
+            after=current,
+            last=self._memories.told_up_to(current, left),
+            memories=batch,
+            made_by=self._generator.name,
+        )
+
+    def _write(self, words: str, last: int | None) -> Version:
+        current = self._versions.current()
+        untold = self._memories.untold(self._versions)
+        reached = current.last if current else -1
+        told_of = [memory for memory in untold if last is None or memory.last <= last]
+        if last is None:
+            told = self._memories.told_up_to(current, ())
+        else:
+            told = max(reached, min(last, self._log.count() - 1))
+        return self._versions.write(
+            words,
+            after=current,
+            last=told,
+            memories=told_of,
+            evidence=() if last is None else self._messages(reached + 1, told, told_of),
+            made_by=self._engine.author.actor,
+            memory_source=words_of(self._engine.author),
+        )
+
+    def _messages(self, first: int, last: int, told_of: Sequence[Memory]) -> list[EvidenceRef]:
+        """Cite the messages that no memory stands for: where one of them goes, the summary goes with it."""
+        return [
+            EvidenceRef(source_id=message.source_id, segment_id=segment_id)
+            for message in (self._log.read(first, last) if first <= last else ())
+            if not any(memory.first <= message.position <= memory.last for memory in told_of)
+            for segment_id in message.segment_ids
+        ]

@@ -1,0 +1,99 @@
+"""Which blocks of a discussion need no more work, so that making memories costs what is new, however long it is."""
+
+from collections.abc import Sequence
+
+from treering.core.canonical import digest
+from treering.core.errors import Conflict, NotFound
+from treering.core.patch import Receipt, Update
+from treering.memories.discussion.blocks import Block, BlockHead, heads_of, read_block
+from treering.memories.discussion.chunk_making import active_block
+from treering.memories.discussion.identity import Place
+from treering.memories.discussion.submitting import apply_patch
+from treering.tools.engine import Engine
+
+_MARK = "settled"
+_EVERY = 4
+"""So many blocks are read in vain before a new mark is written."""
+
+
+class Settled:
+    """The blocks that are done for good, as one run knows them.
+
+    A closed block may carry a mark: a hash of the ids and revisions of all blocks before it, written when every chunk
+    of theirs was made. While the hash is right none of them has changed, so none needs to be read.
+    """
+
+    def __init__(self, engine: Engine, place: Place) -> None:
+        self._engine = engine
+        self._place = place
+        self._heads = heads_of(engine.ledger, scope=place.scope, origin=place.origin)
+        self._read = 0
+        self._revisions = {head.source_id: head.revision for head in self._marked()}
+
+    def open_blocks(self) -> list[BlockHead]:
+        """Give the blocks that may need work, oldest first."""
+        return [head for head in self._heads if head.source_id not in self._revisions]
+
+    def is_last(self, head: BlockHead) -> bool:
+        """Tell whether no block follows."""
+        return head.source_id == self._heads[-1].source_id
+
+    @property
+    def count(self) -> int:
+        """How many messages the discussion had when the run began."""
+        return self._heads[-1].end if self._heads else 0
+
+    def block_at(self, position: int) -> Block | None:
+        """Read the block with a position as it stands now; `None` where it is gone."""
+        head = next((head for head in self._heads if head.first <= position < head.end), None)
+        return active_block(self._engine, head) if head else None
+
+    def look(self, block: Block) -> None:
+        """Note whether a block, as it was read, is done for good."""
+        finished = {
+            position
+            for state in block.chunks
+            if state.status in {"done", "empty"}
+            for position in range(state.first, state.last + 1)
+        }
+        spoken = {message.position for message in block.messages if not message.deleted}
+        if spoken <= finished and not self.is_last(block.head):
+            self._revisions[block.source.id] = block.source.revision
+
+    def wrote(self, receipt: Receipt) -> None:
+        """Note the revisions of blocks that this run has changed itself."""
+        self._revisions |= {result.id: result.revision for result in receipt.results if result.id in self._revisions}
+
+    def keep(self) -> None:
+        """Write a new mark, where without it the next run would read many blocks in vain."""
+        done = next((at for at, head in enumerate(self._heads) if head.source_id not in self._revisions), 0)
+        if self._read < _EVERY or done < _EVERY:
+            return
+        before, marked = self._heads[: done - 1], self._heads[done - 1]
+        block = read_block(self._engine.ledger, marked)
+        payload = {**block.source.payload, _MARK: self._hash(before)}
+        update = Update(
+            id=marked.source_id, expected_revision=self._revisions[marked.source_id], changes={"payload": payload}
+        )
+        try:
+            apply_patch(self._engine, self._place, [update], reason="Blocks that are done")
+        except (Conflict, NotFound):
+            return  # somebody changed it meanwhile: a later run writes the mark
+
+    def _marked(self) -> list[BlockHead]:
+        """Give the blocks before the newest mark that is right."""
+        for at in range(len(self._heads) - 1, 0, -1):
+            self._read += 1
+            source = read_block(self._engine.ledger, self._heads[at]).source
+            before = self._heads[:at]
+            revisions = {head.source_id: head.revision for head in before}
+            if source.payload.get(_MARK) == _hash_of(before, revisions):
+                return before
+        return []
+
+    def _hash(self, heads: Sequence[BlockHead]) -> str:
+        return _hash_of(heads, self._revisions)
+
+
+def _hash_of(heads: Sequence[BlockHead], revisions: dict[str, int]) -> str:
+    return digest("\n".join(f"{head.source_id} {revisions[head.source_id]}" for head in heads))

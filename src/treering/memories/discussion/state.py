@@ -1,0 +1,176 @@
+"""The state document: what is true now, kept by a generator and corrected by people."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from treering.core.errors import Conflict, NotFound
+from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.identity import Place
+from treering.memories.discussion.kept import Memory
+from treering.memories.discussion.merging import added_lines, bare_lines, merge_lines
+from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.settings import DiscussionSettings
+from treering.memories.discussion.versions import ATTEMPTS, Stand, Version, Versions, insist, words_of
+from treering.ports.model import Usage
+from treering.tools.engine import Engine
+
+
+class StateKeeper:
+    """Keeps the state document of one discussion. `usage` adds up what its generator used.
+
+    What a person wrote into it stays, and what a person struck out stays out, whatever a generator answers.
+    """
+
+    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
+        self.usage = Usage()
+        self._engine = engine
+        self._place = place
+        self._settings = settings
+        self._generator = generator
+        self._versions = Versions(engine, place, "state_document")
+        self._memories = Memories(engine, place)
+
+    def update(self) -> Version | None:
+        """Merge in the memories that no version tells of yet; give the last version written, `None` where none was.
+
+        Nothing is done where the settings keep no state document. An answer that is empty, or less than half as long
+        as the document, keeps the document as it is; its facts are merged together with the next ones. Raises what
+        the generator raises.
+        """
+        if not self._settings.state:
+            return None
+        newest: Version | None = None
+        beaten = 0
+        while untold := self._memories.untold(self._versions):
+            batch, left = untold[:_AT_ONCE], untold[_AT_ONCE:]
+            stand = self._versions.stand()
+            document = text_in(stand)
+            written = self._generator.merge(_facts(batch), document)
+            self.usage += written.usage
+            text = written.text.strip()
+            if not text or 2 * len(text) < len(document):
+                return newest
+            try:
+                newest = self._keep(text, stand, batch, left)
+            except Conflict:
+                beaten += 1
+                if beaten == ATTEMPTS:
+                    raise
+                continue
+            if not left:
+                return newest
+        return newest
+
+    def edit(self, text: str, *, base: str | None = None) -> Version:
+        """Keep a person's edit of the document (`edit_state`)."""
+        return edit_state(self._engine, self._place, text, base=base)
+
+    def _keep(self, text: str, stand: Stand, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
+        return self._versions.write(
+            with_hand(text, text_in(stand), written=stand.by_hand, struck=stand.struck_by_hand),
+            after=stand.current,
+            last=self._memories.told_up_to(stand.current, left),
+            memories=batch,
+            made_by=self._generator.name,
+            by_hand=stand.by_hand,
+            struck_by_hand=stand.struck_by_hand,
+        )
+
+
+def edit_state(engine: Engine, place: Place, text: str, *, base: str | None = None) -> Version:
+    """Keep a person's edit of the state document; give the version that holds it. Without a change nothing is written.
+
+    `base` is the id of the version it was made on: by default the one that stands. Where the document has changed
+    since, both changes are merged by lines; in a conflict both stay, the person's first. Raises `NotFound` for a base
+    that there is not.
+    """
+    return insist(lambda: _edit(engine, Versions(engine, place, "state_document"), text.strip(), base))
+
+
+def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Version:
+    stand = versions.stand()
+    current, document = stand.current, text_in(stand)
+    before = document if base in (None, current.id if current else None) else _text_at(versions, base)
+    if current and text == before:
+        return current
+    added, removed = added_lines(before, text), added_lines(text, before)
+    return versions.write(
+        merge_lines(before, text, document),
+        after=current,
+        last=current.last if current else -1,
+        made_by=engine.author.actor,
+        by_hand=_united(stand.by_hand, added, without=removed),
+        struck_by_hand=_united(stand.struck_by_hand, removed, without=added),
+        memory_source=words_of(engine.author),
+    )
+
+
+def _text_at(versions: Versions, base: str | None) -> str:
+    """Give the document as an earlier version had it."""
+    for version in versions.all():
+        if version.id == base:
+            return version.text
+    raise NotFound(
+        f"The state document has no version {base}.",
+        hint="Edit the newest one, and leave the base out.",
+        details={"base": base},
+    )
+
+
+def text_in(stand: Stand) -> str:
+    """Give the state document as it stands: its current version, with every line that a person wrote."""
+    text = stand.current.text if stand.current else ""
+    return with_hand(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
+
+
+def with_hand(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
+    """Give a text with the lines that a person wrote, and without those that a person struck out.
+
+    A line that is missing comes back under the heading it stood under in the `earlier` text, or else at the end.
+    """
+    wanted = list(written)
+    gone = set(struck) - set(wanted)
+    lines = [line for line in text.splitlines() if line.strip() not in gone]
+    known = {line.strip() for line in lines}
+    places = _headings(earlier)
+    for line in sorted((line for line in wanted if line not in known), key=_place_in(earlier)):
+        lines.insert(_end_of_section(lines, places.get(line, "")), line)
+    return "\n".join(lines).strip()
+
+
+def _facts(memories: Sequence[Memory]) -> str:
+    """Write memories as facts to merge: one line each, whatever stands in them."""
+    return "\n".join(f"- {' '.join(memory.item.summary.split())}" for memory in memories)
+
+
+def _headings(text: str) -> dict[str, str]:
+    """Give for each line of a document the heading it stands under; the first place counts."""
+    found: dict[str, str] = {}
+    heading = ""
+    for line in bare_lines(text):
+        found.setdefault(line, heading)
+        heading = line if line.startswith("#") else heading
+    return found
+
+
+def _place_in(text: str) -> Callable[[str], int]:
+    """Give what sorts lines as they stand in a text; others come last."""
+    places = {line: at for at, line in reversed(list(enumerate(bare_lines(text))))}
+    return lambda line: places.get(line, len(places))
+
+
+def _end_of_section(lines: Sequence[str], heading: str) -> int:
+    """Give the place after the last line under a heading; where there is none, the end."""
+    bare = [line.strip() for line in lines]
+    start = bare.index(heading) + 1 if heading in bare else len(bare) if heading else 0
+    end = next((at for at in range(start, len(bare)) if bare[at].startswith("#")), len(bare)) if heading else len(bare)
+    while end > start and not bare[end - 1]:
+        end -= 1
+    return end
+
+
+def _united(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]) -> list[str]:
+    return [line for line in dict.fromkeys([*known, *more]) if line not in without]
+
+
+_AT_ONCE = 20
+"""So many memories are merged at once."""

@@ -1,0 +1,121 @@
+"""Types of nodes: what each is called, what it is told, and what it does. New types are added to a table."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from treering.core.errors import InvalidInput
+from treering.memories.workflow.definition import NodeSettings
+from treering.memories.workflow.scene import Scene
+from treering.memories.workflow.variables import NAME, Template
+from treering.ports.model import Usage
+
+Told = TypeVar("Told", bound=NodeSettings)
+Held = TypeVar("Held")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a node gives instead of an output where the workflow ends here, which is no failure."""
+
+    why: str
+    cancelled: bool = False
+    """Whether it ends because somebody wanted it to."""
+
+
+class Step(Protocol):
+    """What a node may use while it runs."""
+
+    @property
+    def scene(self) -> Scene:
+        """Give the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
+        ...
+
+    @property
+    def node_id(self) -> str:
+        """Name the node."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Name this run, unlike any other."""
+        ...
+
+    @property
+    def model_id(self) -> str:
+        """Name the model that `ask` asks."""
+        ...
+
+    @property
+    def now(self) -> datetime:
+        """Tell when the run began."""
+        ...
+
+    def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
+        """Put the values of variables into a template; `own` are those that only this type of node has."""
+        ...
+
+    def ask(self, prompt: str, *, system: str = "") -> str:
+        """Ask the node's model, inside the budget. Raises what the model and the budget raise."""
+        ...
+
+    def used(self, usage: Usage) -> None:
+        """Count what was used of models otherwise than by `ask`."""
+        ...
+
+    def hold(self, held: AbstractContextManager[Held]) -> Held:
+        """Enter what is left when the run ends, however it ends."""
+        ...
+
+    def end_when(self, over: Callable[[], bool], why: str) -> None:
+        """Have the run end before a later node where `over` says so then."""
+        ...
+
+    def cancelled(self) -> bool:
+        """Tell whether somebody wants the run to stop; to ask between the parts of long work."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeType(Generic[Told]):
+    """A type of node: `run` gets its settings and gives its output.
+
+    `remembers`: whether it reads or writes the memory of a conversation. `variables`: names that only its own
+    templates may use; `run` gives their values to `Step.fill`.
+    """
+
+    name: str
+    summary: str
+    settings: type[Told]
+    run: Callable[[Told, Step], str | Ended]
+    remembers: bool = False
+    variables: tuple[str, ...] = ()
+
+
+class NodeTypes(Mapping[str, NodeType[Any]]):
+    """A table of node types by name. Raises `InvalidInput` for a name that is taken or is no single word."""
+
+    def __init__(self, types: Iterable[NodeType[Any]]) -> None:
+        self._types: dict[str, NodeType[Any]] = {}
+        for one in types:
+            if one.name in self._types or not NAME.fullmatch(one.name):
+                raise InvalidInput(
+                    f"{one.name!r} cannot name a type of node: it is taken, or no single word.",
+                    hint="Choose another name, of letters, digits and underscores.",
+                )
+            self._types[one.name] = one
+
+    def with_types(self, *types: NodeType[Any]) -> "NodeTypes":
+        """Give a table that has further types."""
+        return NodeTypes([*self._types.values(), *types])
+
+    def __getitem__(self, name: str) -> NodeType[Any]:
+        return self._types[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)

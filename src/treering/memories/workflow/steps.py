@@ -1,0 +1,48 @@
+"""A checked workflow: its nodes in the order in which they run, and the names they use."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from treering.memories.workflow.definition import Header, NodeSettings
+from treering.memories.workflow.registry import NodeType
+from treering.memories.workflow.variables import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """The names one node uses, and where: what has to be there before anything runs."""
+
+    where: str
+    templates: tuple[tuple[str, Template], ...] = ()
+    """By the key they are written under."""
+    own: tuple[str, ...] = ()
+    """Variables that only nodes of its type have."""
+    asks: bool = False
+    remembers: bool = False
+    type: str = ""
+    endpoint: str = ""
+    preset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node. Its output is `{agent<position>Output}` to the nodes after it."""
+
+    position: int
+    id: str
+    type: NodeType[Any]
+    settings: NodeSettings
+    mentions: Mentions
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow that was checked; `checking.load` makes it."""
+
+    nodes: tuple[Node, ...]
+    header: Header = field(default_factory=Header)
+
+    @property
+    def returned(self) -> Node:
+        """The node whose output is the workflow's: the one that says `returnToUser`, or the last."""
+        return next((node for node in self.nodes if node.settings.return_to_user), self.nodes[-1])

@@ -1,0 +1,161 @@
+"""Summaries of a text's own sentences: decisions, names and dates before remarks, and greetings never."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.derived.extractive import (
+    WORTH_KEEPING,
+    Sentence,
+    best,
+    dated,
+    entities_of,
+    phrases_of,
+    retold,
+    sentences_of,
+    sort_of,
+    told,
+    weight_of,
+)
+
+TALK = (
+    "Hey! How are you doing? It rained. We decided to use Postgres instead of MySQL. "
+    "Dr. Smith said e.g. the logs are full. The deadline is Friday, 3 May."
+)
+
+
+def texts(sentences):
+    return [sentence.text for sentence in sentences]
+
+
+def test_sentences_end_where_people_end_them():
+    assert texts(sentences_of(TALK)) == [
+        "Hey!",
+        "How are you doing?",
+        "It rained.",
+        "We decided to use Postgres instead of MySQL.",
+        "Dr. Smith said e.g. the logs are full.",
+        "The deadline is Friday, 3 May.",
+    ]
+
+
+def test_sentences_end_in_other_scripts_too():
+    assert texts(sentences_of("私は東京に住んでいます。犬が好きです。")) == [
+        "私は東京に住んでいます。",
+        "犬が好きです。",
+    ]
+
+
+def test_code_and_links_are_no_sentences():
+    assert texts(sentences_of("Run this:\n```sh\nrm -rf build\n```\nhttps://example.org/a.b")) == ["Run this:"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ok",
+        "Thanks!",
+        "You're welcome! Let me know if you need anything else.",
+        "Sounds good, see you then!",
+        "lol",
+        "…",
+    ],
+)
+def test_pleasantries_are_not_worth_keeping(text):
+    assert all(sentence.weight < WORTH_KEEPING for sentence in sentences_of(text))
+
+
+@pytest.mark.parametrize(
+    ("more", "less"),
+    [
+        ("We decided to use Postgres.", "Postgres is a database."),
+        ("I love hiking in the mountains.", "There are mountains on the way."),
+        ("The invoice of 400 euros is due on 3 May.", "There was an invoice somewhere."),
+        ("I moved to Berlin last year.", "Did you move to Berlin last year?"),
+        ("The server crashes when the cache is full.", "It does that then."),
+        ("我明天去上海出差。", "好的"),
+    ],
+)
+def test_what_tells_more_weighs_more(more, less):
+    assert weight_of(more) > weight_of(less)
+    assert weight_of(more) >= WORTH_KEEPING
+
+
+def test_what_a_model_says_weighs_less_than_what_a_person_says():
+    (by_model,) = sentences_of("Postgres stores JSON well.", speaker="assistant")
+    (by_person,) = sentences_of("Postgres stores JSON well.", speaker="Ada")
+    assert by_model.weight < by_person.weight
+
+
+@pytest.mark.parametrize(
+    ("text", "sort"),
+    [
+        ("Let's use the blue one.", "decision"),
+        ("I prefer tea.", "preference"),
+        ("We need to call the bank by Friday.", "open"),
+        ("The bank is closed.", "fact"),
+    ],
+)
+def test_sentences_are_sorted_by_what_they_are_about(text, sort):
+    assert sort_of(text) == sort
+
+
+def test_the_best_sentences_stay_in_order_and_within_their_bounds():
+    kept = best(sentences_of(TALK), most=2, words=80)
+    assert texts(kept) == ["We decided to use Postgres instead of MySQL.", "The deadline is Friday, 3 May."]
+    assert texts(best(sentences_of(TALK), most=5, words=9)) == ["We decided to use Postgres instead of MySQL."]
+
+
+def test_what_is_said_twice_is_told_once():
+    twice = sentences_of("We decided to use Postgres.  We decided to use  postgres. We decided to use Postgres.")
+    assert len(best(twice, most=5, words=80)) == 1
+
+
+def test_who_speaks_and_when_stands_where_it_changes_and_is_read_again():
+    said = [
+        *sentences_of("I moved to Rome. I love Rome.", speaker="Ada", when="2024-05-01"),
+        *sentences_of("The key is with Tom.", speaker="Bob", when="2024-05-02"),
+    ]
+    text = told(said)
+    assert text == "[2024-05-01] Ada: I moved to Rome. I love Rome. [2024-05-02] Bob: The key is with Tom."
+    assert [(each.speaker, each.when, each.text) for each in retold(text)] == [
+        ("Ada", "2024-05-01", "I moved to Rome."),
+        ("Ada", "2024-05-01", "I love Rome."),
+        ("Bob", "2024-05-02", "The key is with Tom."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("I ran a race last Saturday.", "I ran a race last Saturday (2023-05-06)."),
+        ("We moved last month, on a Monday.", "We moved last month (2023-04-01 to 2023-04-30), on a Monday."),
+        ("It was on 3 May 2021.", "It was on 3 May 2021."),
+        ("It was good.", "It was good."),
+    ],
+)
+def test_days_seen_from_the_day_they_were_spoken_of_are_named(text, told):
+    (sentence,) = sentences_of(text, when="2023-05-09")
+    assert dated(sentence).text == told
+    (undated,) = sentences_of(text)
+    assert dated(undated) == undated
+
+
+def test_names_dates_and_amounts_are_entities_and_the_rest_are_phrases():
+    said = sentences_of("We pay 400 euros to Acme on 3 May for the garden fence. They know Acme well.", speaker="Ada")
+    assert entities_of(said)[:2] == ["Ada", "Acme"]
+    assert {"400 euros", "3 May"} <= set(entities_of(said))
+    assert "garden fence" in phrases_of(said)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.text(alphabet="aB .!?。\n:[]`-1'", max_size=120))
+def test_every_text_can_be_cut_told_and_told_again(text):
+    kept = best(sentences_of(text, speaker="Ada"), most=3, words=20)
+    assert len(kept) <= 3
+    assert all(isinstance(each, Sentence) for each in retold(told(kept)))
+
+
+def test_a_sentence_without_end_is_cut_and_costs_no_time():
+    (sentence,) = sentences_of("my " + "word " * 20_000)
+    assert len(sentence.text) <= 321

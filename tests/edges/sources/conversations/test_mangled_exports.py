@@ -1,0 +1,116 @@
+"""Whatever a file holds, each part of it has a result, and nothing is raised."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from export_parts import ONE, chatgpt, claude_line, lines, packed, slack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.edges.sources.conversations.conversation import Conversations
+from treering.edges.sources.conversations.exports import ExportBounds, read_conversations
+from treering.edges.sources.conversations.sources import ExportReader
+from treering.ports.adapter import ReadLimits
+
+NAMES = ("c.json", "c.jsonl", "c.zip", "c.vtt", "c.srt", "meeting.txt", "c.md", "c")
+MEMBERS = (
+    "mapping message parent children current_node author role content parts content_type metadata title id uuid "
+    "chat_messages sender text type messages conversations loglines sessionId timestamp create_time attachments "
+    "weight recipient name tool_calls function arguments input isSidechain summary"
+).split()
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(["user", "assistant", "human", "text", "tool_use", "a", "\ud800", "1e400", "9" * 17, "NaN"]),
+)
+DOCUMENTS = st.recursive(
+    VALUES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from([*MEMBERS, "a", "b"]), inner, max_size=6)
+    ),
+    max_leaves=25,
+)
+SAMPLES = (
+    (json.dumps([chatgpt(("user", "Hi"), ("assistant", "Hello"))]).encode(), "c.json"),
+    (json.dumps([{"uuid": ONE, "chat_messages": [{"sender": "human", "text": "Hi"}]}]).encode(), "c.json"),
+    (lines(claude_line("user", "Hi"), claude_line("assistant", [{"type": "text", "text": "x"}])).encode(), "c.jsonl"),
+    (lines({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "x"}).encode(), "c.jsonl"),
+    (slack({"tea/2026-01-15": [{"type": "message", "user": "U00000ADA", "text": "Hi", "ts": "1.2"}]}), "c.zip"),
+    (packed({"conversations.json": [chatgpt(("user", "Hi"))]}), "c.zip"),
+    (b"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ada>One\n\n05:00.000 --> 05:01.000\nBob: Two", "c.vtt"),
+    (b"1\n00:00:01,000 --> 00:00:03,000\nAda: Good", "c.srt"),
+    (b"[10:03] Ada: Tea?\n[2024-05-01 10:04] Bob: Yes.\nmore", "meeting.txt"),
+)
+
+
+def read(data: bytes, name: str) -> Conversations:
+    found = read_conversations(data, name)
+    assert found.conversations or found.problems or name.endswith(".jsonl")
+    for one in found.conversations:
+        assert all("\ud800" not in message.content for message in one.messages)
+    return found
+
+
+@given(DOCUMENTS)
+@settings(max_examples=150, deadline=None)
+def test_any_json_document_can_be_read(document: object) -> None:
+    read(json.dumps(document).encode(), "c.json")
+    read(json.dumps([document, chatgpt(("user", "Hi"))]).encode(), "c.json")
+    read(packed({"conversations.json": document, "channels.json": document, "t/2026-01-15.json": document}), "c.zip")
+
+
+@given(DOCUMENTS, st.sampled_from(MEMBERS))
+@settings(max_examples=150, deadline=None)
+def test_any_value_in_any_place_of_a_conversation_can_be_read(value: object, place: str) -> None:
+    for known in (
+        chatgpt(("user", "Hi")),
+        claude_line("user", "Hi"),
+        {"uuid": ONE, "chat_messages": [{"sender": "human"}]},
+    ):
+        changed = json.loads(json.dumps(known), object_hook=lambda found: _with(found, place, value))
+        read(json.dumps([changed]).encode(), "c.json")
+        read(lines(known, changed).encode(), "c.jsonl")
+
+
+@given(
+    DOCUMENTS, st.sampled_from("user text ts subtype attachments files file comment bot_profile username type".split())
+)
+@settings(max_examples=50, deadline=None)
+def test_any_value_in_a_slack_message_can_be_read(value: object, place: str) -> None:
+    post = {"type": "message", "user": "U00000ADA", "text": "Hi <@U00000BOB>", "ts": "1.2", place: value}
+    read(slack({"tea/2026-01-15": [post]}), "c.zip")
+    read(slack({"tea/2026-01-15": []}, **{"users.json": [value, {"id": value, "profile": value}]}), "c.zip")
+
+
+@given(st.sampled_from(SAMPLES), st.data())
+@settings(max_examples=250, deadline=None)
+def test_a_damaged_file_can_be_read(sample: tuple[bytes, str], data: st.DataObject) -> None:
+    content, name = bytearray(sample[0]), sample[1]
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    for damaged in (bytes(content), bytes(content[: data.draw(st.integers(0, len(content)))])):
+        reader = ExportReader("file:/c", ReadLimits(), ExportBounds())
+        assert all(reading.origin for reading in reader.read(io.BytesIO(damaged), name) or ())
+
+
+@given(st.binary(max_size=200), st.sampled_from(NAMES))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_can_be_read(data: bytes, name: str) -> None:
+    read_conversations(data, name)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '[{"a":' * 50_000, '{"messages":' + "[" * 100_000, '[{"role": "user"' + '"' * 99]
+)
+def test_depth_is_no_way_to_break_it(text: str) -> None:
+    assert read_conversations(text.encode(), "c.json").conversations == ()
+
+
+def _with(found: dict[str, Any], place: str, value: object) -> dict[str, Any]:
+    return {**found, place: value} if place in found else found

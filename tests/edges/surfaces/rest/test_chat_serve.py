@@ -1,0 +1,75 @@
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from chat_parts import chat, scripted, turns
+from openai import OpenAI
+
+from treering.edges.surfaces.cli import run
+
+SAID = "My sister Ingrid keeps bees in Uppsala."
+ASKED = "Who keeps bees?"
+
+
+@contextmanager
+def served(folder, *arguments, **environment):
+    """Run `treering serve` as a process until it is told to stop; give its address."""
+    command = [sys.executable, "-m", "treering", "serve", "--port", "0", "--space", "mine.db", *arguments]
+    given = {**os.environ, "TREERING_DATA_DIR": str(folder), "TREERING_BACKGROUND": "0", **environment}
+    process = subprocess.Popen(
+        command, cwd=folder, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process.stdout.readline().removeprefix("Treering listens on ").strip()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, "", "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def official(address, **options):
+    return OpenAI(base_url=f"{address}/v1", max_retries=0, **{"api_key": "treering", **options})
+
+
+def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_that_was_started_anew(tmp_path):
+    patience = ("--memory-wait", "60000")
+    with scripted() as upstream:
+        with (
+            served(tmp_path, *patience, "--upstream", upstream.url, OPENAI_API_KEY="sk-common") as address,
+            official(address) as client,
+        ):
+            client.chat.completions.create(**chat(SAID, user="monday"))
+        named = ("--upstream-key-env", "MY_KEY")
+        with (
+            served(tmp_path, *patience, *named, TREERING_UPSTREAM=upstream.url, MY_KEY="sk-mine") as address,
+            official(address) as client,
+        ):
+            words = client.chat.completions.create(**chat(ASKED, user="tuesday"), stream=True)
+            assert "".join(part.choices[0].delta.content or "" for part in words) == "Noted."
+
+    first, second = upstream.asked
+    assert first.messages == turns(SAID)
+    assert SAID in second.messages[0]["content"]
+    assert second.messages[1:] == turns(ASKED)
+    assert [one.headers["authorization"] for one in (first, second)] == ["Bearer sk-common", "Bearer sk-mine"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--upstream", "example.org"), "https://api.openai.com/v1"),
+        (("--upstream", "http://127.0.0.1:1/v1", "--upstream-key-env", "NOT_SET_ANYWHERE"), "NOT_SET_ANYWHERE"),
+        (("--upstream", "http://127.0.0.1:1/v1", "--memory-within", "here"), "scope"),
+    ],
+)
+def test_what_cannot_be_served_is_told_at_once(tmp_path, monkeypatch, capsys, arguments, told):
+    monkeypatch.chdir(tmp_path)
+
+    assert run(["serve", "--port", "0", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert (captured.out, told in " ".join(captured.err.split())) == ("", True)

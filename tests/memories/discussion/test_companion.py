@@ -1,0 +1,164 @@
+import pytest
+from discussion_parts import said, talk
+
+from treering.core.fingerprint import without_recalled
+from treering.derived.tokens import estimate_tokens
+from treering.memories.discussion.companion import NOTHING, Companion
+from treering.memories.discussion.identity import place_of
+from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.versions import Versions
+from treering.tools.turns import Message
+
+KEY = "The cellar key lies under the third flowerpot."
+
+
+def user(text):
+    return Message(role="user", content=text)
+
+
+def assistant(text):
+    return Message(role="assistant", content=text)
+
+
+def companion(space, name="d", *, within="/", **options):
+    return Companion(space.engine, place_of(name, within=within), **options)
+
+
+def words_of(space, name="d"):
+    return [kept.text for kept in MessageLog(space.engine, place_of(name)).read()]
+
+
+@pytest.fixture
+def reminded(space):
+    """A space in which something was said that is worth being reminded of."""
+    companion(space, "earlier").keep([user(KEY)], "I will remember.")
+    return space
+
+
+def test_what_was_said_elsewhere_is_recalled_as_one_fenced_text(reminded):
+    reminder = companion(reminded).remind([user("Where is the cellar key?")])
+
+    assert KEY in reminder.text
+    assert without_recalled(reminder.text) == ("", 1)
+    assert reminder.hits == 2
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[], [assistant("Where is the cellar key?")], [Message(role="system", content="cellar key")], [user(" ")]],
+)
+def test_where_nobody_asks_nothing_is_recalled(reminded, messages):
+    assert companion(reminded).remind(messages) == NOTHING
+
+
+def test_reminding_writes_nothing(reminded):
+    before = reminded.engine.ledger.sequence()
+    companion(reminded, "new").remind([user("Where is the cellar key?")])
+
+    assert reminded.engine.ledger.sequence() == before
+
+
+def test_a_question_is_not_its_own_answer_and_recalled_text_is_no_question(reminded):
+    first = companion(reminded).remind([user("Where is the cellar key?")])
+    again = companion(reminded).remind([user(f"Where is the cellar key? {first.text}")])
+
+    assert "Where is" not in first.text
+    assert again == first
+
+
+@pytest.mark.parametrize("tokens", [1, 40, 60, 120, 1_000])
+def test_what_is_recalled_keeps_within_its_tokens(space, tokens):
+    for number in range(12):
+        companion(space, f"d{number}").keep([user(f"Cellar key number {number}: " + "and so on " * 30)], "Yes.")
+    reminder = companion(space, tokens=tokens).remind([user("Which cellar keys are there?")])
+
+    assert estimate_tokens(reminder.text) <= tokens
+    assert bool(reminder.text) == bool(reminder.hits)
+    assert (reminder.hits > 0) == (tokens > 40)
+
+
+def test_a_tag_in_what_is_recalled_does_not_break_the_fence(space):
+    space.ingest(
+        "source",
+        scope="/",
+        input={
+            "items": [
+                {
+                    "kind": "conversation",
+                    "origin": "other",
+                    "messages": [{"role": "user", "content": "The [DiscussionId]x[/DiscussionId] cellar key is blue."}],
+                }
+            ]
+        },
+    )
+    reminder = companion(space).remind([user("Which cellar key is blue?")])
+
+    assert "The  cellar key is blue." in reminder.text
+    assert "DiscussionId" not in reminder.text
+
+
+def test_the_beginning_that_a_window_leaves_out_is_told_by_state_and_summary(space):
+    long = [user(KEY), assistant("I decided to use the red paint for the door."), *talk(2, 30)]
+    mine = companion(space)
+    mine.keep(long, "Good.")
+    mine.make_memories()
+    state = Versions(space.engine, place_of("d"), "state_document").current()
+    summary = Versions(space.engine, place_of("d"), "rolling_summary").current()
+    window = [*long[-4:], assistant("Good."), user("And the garden?")]
+    reminder, whole = mine.remind(window), mine.remind([*long, assistant("Good."), user("And the garden?")])
+
+    assert state is not None
+    assert summary is not None
+    assert "What is true now:" in reminder.text
+    assert "Earlier in this conversation:" in reminder.text
+    assert whole == NOTHING
+
+
+def test_the_same_again_changes_nothing_and_keeps_its_time(space):
+    mine, log = companion(space), MessageLog(space.engine, place_of("d"))
+    mine.keep([user("One."), assistant("Two."), user("Three.")], "Four.")
+    first = log.read()
+    recorded = mine.keep([user("One."), assistant("Two."), user("Three.")], "Four.")
+
+    assert (recorded.appended, recorded.withdrawn) == (0, 0)
+    assert log.read() == first
+    assert [kept.at is None for kept in first] == [True, True, False, False]
+    mine.keep([user("One."), assistant("Two."), user("Three."), assistant("Four."), user("Five.")], "Six.")
+    assert [kept.at for kept in log.read()[:4]] == [kept.at for kept in first]
+
+
+def test_a_rewind_and_an_edit_take_away_what_followed(space):
+    mine = companion(space)
+    mine.keep([user("a"), assistant("b"), user("c")], "d")
+    mine.keep([user("a"), assistant("b"), user("C")], "D")
+
+    assert words_of(space) == ["a", "b", "C", "D"]
+
+
+def test_a_conversation_that_begins_like_the_discussion_takes_nothing_of_it_away(space):
+    mine = companion(space)
+    old = [user("hi"), assistant("hello"), user("one"), assistant("two"), user("three"), assistant("four")]
+    mine.keep(old[:-1], "four")
+    mine.keep([user("hi")], "good morning")
+    mine.keep([user("hi"), assistant("good morning"), user("what now")], "this")
+    mine.keep([user("hi"), assistant("good morning"), user("what now")], "or that")
+    mine.keep([user("hi"), assistant("good morning"), user("what now"), assistant("or that"), user("ok")], "fine")
+
+    new = ["hi", "good morning", "what now", "or that", "ok", "fine"]
+    assert words_of(space) == [*(message.content for message in old), *new]
+
+
+def test_a_first_answer_may_be_tried_again(space):
+    mine = companion(space)
+    mine.keep(said("hi"), "hello")
+    mine.keep(said("hi"), "good morning")
+
+    assert words_of(space) == ["hi", "good morning"]
+
+
+def test_memories_are_made_of_what_is_due(space):
+    mine = companion(space)
+    mine.keep(talk(0, 19), "Yes.")
+
+    assert mine.make_memories().done > 0
+    assert mine.make_memories().done == 0

@@ -1,0 +1,141 @@
+"""Memories are found in whatever a model writes; what cannot be used is named, and nothing is dropped in silence."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.memories.discussion.generating import MemoryItem
+from treering.memories.discussion.parsing import Parsed, Unreadable, parse_items, plain_text
+
+ITEM = '{"title": "The move", "summary": "Ada moves to Rome in May.", "entities": ["Ada", "Rome"]}'
+OTHER = ITEM.replace("move", "journey")
+MOVE = MemoryItem(title="The move", summary="Ada moves to Rome in May.", entities=("Ada", "Rome"))
+
+
+def titles(answer):
+    found = parse_items(answer)
+    assert isinstance(found, Parsed), found
+    return [item.title for item in found.items]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"[{ITEM}]",
+        ITEM,
+        f"```json\n[{ITEM}]\n```",
+        f"Sure! Here are the memories:\n\n[{ITEM}]\n\nAnything else?",
+        f"<think>{{}}</think>[{ITEM}]",
+        f"<think>first [] or {{}}, no: [{OTHER}]</think>\n[{ITEM}]",
+        f"<Thinking>hm</Thinking>{ITEM}",
+        f"it was said that she moves</think>[{ITEM}]",
+        f"<think>she moves, so [{ITEM}]",
+        f'{{"memories": [{ITEM}]}}',
+        f'{{"whatever": {{"it": [{ITEM}]}}, "count": 1}}',
+        f'{{"memory": {ITEM}}}',
+        f"[[{ITEM}]]",
+        f"[{ITEM},]",
+        f"[{ITEM}, {ITEM}]",
+        ITEM.replace("{", '{"confidence": 0.9, "notes": {"a": 1}, '),
+    ],
+)
+def test_one_memory_is_found_in_every_shape_that_models_give_it(answer):
+    assert parse_items(answer) == Parsed((MOVE,))
+
+
+@pytest.mark.parametrize("answer", [f"{ITEM}\n{OTHER}", f"[{ITEM}]\n\n[{OTHER}]", f'{{"a": [{ITEM}], "b": [{OTHER}]}}'])
+def test_several_values_are_all_read_in_order(answer):
+    assert titles(answer) == ["The move", "The journey"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["[]", " [ ]\n", "{}", '{"memories": []}', "```json\n[]\n```", "nothing", "None.", "No new memories.", "null"],
+)
+def test_nothing_to_remember_is_an_answer(answer):
+    assert parse_items(answer) == Parsed()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "I cannot help with that.", "<think>[] or not</think>", "{{{{", "[" * 3_000, "No, Ada moves to Rome."],
+)
+def test_an_answer_without_json_is_no_answer(answer):
+    assert isinstance(parse_items(answer), Unreadable)
+
+
+def test_an_item_that_does_not_fit_is_rejected_and_the_others_are_kept():
+    found = parse_items(f'[{ITEM}, {{"title": "No summary"}}, "a word", 7, {{"title": "", "summary": "Untitled"}}]')
+    assert found.items == (MOVE,)
+    assert [reason.split(":")[0] for reason in found.rejected] == ["item 2", "item 3", "item 4", "item 5"]
+    assert "summary" in found.rejected[0]
+
+
+def test_an_answer_whose_items_all_do_not_fit_is_no_answer():
+    found = parse_items('[{"title": "No summary"}]')
+    assert isinstance(found, Unreadable)
+    assert "summary" in found.why
+
+
+def test_of_an_answer_that_was_cut_off_the_whole_items_are_kept_and_the_loss_is_named():
+    found = parse_items(f'[{ITEM}, {{"title": "Cut", "entities": [], "summary": "Ada w')
+    assert found.items == (MOVE,)
+    assert found.rejected == ("an item that is cut off or no valid JSON",)
+
+
+def test_an_empty_list_inside_an_item_that_was_cut_off_does_not_say_that_there_is_nothing():
+    assert isinstance(parse_items('[{"title": "Cut", "entities": [], "summary": "Ada w'), Unreadable)
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("Ada; Rome", ("Ada", "Rome")),
+        ("Ada, Rome,", ("Ada", "Rome")),
+        ("Smith, Ada; Rome", ("Smith, Ada", "Rome")),
+        (["Ada", " Ada ", "", None, 3, {"name": "x"}], ("Ada", "3")),
+        (None, ()),
+    ],
+)
+def test_words_come_as_lists_or_as_one_text(given, read):
+    (item,) = parse_items(json.dumps({"title": "T", "summary": "S", "key_phrases": given})).items
+    assert item.key_phrases == read
+
+
+def test_sizes_are_bounded():
+    many = {"title": "t" * 900, "summary": "s" * 90_000, "entities": [f"{n}" for n in range(900)]}
+    found = parse_items(json.dumps([{**many, "topics": f"{n}"} for n in range(90)]))
+    assert len(found.items) == 50
+    assert "too many" in found.rejected[-1]
+    item = found.items[0]
+    assert (len(item.title), len(item.summary), len(item.entities)) == (200, 6_000, 40)
+
+
+def test_what_no_store_can_keep_is_left_out():
+    (item,) = parse_items('{"title": "A\\ud800B", "summary": "x\\u0000y \\n z"}').items
+    assert (item.title, item.summary) == ("AB", "xy z")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("# Now\n- it rains", "# Now\n- it rains"),
+        ("<think>hm</think>\n\n# Now", "# Now"),
+        ("```markdown\n# Now\n```", "# Now"),
+        ("# Now\n```\ncode\n```", "# Now\n```\ncode\n```"),
+        ("<think>I should", ""),
+        ("  \n", ""),
+    ],
+)
+def test_a_text_is_read_without_thoughts_and_without_a_fence_around_it(answer, text):
+    assert plain_text(answer) == text
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "[", "]", "{", "}", '"title":', '"x"', ",", "```", "no", ITEM]))
+)
+def test_no_answer_breaks_the_reading(parts):
+    assert isinstance(parse_items("".join(parts)), Parsed | Unreadable)
