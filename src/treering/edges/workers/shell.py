@@ -3,6 +3,8 @@
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -31,26 +33,13 @@ class ShellWorker:
 
     def work(self, prompt: str, *, seconds: float) -> Response:
         """Run the command once. A command that fails, or cannot be started, is a problem of the response."""
+        starting = _Starting(self._start)
         try:
-            process = self._start()
+            return _watched(starting.process(), prompt, seconds)
         except OSError as error:
             return Response("", f"the command cannot be started: {error.strerror or error}")
-        output = _Output(process)
-        feeding = Thread(target=_feed, args=(process, prompt), daemon=True)
-        feeding.start()
-        try:
-            code = process.wait(seconds)
-            problem = f"the command ended with exit code {code}" if code else ""
-            output.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            problem = f"the command was stopped after {seconds:.0f} seconds"
         finally:
-            _kill_group(process)
-            process.wait()
-            feeding.join(_GRACE_SECONDS)
-            output.wait(_GRACE_SECONDS)
-            output.close()
-        return Response(output.text(), problem)
+            starting.end()
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S602 - the command is the user's own, written for a shell
@@ -62,6 +51,38 @@ class ShellWorker:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+class _Starting:
+    """Starts a process in a thread of its own.
+
+    A signal may raise in the main thread at any moment, also when a process runs already and nobody holds it yet.
+    """
+
+    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self._outcome: Future[subprocess.Popen[bytes]] = Future()
+        self._thread = Thread(target=self._run, args=(start,), daemon=True)
+
+    def process(self) -> subprocess.Popen[bytes]:
+        """Start it. Raises `OSError` where it cannot be started."""
+        self._thread.start()
+        return self._outcome.result()
+
+    def end(self) -> None:
+        """Kill what was started, with all that it started."""
+        if self._thread.ident is None:
+            return
+        self._thread.join()
+        if self._outcome.exception() is None:
+            process = self._outcome.result()
+            _kill_group(process)
+            process.wait()
+
+    def _run(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        try:
+            self._outcome.set_result(start())
+        except OSError as error:
+            self._outcome.set_exception(error)
 
 
 class _Output:
@@ -99,6 +120,26 @@ class _Output:
             excess = max(len(self._tail) - half, 0)
             self._dropped += excess
             del self._tail[:excess]
+
+
+def _watched(process: subprocess.Popen[bytes], prompt: str, seconds: float) -> Response:
+    """Tell a process the prompt, and wait for what it answers."""
+    output = _Output(process)
+    feeding = Thread(target=_feed, args=(process, prompt), daemon=True)
+    feeding.start()
+    try:
+        code = process.wait(seconds)
+        problem = f"the command ended with exit code {code}" if code else ""
+        output.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        problem = f"the command was stopped after {seconds:.0f} seconds"
+    finally:
+        _kill_group(process)
+        process.wait()
+        feeding.join(_GRACE_SECONDS)
+        output.wait(_GRACE_SECONDS)
+        output.close()
+    return Response(output.text(), problem)
 
 
 def _feed(process: subprocess.Popen[bytes], prompt: str) -> None:

@@ -4,9 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from treering.core.filters import Compare
 from treering.core.scope import ROOT, parse_scope
-from treering.derived.analysis import query_terms
 from treering.memories.discussion.built_in import BuiltInGenerator
 from treering.memories.discussion.deletion import Deleted
 from treering.memories.discussion.files import export_discussion
@@ -22,7 +20,6 @@ from treering.memories.discussion.search import Found, SearchOptions, search
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.state import edit_state, text_in
 from treering.memories.discussion.versions import Version, Versions
-from treering.ports.reach import Reach
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 
@@ -97,14 +94,10 @@ class DiscussionMemory:
         return Discussion(self._engine, place, settings=self._settings, generator=self._generator)
 
     def ids(self) -> list[str]:
-        """Give the ids of the discussions of which anything is kept, in order. Looks at every message there is."""
-        shelf = shelf_of(self._within) + "/"
-        reach = Reach(shelf.rstrip("/"), descend=True, where=Compare("scope", "prefix", shelf))
-        index = self._engine.index
-        # Everything that is kept of a discussion is called so (`identity`), but for what was imported.
-        hits = index.by_words(query_terms(_CALLED), reach=reach, limit=index.count(reach))
-        heads = index.heads([hit.key for hit in hits]).values()
-        return sorted({head.scope.removeprefix(shelf).partition("/")[0] for head in heads})
+        """Give the ids of the discussions of which anything was ever kept, in order."""
+        shelf = shelf_of(self._within)
+        scopes = self._engine.ledger.scopes(shelf)
+        return sorted({scope.removeprefix(f"{shelf}/").partition("/")[0] for scope in scopes})
 
     def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
         """Find memories and messages of all these discussions, best first."""
@@ -223,6 +216,3 @@ class Discussion:
 
     def _summary_keeper(self) -> SummaryKeeper:
         return SummaryKeeper(self._engine, self.place, settings=self._settings, generator=self._generator)
-
-
-_CALLED = "Discussion WilmerAI"

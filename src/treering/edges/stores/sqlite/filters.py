@@ -1,6 +1,6 @@
-"""Filters as SQL over passages, with exactly the meaning of `core.filters.matches`."""
+"""Filters as SQL over passages or objects, with exactly the meaning of `core.filters.matches`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
@@ -11,7 +11,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A truth value in SQL (never NULL) over the alias `p` of `passages`, and what it binds."""
+    """A truth value in SQL (never NULL), and what it binds."""
 
     sql: str
     bindings: tuple[Binding, ...] = ()
@@ -20,7 +20,7 @@ class Condition:
 ALWAYS = Condition("1")
 NEVER = Condition("0")
 
-_FIELDS = {
+PASSAGE_FIELDS: Mapping[str, str] = {
     "type": "p.type",
     "kind": "p.kind",
     "status": "p.status",
@@ -32,26 +32,33 @@ _FIELDS = {
     "updated_at": "p.updated_at",
     "role": "p.role",
 }
+"""Columns of `passages p` by the field they hold; with the alias come its metadata."""
+
+OBJECT_FIELDS: Mapping[str, str] = {
+    name: name for name in ("type", "kind", "status", "scope", "origin", "title", "channel", "created_at", "updated_at")
+}
+"""Columns of `objects` by the field they hold."""
+
 _ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
-def condition(where: Filter) -> Condition:
-    """Write a filter as SQL."""
+def condition(where: Filter, fields: Mapping[str, str] = PASSAGE_FIELDS) -> Condition:
+    """Write a filter as SQL over the table whose columns `fields` names."""
     match where:
         case And(parts):
-            return joined([condition(part) for part in parts], "AND", empty=ALWAYS)
+            return joined([condition(part, fields) for part in parts], "AND", empty=ALWAYS)
         case Or(parts):
-            return joined([condition(part) for part in parts], "OR", empty=NEVER)
+            return joined([condition(part, fields) for part in parts], "OR", empty=NEVER)
         case Not(part):
-            return _not(condition(part))
+            return _not(condition(part, fields))
         case Compare(field, "ne", value):
-            return _not(condition(Compare(field, "eq", value)))
+            return _not(condition(Compare(field, "eq", value), fields))
         case Compare(field, "exists", value):
-            return _existence(field, value)
-        case Compare(field) if field.startswith(METADATA):
+            return _existence(field, value, fields)
+        case Compare(field) if field.startswith(METADATA) and fields is PASSAGE_FIELDS:
             return _metadata(field.removeprefix(METADATA), _tested("m.value", where, typed=True))
-        case Compare(field) if field in _FIELDS:
-            return _tested(_FIELDS[field], where, typed=False)
+        case Compare(field) if field in fields:
+            return _tested(fields[field], where, typed=False)
         case _:
             return NEVER
 
@@ -80,11 +87,11 @@ def _not(part: Condition) -> Condition:
     return Condition(f"NOT {part.sql}", part.bindings)
 
 
-def _existence(field: str, value: object) -> Condition:
-    if field.startswith(METADATA):
+def _existence(field: str, value: object, fields: Mapping[str, str]) -> Condition:
+    if field.startswith(METADATA) and fields is PASSAGE_FIELDS:
         present = _metadata(field.removeprefix(METADATA), ALWAYS)
     else:
-        present = Condition(f"({_FIELDS[field]} IS NOT NULL)") if field in _FIELDS else NEVER
+        present = Condition(f"({fields[field]} IS NOT NULL)") if field in fields else NEVER
     wanted = [form for form, truth in ((present, True), (_not(present), False)) if value == truth]
     return wanted[0] if wanted else NEVER
 

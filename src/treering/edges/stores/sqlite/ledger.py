@@ -38,6 +38,7 @@ from treering.core.policy import Policy, check_approval, check_gate, check_rever
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
 from treering.edges.stores.sqlite.packing import pack, unpack_json, unpack_model
 from treering.edges.stores.sqlite.schema import is_current, migrate
@@ -454,13 +455,15 @@ def _sequence(connection: apsw.Connection, as_of: AsOf) -> int:
 
 
 def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
-    """Narrow by scope and type in SQL; what passes is checked again on the object itself."""
+    """Narrow by scope, type and filter in SQL; what passes is checked again on the object itself."""
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
     types = f"AND type IN ({_marks(selection.types)})" if selection.types else ""
-    sql = f"SELECT id FROM objects WHERE (scope IN ({_marks(scopes)}) {below}) {types} ORDER BY id"  # noqa: S608 - marks
-    bindings = [*scopes, *((len(prefix), prefix) if selection.descend else ()), *selection.types]
+    asked = condition(selection.where, OBJECT_FIELDS)
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {asked.sql}"
+    sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
+    bindings = [*scopes, *((len(prefix), prefix) if selection.descend else ()), *selection.types, *asked.bindings]
     return [identity for (identity,) in connection.execute(sql, bindings)]
 
 
