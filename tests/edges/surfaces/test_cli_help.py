@@ -11,7 +11,7 @@ from treering.edges.surfaces.cli.examples import EXAMPLES
 from treering.tools.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "review", *EXAMPLES]
+COMMANDS = ["", "review", "workflow", *EXAMPLES]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -59,9 +59,13 @@ class Condenser:
         return parents if parents[-1].last <= self._reached() else []
 
     def _not_condensed(self, count: int) -> list[Memory]:
-        """Give the memories after the last condensation, oldest first. Reads few where most are condensed."""
+        """Give the memories after the last condensation, oldest first. Reads few where most are condensed.
+
+        Imported ones that tell of no messages here belong to no block that could remember the condensation.
+        """
         recent = self._memories.recent(count)
-        single = list(takewhile(lambda memory: not memory.condensed, reversed(recent)))[::-1]
+        newest = takewhile(lambda memory: not memory.condensed and memory.last >= 0, reversed(recent))
+        single = list(newest)[::-1]
         return self._not_condensed(2 * count) if len(single) == count else single
 
     def _reached(self) -> int:

@@ -178,7 +178,8 @@ def _check_shape(events: Iterable[yaml.Event]) -> None:
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
-            raise ValueError("it uses aliases (*name); write a text that is used twice under 'variables'")
+            problem = "it uses aliases (*name); write a text that is used twice under 'variables'"
+            raise ValueError(problem)  # noqa: TRY004 - what is wrong is the text, not its type
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH:
             raise ValueError(f"it is nested more than {MOST_DEPTH} deep")

@@ -66,6 +66,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "serve": (
         ("the nearest space and all projects, on port 8420", "treering serve"),
         ("on any free port, reading files of this folder", "treering serve --port 0 --files ."),
+        ("with memory for chats with a model server", "treering serve --upstream http://127.0.0.1:11434/v1"),
     ),
     "supervise": (
         (
