@@ -6,6 +6,7 @@ from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said
 
 from space_parts import records
 from treering.core.errors import NotFound, Unavailable
+from treering.edges.discussion_files import read_discussion, write_discussion
 from treering.memories.discussion.search import SearchOptions
 
 ODD = (*TALK, "a\n\n---\n\nb\u2028c", "ok", 'x "y" --> z', "the end")
@@ -52,7 +53,7 @@ def lines(folder, name):
 
 def test_a_discussion_that_went_through_files_gives_the_same_answers(space, other, folder):
     discussion = told(space)
-    counts = discussion.export(folder)
+    counts = write_discussion(discussion, folder)
     assert counts == {
         "messages.jsonl": 10,
         "chunks.jsonl": 9,
@@ -61,7 +62,7 @@ def test_a_discussion_that_went_through_files_gives_the_same_answers(space, othe
     }
     script = Script()
     again = opened(other, script, CONDENSING)
-    imported = again.import_from(folder)
+    imported = read_discussion(again, folder)
     assert imported.rejected == ()
     assert imported.state
     assert answers(again) == answers(discussion)
@@ -71,10 +72,10 @@ def test_a_discussion_that_went_through_files_gives_the_same_answers(space, othe
 
 
 def test_the_files_are_written_again_just_so(space, other, folder, tmp_path):
-    told(space).export(folder)
+    write_discussion(told(space), folder)
     again = opened(other, settings=CONDENSING)
-    again.import_from(folder)
-    again.export(tmp_path / "second")
+    read_discussion(again, folder)
+    write_discussion(again, tmp_path / "second")
     for name in ("messages.jsonl", "chunks.jsonl", "memories.jsonl"):
         assert lines(tmp_path / "second", name) == lines(folder, name)
 
@@ -82,18 +83,18 @@ def test_the_files_are_written_again_just_so(space, other, folder, tmp_path):
 def test_what_was_withdrawn_is_not_written(space, folder):
     discussion = told(space)
     discussion.delete([0])
-    discussion.export(folder)
+    write_discussion(discussion, folder)
     assert TALK[0] not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
 
 
 def test_a_damaged_line_is_reported_and_the_rest_is_kept(space, other, folder):
-    talked(space).export(folder)
+    write_discussion(talked(space), folder)
     for name, at in (("messages.jsonl", 4), ("memories.jsonl", 1), ("summary.jsonl", 0)):
         kept = lines(folder, name)
         kept[at] = kept[at][: len(kept[at]) // 2]
         (folder / name).write_text("\n".join([*kept, ""]), encoding="utf-8")
     again = opened(other)
-    imported = again.import_from(folder)
+    imported = read_discussion(again, folder)
     assert [each.partition(":")[0] for each in imported.rejected] == [
         "messages.jsonl line 5",
         "memories.jsonl line 2",
@@ -105,38 +106,38 @@ def test_a_damaged_line_is_reported_and_the_rest_is_kept(space, other, folder):
 
 
 def test_memories_alone_are_of_no_messages_and_a_state_document_alone_is_brought_in(space, other, folder):
-    talked(space).export(folder)
+    write_discussion(talked(space), folder)
     for name in ("messages.jsonl", "chunks.jsonl", "summary.jsonl"):
         (folder / name).unlink()
     again = opened(other)
-    imported = again.import_from(folder)
+    imported = read_discussion(again, folder)
     assert imported.rejected == ("memories.jsonl: 6 tell of messages that are not here",)
     assert again.state() == "\n".join(f"- {text}" for text in TALK)
 
 
 def test_an_edited_state_document_is_merged_with_what_came_since(space, folder):
     discussion = talked(space, *TALK[:2])
-    discussion.export(folder)
+    write_discussion(discussion, folder)
     discussion.append(said(TALK[2], start=2))
     discussion.update()
     file = folder / "state.md"
     file.write_text(
         file.read_text(encoding="utf-8").replace("- Ben paints it", "- Ben paints it blue"), encoding="utf-8"
     )
-    imported = discussion.import_from(folder)
+    imported = read_discussion(discussion, folder)
     assert (imported.state, imported.messages, imported.rejected) == (True, 0, ())
     assert discussion.state() == f"- {TALK[0]}\n- Ben paints it blue\n- {TALK[2]}"
     assert summaries(discussion.all_memories()) == list(TALK[:3]), "an older export rewinds nothing"
     before = records(space)
-    discussion.export(folder)
-    assert not discussion.import_from(folder).state
+    write_discussion(discussion, folder)
+    assert not read_discussion(discussion, folder).state
     assert records(space) == before
 
 
 def test_a_state_document_of_another_discussion_changes_nothing(space, folder):
-    talked(space, identity="other").export(folder)
+    write_discussion(talked(space, identity="other"), folder)
     discussion = talked(space, "Something else")
-    imported = discussion.import_from(folder)
+    imported = read_discussion(discussion, folder)
     assert not imported.state
     assert imported.rejected == ("state.md: it was written from a version that this discussion does not have",)
     assert discussion.state() == "- Something else"
@@ -145,9 +146,9 @@ def test_a_state_document_of_another_discussion_changes_nothing(space, folder):
 def test_lines_written_by_hand_stay_so_after_an_import(space, other, folder):
     discussion = talked(space, TALK[0])
     discussion.edit_state("- mine -->\n- too")
-    discussion.export(folder)
+    write_discussion(discussion, folder)
     again = opened(other, Script(merge_with=lambda _facts, _document: "- generated, and long enough"))
-    again.import_from(folder)
+    read_discussion(again, folder)
     again.append(said(TALK[1], start=1))
     again.update()
     assert again.state() == "- generated, and long enough\n- mine -->\n- too"
@@ -157,8 +158,8 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_other(space, fo
     discussion = talked(space)
     (tmp_path / "file").write_text("x")
     with pytest.raises(Unavailable):
-        discussion.export(tmp_path / "file")
-    discussion.export(folder)
+        write_discussion(discussion, tmp_path / "file")
+    write_discussion(discussion, folder)
     assert sorted(path.name for path in folder.iterdir()) == [
         "chunks.jsonl",
         "memories.jsonl",
@@ -170,11 +171,11 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one_and_no_other(space, fo
 
 def test_a_folder_without_a_discussion_is_refused(space, tmp_path):
     with pytest.raises(NotFound):
-        opened(space).import_from(tmp_path)
+        read_discussion(opened(space), tmp_path)
 
 
 def test_each_line_of_the_files_is_plain_json(space, folder):
-    talked(space).export(folder)
+    write_discussion(talked(space), folder)
     first = json.loads(lines(folder, "memories.jsonl")[0])
     assert first["memory"] == {"title": TALK[0], "summary": TALK[0]}
     assert (first["first"], first["last"], first["at"]) == (0, 0, f"{BEGAN:%Y-%m-%dT%H:%M:%SZ}")

@@ -4,18 +4,15 @@
 the state document; its last line, a comment, says which version it is, so that an edit of it can be merged.
 """
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Generic, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.canonical import canonical_json
-from treering.core.errors import NotFound, Unavailable
+from treering.core.errors import NotFound
 from treering.memories.discussion.generating import MemoryItem
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import ChunkStatus
@@ -30,6 +27,10 @@ CHUNKS = "chunks.jsonl"
 MEMORIES = "memories.jsonl"
 SUMMARY = "summary.jsonl"
 STATE = "state.md"
+NAMES = (MESSAGES, CHUNKS, MEMORIES, SUMMARY, STATE)
+
+Files = Mapping[str, str]
+"""Files by name, each with its text."""
 
 
 class _Line(BaseModel):
@@ -100,32 +101,21 @@ class Read(Generic[AnyLine]):
     rejected: tuple[str, ...] = ()
 
 
-def export_discussion(engine: Engine, place: Place, folder: Path) -> dict[str, int]:
-    """Write a discussion as files into a folder; give the number of lines of each.
-
-    Each file is whole, or as it was before. What was withdrawn is not written. Raises `Unavailable` where the folder
-    cannot be written.
-    """
-    tables: dict[str, list[_Line]] = {
-        MESSAGES: list(_messages(engine, place)),
-        CHUNKS: list(_chunks(engine, place)),
-        MEMORIES: list(_memories(engine, place)),
-        SUMMARY: list(_summary(engine, place)),
+def exported(engine: Engine, place: Place) -> dict[str, str]:
+    """Write a discussion as the texts of files. What was withdrawn is not in them."""
+    return {
+        MESSAGES: _lines(_messages(engine, place)),
+        CHUNKS: _lines(_chunks(engine, place)),
+        MEMORIES: _lines(_memories(engine, place)),
+        SUMMARY: _lines(_summary(engine, place)),
+        STATE: _state(engine, place),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, lines in tables.items():
-            _write(folder / name, "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines))
-        _write(folder / STATE, _state(engine, place))
-    except OSError as error:
-        raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Choose another place.") from error
-    return {name: len(lines) for name, lines in tables.items()}
 
 
-def read_lines(folder: Path, name: str, kind: type[AnyLine]) -> Read[AnyLine]:
+def read_lines(files: Files, name: str, kind: type[AnyLine]) -> Read[AnyLine]:
     """Read a file of lines; one that is not there has none."""
     lines, rejected = list[AnyLine](), list[str]()
-    for number, line in enumerate(read_text(folder / name).split("\n"), start=1):
+    for number, line in enumerate(files.get(name, "").split("\n"), start=1):
         if line.strip():
             try:
                 lines.append(kind.model_validate_json(line))
@@ -134,9 +124,9 @@ def read_lines(folder: Path, name: str, kind: type[AnyLine]) -> Read[AnyLine]:
     return Read(tuple(lines), tuple(rejected))
 
 
-def read_state(folder: Path) -> tuple[str, StateMark | None]:
+def read_state(files: Files) -> tuple[str, StateMark | None]:
     """Read the state document, and what its last line says of it, where it is there and whole."""
-    text = read_text(folder / STATE)
+    text = files.get(STATE, "")
     found = _MARK.search(text)
     if found is None:
         return text.strip(), None
@@ -147,18 +137,14 @@ def read_state(folder: Path) -> tuple[str, StateMark | None]:
     return text[: found.start()].strip(), mark
 
 
-def read_text(path: Path) -> str:
-    """Read a file; one that is not there is empty. Raises `Unavailable` where it cannot be read."""
-    try:
-        return path.read_bytes().decode(errors="replace") if path.is_file() else ""
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error.strerror}.", hint="Allow reading it.") from error
+def check_files(files: Files) -> None:
+    """Raise `NotFound` where none of the files is of a discussion."""
+    if not files.keys() & {MESSAGES, MEMORIES, SUMMARY, STATE}:
+        raise NotFound("There is no discussion in these files.", hint=f"Give {MESSAGES} or {STATE}.")
 
 
-def check_folder(folder: Path) -> None:
-    """Raise `NotFound` where a folder holds no file of a discussion."""
-    if not any((folder / name).is_file() for name in (MESSAGES, MEMORIES, SUMMARY, STATE)):
-        raise NotFound(f"{folder} holds no discussion.", hint=f"Name a folder with {MESSAGES} or {STATE}.")
+def _lines(lines: Iterable[_Line]) -> str:
+    return "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines)
 
 
 def _messages(engine: Engine, place: Place) -> Iterator[MessageLine]:
@@ -211,20 +197,6 @@ def _state(engine: Engine, place: Place) -> str:
     # A comment ends at the first `-->`, so none may stand inside.
     data = canonical_json(mark).replace(">", "\\u003e")
     return f"{text_in(stand)}\n\n<!-- treering: {data} -->\n".lstrip()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file as a whole: under another name first, then in the place of the old one."""
-    with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8") as file:
-        partial = Path(file.name)
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
 
 
 def _problem(error: ValidationError) -> str:

@@ -1,13 +1,12 @@
 """Discussion memory, as programs use it: a discussion is opened by its id, told to, and read."""
 
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from treering.core.scope import ROOT, parse_scope
 from treering.memories.discussion.built_in import BuiltInGenerator
 from treering.memories.discussion.deletion import Deleted
-from treering.memories.discussion.files import export_discussion
+from treering.memories.discussion.files import exported
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.identity import Place, place_of, shelf_of
 from treering.memories.discussion.kept import Kept, Memory
@@ -206,13 +205,13 @@ class Discussion:
         """Give the last messages."""
         return self.log.tail(count)
 
-    def export(self, folder: Path | str) -> dict[str, int]:
-        """Write everything as plain files into a folder (`files.export_discussion`)."""
-        return export_discussion(self._engine, self.place, Path(folder))
+    def export(self) -> dict[str, str]:
+        """Give everything as the texts of plain files, by name (`files`)."""
+        return exported(self._engine, self.place)
 
-    def import_from(self, folder: Path | str) -> Imported:
-        """Read plain files of a folder (`restoring.import_discussion`)."""
-        return import_discussion(self._engine, self.place, Path(folder))
+    def import_from(self, files: Mapping[str, str]) -> Imported:
+        """Read the texts of such files (`restoring.import_discussion`)."""
+        return import_discussion(self._engine, self.place, files)
 
     def _summary_keeper(self) -> SummaryKeeper:
         return SummaryKeeper(self._engine, self.place, settings=self._settings, generator=self._generator)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from treering.core.canonical import digest
 from treering.core.errors import NotFound
@@ -18,11 +17,12 @@ from treering.memories.discussion.files import (
     STATE,
     SUMMARY,
     ChunkLine,
+    Files,
     MemoryLine,
     MessageLine,
     StateMark,
     VersionLine,
-    check_folder,
+    check_files,
     read_lines,
     read_state,
 )
@@ -50,27 +50,27 @@ class Imported:
     rejected: tuple[str, ...] = ()
 
 
-def import_discussion(engine: Engine, place: Place, folder: Path) -> Imported:
-    """Read the files of a folder into a discussion.
+def import_discussion(engine: Engine, place: Place, files: Files) -> Imported:
+    """Read files into a discussion.
 
     An empty discussion takes everything, and answers then as the exported one did. In one that holds messages only
     the state document is read: as a person's edit of the version it was written from. A line that cannot be used is
-    reported, and the rest kept. Raises `NotFound` for a folder without any of the files.
+    reported, and the rest kept. Raises `NotFound` where none of them is there.
     """
-    check_folder(folder)
+    check_files(files)
     if MessageLog(engine, place).exists():
-        changed, rejected = _bring_state(engine, place, folder)
+        changed, rejected = _bring_state(engine, place, files)
         return Imported(state=changed, rejected=rejected)
-    return _Import(engine, place, folder).run()
+    return _Import(engine, place, files).run()
 
 
 class _Import:
     """Everything, into an empty discussion."""
 
-    def __init__(self, engine: Engine, place: Place, folder: Path) -> None:
+    def __init__(self, engine: Engine, place: Place, files: Files) -> None:
         self._engine = engine
         self._place = place
-        self._folder = folder
+        self._files = files
         self._log = MessageLog(engine, place)
         self._rejected: list[str] = []
 
@@ -78,12 +78,12 @@ class _Import:
         messages = self._bring_messages()
         memories = self._bring_memories()
         summaries = self._bring_summaries()
-        changed, rejected = _bring_state(self._engine, self._place, self._folder)
+        changed, rejected = _bring_state(self._engine, self._place, self._files)
         return Imported(messages, memories, summaries, changed, (*self._rejected, *rejected))
 
     def _bring_messages(self) -> int:
         """Record the messages, each at its position; places without words are recorded and deleted again."""
-        read = read_lines(self._folder, MESSAGES, MessageLine)
+        read = read_lines(self._files, MESSAGES, MessageLine)
         self._rejected += read.rejected
         by_position = {line.position: line for line in read.lines}
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
@@ -95,7 +95,7 @@ class _Import:
 
     def _bring_memories(self) -> int:
         """Write the memories block by block, each with the state of its chunk."""
-        read, chunks = read_lines(self._folder, MEMORIES, MemoryLine), read_lines(self._folder, CHUNKS, ChunkLine)
+        read, chunks = read_lines(self._files, MEMORIES, MemoryLine), read_lines(self._files, CHUNKS, ChunkLine)
         self._rejected += (*read.rejected, *chunks.rejected)
         written = 0
         for head in self._log.blocks():
@@ -142,7 +142,7 @@ class _Import:
         return 1
 
     def _bring_summaries(self) -> int:
-        read = read_lines(self._folder, SUMMARY, VersionLine)
+        read = read_lines(self._files, SUMMARY, VersionLine)
         self._rejected += read.rejected
         versions = Versions(self._engine, self._place, "rolling_summary")
         memories = Memories(self._engine, self._place).after(-1)
@@ -181,9 +181,9 @@ class _Import:
         apply_patch(self._engine, self._place, operations, reason="Imported memories")
 
 
-def _bring_state(engine: Engine, place: Place, folder: Path) -> tuple[bool, tuple[str, ...]]:
+def _bring_state(engine: Engine, place: Place, files: Files) -> tuple[bool, tuple[str, ...]]:
     """Read the state document: into a discussion without one as it is, else as an edit of what it was written from."""
-    text, mark = read_state(folder)
+    text, mark = read_state(files)
     versions = Versions(engine, place, "state_document")
     current = versions.current()
     if not text and mark is None:
