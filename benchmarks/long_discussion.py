@@ -86,7 +86,7 @@ def growth(plan: Plan) -> list[Row]:
             driven = _Drive(space, generator, (early, late))
             driven.through(_talk(turns))
             rows = [*_compared(driven, early, late), *_calls(generator, driven.discussion, turns)]
-        return [*rows, *_naive(folder / "naive.json", _talk(turns), early, late)]
+        return [*rows, *_catching_up(turns // 2), *_naive(folder / "naive.json", _talk(turns), early, late)]
 
 
 class _Drive:
@@ -139,6 +139,28 @@ def _calls(generator: ScriptedGenerator, discussion: Discussion, turns: int) -> 
     yield Figure("model calls for memories, per memory", generator.calls["memories"] / memories, "", at_most(1), told)
     for kind in ("merge", "fold"):
         yield Figure(f"model calls to {kind}", generator.calls[kind], "calls", None, told)
+
+
+def _catching_up(turns: int) -> Iterator[Figure]:
+    """Record a talk at once, as an import does, and make all its memories; compare with one a quarter as long."""
+    short, whole = (_per_chunk(length) for length in (turns // 4, turns))
+    for length, seconds in ((turns // 4, short), (turns, whole)):
+        yield Figure(f"catch up with {length:,} turns", milliseconds(seconds), "ms CPU per chunk")
+    yield Figure("catch up: growth", whole / short, "times", at_most(1.5), f"{turns:,} turns against {turns // 4:,}")
+
+
+def _per_chunk(turns: int) -> float:
+    with treering.open(":memory:", background=False, embedder=StandIn()) as space:
+        memory = DiscussionMemory(space.engine, generator=ScriptedGenerator())
+        discussion = memory.open("imported")
+        discussion.record(_talk(turns), start=0)
+        made = 0
+
+        def update() -> None:
+            nonlocal made
+            made = discussion.update().done
+
+        return cost_of(update).cpu / made
 
 
 def _talk(turns: int) -> list[Message]:
