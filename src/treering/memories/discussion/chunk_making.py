@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from treering.core.errors import Conflict, NotFound, TreeringError
-from treering.core.evidence import EvidenceRef
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
 from treering.memories.discussion.blocks import Block, BlockHead, read_block
@@ -15,12 +14,11 @@ from treering.memories.discussion.kept import ChunkState, Kept, Memory
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
+from treering.memories.discussion.summaries import Telling, citing, memory_object
 from treering.memories.discussion.versions import Versions
 from treering.memories.leasing import Lease
 from treering.ports.model import Usage
-from treering.tools.drafting import make
 from treering.tools.engine import Engine
-from treering.tools.envelope import Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +88,11 @@ class ChunkMaker:
         )
 
     def _knowledge(self, job: ChunkState, said: Sequence[Kept], items: Sequence[MemoryItem]) -> list[Knowledge]:
-        call = Call(self._engine, self._place.scope)
-        refs = [
-            EvidenceRef(source_id=message.source_id, segment_id=segment_id).model_dump(mode="json")
-            for message in said
-            for segment_id in message.segment_ids
-        ]
-        shared = {"kind": "summary", "status": "active", "evidence_refs": refs, "memory_source": "system_generated"}
+        telling, made_by = Telling(job.first, job.last, citing(said)), self._generator.name
         return [
-            make(
-                call,
-                Knowledge,
-                {**shared, "title": item.title, "summary": item.summary, "payload": self._payload(job, number, item)},
-            )
+            memory_object(self._engine, self._place, item, telling, key=f"{job.key}/{number}", made_by=made_by)
             for number, item in enumerate(items, start=1)
         ]
-
-    def _payload(self, job: ChunkState, number: int, item: MemoryItem) -> dict[str, object]:
-        return {
-            **item.model_dump(mode="json", exclude={"title", "summary"}),
-            "form": "memory",
-            "key": f"{job.key}/{number}",
-            "first": job.first,
-            "last": job.last,
-            "made_by": self._generator.name,
-        }
 
     def _write(self, block: Block, job: ChunkState, state: ChunkState, made: Sequence[Knowledge]) -> bool:
         """Write a state and its memories; tell whether that was done. The generator is not asked again for it."""

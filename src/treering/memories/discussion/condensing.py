@@ -15,12 +15,11 @@ from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
+from treering.memories.discussion.summaries import Telling, memory_object
 from treering.memories.discussion.versions import Versions
 from treering.memories.leasing import Lease
 from treering.ports.model import Usage
-from treering.tools.drafting import make
 from treering.tools.engine import Engine
-from treering.tools.envelope import Call
 
 
 class Condenser:
@@ -108,24 +107,9 @@ class Condenser:
 
     def _knowledge(self, item: MemoryItem, parents: Sequence[Memory], made_by: str) -> Knowledge:
         ids = [parent.id for parent in parents]
-        payload = {
-            **item.model_dump(mode="json", exclude={"title", "summary"}),
-            "form": "condensation",
-            "key": digest("\n".join(ids)),
-            "first": parents[0].first,
-            "last": parents[-1].last,
-            "made_by": made_by,
-        }
-        fields = {
-            "kind": "summary",
-            "title": item.title,
-            "summary": item.summary,
-            "status": "active",
-            "derived_from": ids,
-            "payload": payload,
-            "memory_source": "system_generated",
-        }
-        return make(Call(self._engine, self._place.scope), Knowledge, fields)
+        telling = Telling(parents[0].first, parents[-1].last, memories=ids)
+        key = digest("\n".join(ids))
+        return memory_object(self._engine, self._place, item, telling, key=key, made_by=made_by, form="condensation")
 
     def _still_stand(self, parents: Sequence[Memory]) -> bool:
         heads = self._engine.ledger.heads([parent.id for parent in parents])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from treering.core.conversation import chain_hashes, message_key
+from treering.core.errors import Conflict
 from treering.memories.discussion.alignment import Agreement, Alignment, Mark, Reading, align, is_end, walk
 from treering.memories.discussion.blocks import Block, BlockHead, read_block, sorted_heads
 from treering.memories.discussion.identity import Place
@@ -37,9 +38,12 @@ class History:
         return self.heads[-1].end if self.heads else 0
 
     def block(self, head: BlockHead) -> Block:
-        """Give a block."""
+        """Give a block. Raises `Conflict` where it changed since: it would not fit what is known of the others."""
         if head.first not in self._blocks:
-            self._blocks[head.first] = read_block(self.ledger, head)
+            block = read_block(self.ledger, head)
+            if block.head != head:
+                raise Conflict(f"{block.source.origin} was written by somebody else.", hint="Look at it again.")
+            self._blocks[head.first] = block
         return self._blocks[head.first]
 
     def formerly(self, first: int) -> list[str]:

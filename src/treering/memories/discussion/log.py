@@ -24,7 +24,7 @@ from treering.tools.turns import Message
 _Done = TypeVar("_Done")
 
 _TRIES = 20
-"""How often a write is tried: of several processes that write one discussion, one is always first."""
+"""How often something is tried: of several processes that write one discussion, one is always first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,11 @@ class MessageLog:
 
     def read(self, first: int = 0, last: int | None = None) -> list[Kept]:
         """Give the messages from position `first` to `last`, both included; deleted ones have no text."""
-        return self._history().messages(max(0, first), last)
+        return self._retried(lambda: self._history().messages(max(0, first), last))
 
     def tail(self, count: int) -> list[Kept]:
         """Give the last messages."""
-        history = self._history()
-        return history.messages(max(0, history.count - count)) if count > 0 else []
+        return self._retried(lambda: self._tail(count)) if count > 0 else []
 
     def blocks(self) -> list[BlockHead]:
         """Give the blocks the messages lie in, in order, without reading them."""
@@ -112,6 +111,10 @@ class MessageLog:
 
     def _history(self) -> History:
         return History.of(self._engine.ledger, self._place)
+
+    def _tail(self, count: int) -> list[Kept]:
+        history = self._history()
+        return history.messages(max(0, history.count - count))
 
     def _record(self, told: Sequence[Told], start: int | None) -> Recorded:
         history, marks = self._history(), [Mark(one.key, one.role) for one in told]
@@ -163,12 +166,12 @@ class MessageLog:
         archived = (step.id for step in operations if isinstance(step, Transition))
         return Deleted(tuple(sorted(positions)), tuple(dict.fromkeys([*archived, *receipt.staled])))
 
-    def _retried(self, write: Callable[[], _Done]) -> _Done:
-        """Write, and look again where somebody else was first."""
+    def _retried(self, work: Callable[[], _Done]) -> _Done:
+        """Read or write, and look again where somebody else was first."""
         for _ in range(_TRIES - 1):
             with suppress(Conflict, NotFound):
-                return write()
-        return write()
+                return work()
+        return work()
 
 
 def _merged(kept: Sequence[Entry], told: Sequence[Told]) -> list[Entry]:

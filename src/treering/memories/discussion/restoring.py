@@ -6,7 +6,7 @@ from itertools import groupby
 
 from treering.core.canonical import digest
 from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef
+from treering.core.knowledge_payloads import SummaryForm
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
 from treering.memories.discussion.blocks import Block, BlockHead, Condensation
@@ -32,10 +32,9 @@ from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.state import edit_state
 from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.summaries import Telling, citing, memory_object
 from treering.memories.discussion.versions import Versions
-from treering.tools.drafting import make
 from treering.tools.engine import Engine
-from treering.tools.envelope import Call
 from treering.tools.turns import Message
 
 
@@ -115,12 +114,12 @@ class _Import:
         states = [_state_of(line) for line in chunks if line.status == "empty"]
         written = 0
         for span, group in groupby(sorted(lines, key=_span), key=_span):
-            refs = _cited(block, *span)
+            telling = _cited(block, *span)
             key = keys.get(span) or digest(f"{self._place.origin} {span}")
             taken = any(state.first <= span[1] and span[0] <= state.last for state in states)
-            if not refs or taken:
+            if not telling.evidence or taken:
                 continue
-            made = [self._memory(line, f"{key}/{number}", refs) for number, line in enumerate(group, start=1)]
+            made = [self._memory(line, f"{key}/{number}", telling) for number, line in enumerate(group, start=1)]
             states.append(ChunkState(*span, key=key, status="done", memories=tuple(item.id for item in made)))
             operations += [Create(object=item) for item in made]
             written += len(made)
@@ -135,7 +134,8 @@ class _Import:
         if not parents or head is None:
             return 0
         ids = [parent.id for parent in parents]
-        made = self._knowledge(line, digest("\n".join(ids)), {"derived_from": ids}, form="condensation")
+        telling = Telling(line.first, line.last, memories=ids)
+        made = self._memory(line, digest("\n".join(ids)), telling, form="condensation")
         block = self._log.block(head)
         known = [*block.condensations, Condensation(line.first, line.last, made.id)]
         self._apply([block.changed(condensations=known), Create(object=made)])
@@ -160,22 +160,17 @@ class _Import:
             reached = last
         return len(read.lines)
 
-    def _memory(self, line: MemoryLine, key: str, refs: Sequence[EvidenceRef]) -> Knowledge:
-        return self._knowledge(line, key, {"evidence_refs": [ref.model_dump(mode="json") for ref in refs]})
-
-    def _knowledge(self, line: MemoryLine, key: str, grounds: dict[str, object], *, form: str = "memory") -> Knowledge:
-        item = line.memory
-        payload = {
-            **item.model_dump(mode="json", exclude={"title", "summary"}),
-            "form": form,
-            "key": key,
-            "first": line.first,
-            "last": line.last,
-            "made_by": line.made_by,
-        }
-        fields = {"kind": "summary", "status": "active", "memory_source": "imported", **grounds}
-        fields |= {"title": item.title, "summary": item.summary, "payload": payload}
-        return make(Call(self._engine, self._place.scope), Knowledge, fields)
+    def _memory(self, line: MemoryLine, key: str, telling: Telling, *, form: SummaryForm = "memory") -> Knowledge:
+        return memory_object(
+            self._engine,
+            self._place,
+            line.memory,
+            telling,
+            key=key,
+            made_by=line.made_by,
+            form=form,
+            memory_source="imported",
+        )
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         apply_patch(self._engine, self._place, operations, reason="Imported memories")
@@ -223,13 +218,9 @@ def _state_of(line: ChunkLine) -> ChunkState:
     return ChunkState(line.first, line.last, line.key, line.status)
 
 
-def _cited(block: Block, first: int, last: int) -> list[EvidenceRef]:
-    return [
-        EvidenceRef(source_id=message.source_id, segment_id=segment_id)
-        for message in block.messages
-        if first <= message.position <= last
-        for segment_id in message.segment_ids
-    ]
+def _cited(block: Block, first: int, last: int) -> Telling:
+    inside = (message for message in block.messages if first <= message.position <= last)
+    return Telling(first, last, citing(inside))
 
 
 def _is_in(line: MemoryLine | ChunkLine, head: BlockHead) -> bool:

@@ -15,7 +15,6 @@ from typing import Literal
 from treering.core.canonical import digest
 from treering.core.errors import Conflict
 from treering.core.evidence import EvidenceRef, Segment
-from treering.core.knowledge_payloads import Summary
 from treering.core.lifecycle import CURRENT
 from treering.core.locator import Pointer
 from treering.core.objects import Knowledge, Source
@@ -25,12 +24,11 @@ from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
+from treering.memories.discussion.summaries import Telling, memory_object
 from treering.memories.discussion.versions import Form, Versions
 from treering.memories.discussion.wilmer_files import FileKind, Remembered, WilmerFile, first_words, read_file
 from treering.ports.adapter import SegmentDraft, SourceDraft
-from treering.tools.drafting import make
 from treering.tools.engine import Engine
-from treering.tools.envelope import Call
 from treering.tools.ingest_changes import Arrival, Changes
 from treering.tools.ingest_holdings import Holdings
 from treering.tools.turns import cleaned
@@ -67,7 +65,6 @@ class WilmerImport:
     def __init__(self, engine: Engine, place: Place) -> None:
         self._engine = engine
         self._place = place
-        self._call = Call(engine, place.scope)
 
     def bring(self, name: str, content: bytes) -> Imported:
         """Import a file of this name (without its folder).
@@ -154,28 +151,16 @@ class WilmerImport:
         return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._place).read())
 
     def _memory(self, memory: Remembered, refs: Grounds, span: Span | None) -> Knowledge:
-        item = memory.item
-        payload = Summary(
-            form="memory",
+        first, last = span or (None, None)
+        return memory_object(
+            self._engine,
+            self._place,
+            memory.item,
+            Telling(first, last, refs),
             key=f"wilmer/{refs[0].segment_id}",
-            entities=item.entities,
-            key_phrases=item.key_phrases,
-            topics=item.topics,
-            sentiment=item.sentiment,
-            first=span[0] if span else None,
-            last=span[1] if span else None,
             made_by=MADE_BY,
+            memory_source="imported",
         )
-        fields = {
-            "kind": "summary",
-            "status": "active",
-            "memory_source": "imported",
-            "title": item.title,
-            "summary": item.summary,
-            "evidence_refs": refs,
-            "payload": payload.model_dump(mode="json"),
-        }
-        return make(self._call, Knowledge, fields)
 
     def _pieces(self, memory: Remembered) -> list[SegmentDraft]:
         """Cut the text of a memory into segments: one, unless it is very long."""

@@ -13,6 +13,7 @@ from treering.core.redaction import redact
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.summaries import citing
 from treering.ports.reach import Reach
 from treering.tools.drafting import make
 from treering.tools.engine import Engine
@@ -41,11 +42,7 @@ class KeptResults:
 
         Raises `Conflict` where a message was withdrawn meanwhile, `Denied` where the space asks for a review.
         """
-        evidence = [
-            EvidenceRef(source_id=kept.source_id, segment_id=segment)
-            for kept in messages
-            for segment in kept.segment_ids
-        ]
+        evidence = citing(messages)
         fields = {
             "kind": "summary",
             "title": self._title(key),
