@@ -5,6 +5,7 @@ embedder and two facts to a reader.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -49,8 +50,7 @@ def diversify(
     The cap per source is soft: what is above it comes after the rest, and only where the rest does not fill
     `limit`. The order of equals is the order given.
     """
-    shingled = [_Shingled.of(candidate) for candidate in candidates]
-    kept, duplicates = _without_duplicates(shingled, duplicate_at)
+    kept, duplicates = _without_duplicates(map(_Shingled.of, candidates), duplicate_at)
     ranked = _demote_repetition(kept, repetition_cost)
     keys = _cap_sources(ranked, max_per_source)[:limit]
     chosen = set(keys)
@@ -74,37 +74,50 @@ class _Shingled:
         words = ["", *_WORD.findall(candidate.text.casefold())]
         return cls(candidate, frozenset(pairwise(words)), tuple(_NUMBER.findall(candidate.text)))
 
-    def same(self, other: "_Shingled", at: float) -> bool:
+    def same(self, other: "_Shingled", common: int, at: float) -> bool:
+        """Tell whether both are one text, by the number of shingles they have in `common`."""
         small, large = sorted((len(self.shingles), len(other.shingles)))
-        if small < at * large or self.numbers != other.numbers:
-            return False
-        common = len(self.shingles & other.shingles)
-        return common >= at * (small + large - common)
+        alike = small >= at * large and common >= at * (small + large - common)
+        return alike and self.numbers == other.numbers
 
-    def repeats(self, other: "_Shingled") -> float:
-        """Give the part of this text that stands in the other, or 0 where it is less than half."""
-        common = len(self.shingles & other.shingles)
+    def repeated(self, common: int) -> float:
+        """Give the part of this text that `common` shingles are, or 0 where it is less than half."""
         return common / len(self.shingles) if 2 * common > len(self.shingles) else 0.0
 
 
-def _without_duplicates(shingled: Iterable[_Shingled], at: float) -> tuple[list[_Shingled], dict[int, int]]:
-    kept: list[_Shingled] = []
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A text that is no duplicate, and the largest part of it that a single better one says."""
+
+    text: _Shingled
+    said: float
+
+
+def _without_duplicates(shingled: Iterable[_Shingled], at: float) -> tuple[list[_Kept], dict[int, int]]:
+    kept: list[_Kept] = []
     duplicates: dict[int, int] = {}
+    # Which kept texts have a shingle: most texts share none, so nobody compares each with each.
+    having: dict[tuple[str, str] | None, list[int]] = {}
     for each in shingled:
-        twin = next((other for other in kept if each.same(other, at)), None)
-        if twin is None:
-            kept.append(each)
-        else:
-            duplicates[each.candidate.key] = twin.candidate.key
+        marks = each.shingles or {None}
+        common = Counter(place for mark in marks for place in having.get(mark, ()))
+        if None in marks:  # texts without a word are alike
+            common = Counter(dict.fromkeys(common, 0))
+        twin = next((n for n in sorted(common) if each.same(kept[n].text, common[n], at)), None)
+        if twin is not None:
+            duplicates[each.candidate.key] = kept[twin].text.candidate.key
+            continue
+        for mark in marks:
+            having.setdefault(mark, []).append(len(kept))
+        kept.append(_Kept(each, max(map(each.repeated, common.values()), default=0.0)))
     return kept, duplicates
 
 
-def _demote_repetition(kept: Sequence[_Shingled], cost: float) -> list[Candidate]:
+def _demote_repetition(kept: Sequence[_Kept], cost: float) -> list[Candidate]:
     """Lower each score by what better texts say already, then rank again."""
-    said = [max((each.repeats(other) for other in kept[:n]), default=0.0) for n, each in enumerate(kept)]
-    scores = [each.candidate.score * (1 - cost * part) for each, part in zip(kept, said, strict=True)]
-    order = sorted(range(len(kept)), key=lambda n: -scores[n])
-    return [kept[n].candidate for n in order]
+    return [
+        one.text.candidate for one in sorted(kept, key=lambda one: -one.text.candidate.score * (1 - cost * one.said))
+    ]
 
 
 def _cap_sources(ranked: Iterable[Candidate], most: int | None) -> list[int]:

@@ -247,8 +247,10 @@ class _Search:
     def _enough(self, ask: _Ask) -> list[Found]:
         """Ask for more and more, until enough of it may be shown or there is no more."""
         options = self.options
-        plain = options.what == "turns" and not options.timed and not options.recency
-        size = options.limit if plain else max(_LEAST, _MORE * options.limit)
+        filtered = options.timed or options.recency
+        # Beside memories stand the summary, the state document and the like, which are no answers here.
+        spare = 0 if options.what == "turns" else _OTHERS
+        size = max(_LEAST, _MORE * options.limit) if filtered else options.limit + spare
         while True:
             candidates = ask(size)
             found = [one for one in self._read(candidates) if options.passes(one.at)]
@@ -343,6 +345,7 @@ _DATE = re.compile(r"(\d{4}(-\d\d(-\d\d)?)?)?")
 _DAY = 86_400.0
 _RELATED = 0.9
 _LEAST = 50
+_OTHERS = 5
 _MORE = 4
 _MOST = 4_000
 _KINDS: Mapping[str, Filter] = {

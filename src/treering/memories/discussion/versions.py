@@ -19,10 +19,8 @@ from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Supersede, Transition
 from treering.core.policy import needs_review
 from treering.core.redaction import redact
-from treering.derived.analysis import index_text
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Memory
-from treering.ports.index import TextQuery
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
 from treering.tools.drafting import KnowledgeFields, declaration_note, make
@@ -231,8 +229,7 @@ class Versions:
 
     def _active(self) -> Knowledge | None:
         """Find the active version by its name: what that costs does not grow with the discussion."""
-        name = TextQuery(phrases=(index_text(self._title),))
-        hits = self._engine.index.by_words(name, reach=self._reach(), limit=_FEW)
+        hits = self._engine.index.by_place(self._title, reach=self._reach(), limit=_FEW)
         found = self._engine.index.heads([hit.key for hit in hits]).values()
         items = [self._engine.ledger.get(head.object_id) for head in found]
         active = [item for item in items if self._is_version(item) and item.status == "active"]
