@@ -78,15 +78,16 @@ class ScriptedGenerator:
 def growth(plan: Plan) -> list[Row]:
     """Drive one discussion turn by turn. `quick`: 400 turns."""
     turns = 400 if plan.quick else 5_000
-    early, late = (Span(100, 200), Span(300, 400)) if plan.quick else (Span(100, 300), Span(4_700, 5_000))
+    spans = (Span(100, 200), Span(300, 400)) if plan.quick else (Span(100, 300), Span(900, 1_100), Span(4_700, 5_000))
+    *earlier, late = spans
     with workplace() as folder:
         embedder = StandIn()
         with treering.open(f"sqlite:{folder / 'space.db'}", background=False, embedder=embedder) as space:
             generator = ScriptedGenerator()
-            driven = _Drive(space, generator, (early, late))
+            driven = _Drive(space, generator, spans)
             driven.through(_talk(turns))
-            rows = [*_compared(driven, early, late), *_calls(generator, driven.discussion, turns)]
-        return [*rows, *_catching_up(turns // 2), *_naive(folder / "naive.json", _talk(turns), early, late)]
+            rows = [*_compared(driven, earlier, late), *_calls(generator, driven.discussion, turns)]
+        return [*rows, *_catching_up(turns // 2), *_naive(folder / "naive.json", _talk(turns), spans[0], late)]
 
 
 class _Drive:
@@ -124,13 +125,15 @@ class _Drive:
                 self.costs.setdefault((step, span), []).append(cost)
 
 
-def _compared(driven: _Drive, early: Span, late: Span) -> Iterator[Figure]:
+def _compared(driven: _Drive, earlier: Sequence[Span], late: Span) -> Iterator[Figure]:
+    """Tell the cost of each step in each span, and how it grew. Searching is cheaper while there is little to find."""
     for step in _STEPS:
-        before, after = (typical(driven.costs[step, span]) for span in (early, late))
-        for span, cost in ((early, before), (late, after)):
+        costs = {span: typical(driven.costs[step, span]) for span in (*earlier, late)}
+        for span, cost in costs.items():
             yield Figure(f"{step}, {span}", milliseconds(cost.cpu), "ms CPU", None, wall_note(cost))
-        note = f"{late} against {early}"
-        yield Figure(f"{step}: growth", after.cpu / before.cpu, "times", at_most(1.5), note)
+        for span in earlier:
+            growth = costs[late].cpu / costs[span].cpu
+            yield Figure(f"{step}: growth since {span}", growth, "times", at_most(1.5), f"{late} against {span}")
 
 
 def _calls(generator: ScriptedGenerator, discussion: Discussion, turns: int) -> Iterator[Figure]:
