@@ -13,7 +13,7 @@ from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, Recall, evaluate_all
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import SearchOptions
+from treering.memories.discussion.search import Mode, SearchOptions
 from treering.ports.embedder import Embedder
 from treering.tools.turns import Message
 
@@ -54,7 +54,8 @@ def _recall(data: Labelled, plan: Plan) -> Iterator[Row]:
 def through_discussions(collection: Collection, embedder: Embedder, *, natural: bool = False) -> Searcher:
     """Record each conversation of a collection as a discussion; give a searcher over them all.
 
-    `natural`: by the words of the question, without vectors.
+    `natural`: by the words of the question, without vectors. Questions are asked at their own time, where the set
+    tells it: what "last week" means depends on that.
     """
     space = treering.open(":memory:", background=False, embedder=embedder)
     memory = DiscussionMemory(space.engine)
@@ -66,8 +67,11 @@ def through_discussions(collection: Collection, embedder: Embedder, *, natural: 
     if not natural:
         space.embed_pending()
 
+    asked = {question.text: question.asked_at for question in collection.questions}
+
     def search(question: str, limit: int) -> Sequence[str]:
-        options = SearchOptions(what="turns", mode="natural" if natural else "hybrid", limit=_SPARE * limit)
+        mode: Mode = "natural" if natural else "hybrid"
+        options = SearchOptions(what="turns", mode=mode, limit=_SPARE * limit, asked_at=asked.get(question))
         found = memory.search(question, options)
         places = ((hit.source_id, hit.segment_id) for hit in found)
         return list(dict.fromkeys(passages[place] for place in places))[:limit]

@@ -49,13 +49,15 @@ class Passage:
 class Question:
     """A question and the ids of the passages that answer it together (at least one).
 
-    `about_time`: it asks when something was, or what came first, or how long ago.
+    `about_time`: it asks when something was, or what came first, or how long ago. `asked_at`: when it was asked,
+    where that is known.
     """
 
     id: str
     text: str
     gold: frozenset[str]
     about_time: bool = False
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,11 @@ def longmemeval(place: Path) -> Labelled:
     rows = list(_lines(place / "queries.jsonl"))
     asked = ((row["id"], row["text"], row["gold"]) for row in rows)
     timed = frozenset(row["id"] for row in rows if row["type"] == "temporal-reasoning")
-    return _single("longmemeval", passages, asked, (5, 10, 20), timed)
+    labelled = _single("longmemeval", passages, asked, (5, 10, 20), timed)
+    moments = {row["id"]: _moment(row["date"]) for row in rows}
+    (pooled,) = labelled.collections
+    questions = tuple(replace(question, asked_at=moments[question.id]) for question in pooled.questions)
+    return replace(labelled, collections=(replace(pooled, questions=questions),))
 
 
 def musique(place: Path) -> Labelled:

@@ -63,6 +63,8 @@ class SearchOptions:
     until: datetime | None = None
     date_prefix: str = ""
     """Only what was said in a year (`2024`), a month (`2024-05`) or on a day (`2024-05-01`), in UTC."""
+    asked_at: datetime | None = None
+    """When the question is asked, which says what its "last week" means in `hybrid` mode; by default now."""
     expand_entities: bool = False
     """Whether what shares names with the best results comes after them."""
     max_keywords: int = 60
@@ -72,8 +74,8 @@ class SearchOptions:
             raise InvalidInput("A search gives at least one result, by at least one keyword.", hint="Use 1 or more.")
         if self.recency is not None and self.recency <= 0:
             raise InvalidInput("The days after which something counts half are not above 0.", hint="Give more.")
-        if any(time is not None and time.tzinfo is None for time in (self.since, self.until)):
-            raise InvalidInput("A time has no time zone.", hint="Give since and until with one.")
+        if any(time is not None and time.tzinfo is None for time in (self.since, self.until, self.asked_at)):
+            raise InvalidInput("A time has no time zone.", hint="Give since, until and asked_at with one.")
         if not _DATE.fullmatch(self.date_prefix):
             raise InvalidInput(f"{self.date_prefix!r} begins no date.", hint="Write 2024, 2024-05 or 2024-05-01.")
 
@@ -215,7 +217,7 @@ class _Search:
     def _retrieved(self, query: str, limit: int) -> list[_Candidate]:
         """Search as the space itself does."""
         engine = self.engine
-        question = question_of(Call(engine, self.scope), query)
+        question = question_of(Call(engine, self.scope), query, now=self.options.asked_at)
         found = retrieve(question, index=engine.index, ledger=engine.ledger, reach=self._reach(), limit=limit)
         return [_Candidate(hit.head, hit.score) for hit in found.hits]
 
