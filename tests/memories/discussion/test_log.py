@@ -19,10 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from space_parts import decide, note, records, status
-from treering.core.errors import Denied, InvalidInput
+from treering.core.errors import Conflict, Denied, InvalidInput
 from treering.core.fingerprint import fence
 from treering.core.policy import Policy
 from treering.memories.discussion.blocks import Condensation
+from treering.memories.discussion.history import History
 from treering.memories.discussion.identity import place_of
 from treering.memories.discussion.kept import ChunkState
 from treering.memories.discussion.log import MessageLog, Recorded
@@ -519,3 +520,13 @@ def shape(log):
         )
         for block in blocks
     ]
+
+
+def test_a_look_at_a_discussion_that_somebody_else_wrote_since_writes_nothing(open_space, tmp_path):
+    address = str(tmp_path / "space.db")
+    here, there = (open_space(address).engine for _ in range(2))
+    MessageLog(there, place_of("garden")).append(talk(0, 3))
+    seen = History.of(here.ledger, place_of("garden"))
+    MessageLog(there, place_of("garden")).append(talk(3, 4))
+    with pytest.raises(Conflict):
+        seen.block(seen.heads[-1])

@@ -10,6 +10,7 @@ from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
+from treering.memories.discussion.summaries import citing
 from treering.memories.discussion.versions import ATTEMPTS, Version, Versions, insist, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
@@ -100,9 +101,9 @@ class SummaryKeeper:
 
     def _messages(self, first: int, last: int, told_of: Sequence[Memory]) -> list[EvidenceRef]:
         """Cite the messages that no memory stands for: where one of them goes, the summary goes with it."""
-        return [
-            EvidenceRef(source_id=message.source_id, segment_id=segment_id)
-            for message in (self._log.read(first, last) if first <= last else ())
+        messages = self._log.read(first, last) if first <= last else []
+        return citing(
+            message
+            for message in messages
             if not any(memory.first <= message.position <= memory.last for memory in told_of)
-            for segment_id in message.segment_ids
-        ]
+        )
