@@ -1,6 +1,7 @@
 """The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them."""
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from heapq import nsmallest
 
 from treering.derived.analysis import index_text
@@ -15,6 +16,7 @@ RELATED_AT = 0.62
 """Cosine below which a text that shares no word with the question is taken to say nothing about it."""
 
 _MOST_DATED = 2_000
+_LONG = timedelta(days=100)
 _PLACE_WORDS = 6
 _PART_WORDS = 3
 
@@ -106,8 +108,12 @@ def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
 
 
 def _dated(question: Question, index: Index, reach: Reach) -> dict[int, float]:
-    """Give turns of the time asked about: of many the ones nearest to the question in meaning."""
-    found = index.by_days(question.days, reach=reach, limit=_MOST_DATED) if question.days else ()
+    """Give turns of the time asked about: of many the ones nearest to the question in meaning.
+
+    Of a long time there are so many that it says little; looking at all of them costs what there is.
+    """
+    short = [days for days in question.days if days.last - days.first <= _LONG]
+    found = index.by_days(short, reach=reach, limit=_MOST_DATED) if short else ()
     near = question.meaning.similarities(index, sorted(hit.key for hit in found)) if question.meaning else {}
     return _scores(nsmallest(POOL, found, key=lambda hit: -near.get(hit.key, 0.0)))
 
