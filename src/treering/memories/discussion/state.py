@@ -90,16 +90,19 @@ def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Ve
     stand = versions.stand()
     current, document = stand.current, text_in(stand)
     before = document if base in (None, current.id if current else None) else _text_at(versions, base)
-    if current and text == before:
-        return current
     added, removed = added_lines(before, text), added_lines(text, before)
+    merged = merge_lines(before, text, document)
+    by_hand = _united(stand.by_hand, added, without=removed)
+    struck_by_hand = _united(stand.struck_by_hand, removed, without=added)
+    if current and (merged, by_hand, struck_by_hand) == (document, [*stand.by_hand], [*stand.struck_by_hand]):
+        return current
     return versions.write(
-        merge_lines(before, text, document),
+        merged,
         after=current,
         last=current.last if current else -1,
         made_by=engine.author.actor,
-        by_hand=_united(stand.by_hand, added, without=removed),
-        struck_by_hand=_united(stand.struck_by_hand, removed, without=added),
+        by_hand=by_hand,
+        struck_by_hand=struck_by_hand,
         memory_source=words_of(engine.author),
     )
 

@@ -3,6 +3,7 @@
 import typer
 
 from treering.edges.surfaces.cli import (
+    discussion_commands,
     review_commands,
     serving_commands,
     space_commands,
@@ -26,6 +27,7 @@ for commands in (
     serving_commands,
     supervise_commands,
     workflow_commands,
+    discussion_commands,
 ):
     commands.add_to(app)
 

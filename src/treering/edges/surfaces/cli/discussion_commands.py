@@ -1,0 +1,191 @@
+"""Commands for discussions: conversations that go on, and what is remembered of them."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Context, Option, Typer, echo
+
+from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.help import Command
+
+Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
+Within = Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")]
+
+
+def add_to(app: Typer) -> None:
+    """Add the commands to the command line."""
+    discussion = Typer(rich_markup_mode=None, invoke_without_command=True)
+    discussion.callback()(discuss)
+    for name, command in (
+        ("list", list_all),
+        ("record", record),
+        ("update", update),
+        ("show", show),
+        ("search", search),
+        ("state", state),
+        ("export", export),
+        ("import", import_from),
+        ("delete", delete),
+    ):
+        discussion.command(name, cls=Command)(spread(command))
+    app.add_typer(discussion, name="discussion")
+
+
+def discuss(context: Context) -> None:
+    """Keep conversations, and what is remembered of them."""
+    if context.invoked_subcommand is None:
+        echo(context.get_help())
+
+
+def list_all(access: Access, within: Within = "/") -> None:
+    """List the discussions of which anything is kept."""
+    from treering.edges.surfaces.cli import discussions
+
+    discussions.list_all(within, access)
+
+
+def record(
+    identity: Id,
+    file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")],
+    writing: Writing,
+    access: Access,
+    conversation: Annotated[
+        str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
+    ] = "",
+    no_update: Annotated[bool, Option("--no-update", help="Leave memories that are due to a later update.")] = False,
+    within: Within = "/",
+) -> None:
+    """Keep the messages of a file, and make what is due.
+
+    All of a conversation, or its newest messages: what is known is not written
+    again. Where the file parts from what was kept, what it replaces is withdrawn.
+    """
+    from treering.edges.surfaces.cli import discussions
+
+    told = discussions.Telling(file, conversation, update=not no_update)
+    discussions.record(identity, within, told, access, writing)
+
+
+def update(
+    identity: Id,
+    writing: Writing,
+    access: Access,
+    wait: Annotated[
+        float, Option("--wait", metavar="SECONDS", min=0, help="Wait so long for another process that is at it.")
+    ] = 0.0,
+    within: Within = "/",
+) -> None:
+    """Make the memories that are due, by rules.
+
+    And bring summary and state document up to date. Exit code 1 where some failed.
+    """
+    from treering.edges.surfaces.cli import discussions
+
+    discussions.update(identity, within, wait, access, writing)
+
+
+def show(
+    identity: Id,
+    access: Access,
+    memories: Annotated[int, Option("--memories", metavar="N", min=0, help="So many of the last memories.")] = 5,
+    messages: Annotated[int, Option("--messages", metavar="N", min=0, help="So many of the last messages.")] = 5,
+    within: Within = "/",
+) -> None:
+    """Show summary, state document, and the last memories and messages."""
+    from treering.edges.surfaces.cli import discussions
+
+    discussions.show(identity, within, access, memories=memories, messages=messages)
+
+
+def search(
+    words: Annotated[list[str], Argument(metavar="[ID] QUERY", help="The discussion, and what to look for.")],
+    access: Access,
+    every: Annotated[bool, Option("--all", help="In all discussions; then no id is given.")] = False,
+    what: Annotated[
+        Literal["memories", "turns", "both"], Option("--what", help="Turns are the messages themselves.")
+    ] = "both",
+    mode: Annotated[
+        Literal["keywords", "natural", "semantic", "hybrid"],
+        Option("--mode", help="Keywords: phrases between semicolons. Natural: the words of a question."),
+    ] = "hybrid",
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many results.")] = 10,
+    since: Annotated[str, Option("--since", metavar="WHEN", help="Said from a day, or an ISO time, on.")] = "",
+    until: Annotated[str, Option("--until", metavar="WHEN", help="Said up to a day, all of it, or an ISO time.")] = "",
+    date: Annotated[str, Option("--date", metavar="DATE", help="Said in 2026, in 2026-05 or on 2026-05-01.")] = "",
+    within: Within = "/",
+) -> None:
+    """Find memories and messages, best first."""
+    from treering.edges.surfaces.cli import discussions
+
+    looking = discussions.Looking(what=what, mode=mode, limit=limit, since=since, until=until, date=date)
+    discussions.search(words, within, looking, access, every=every)
+
+
+def state(
+    identity: Id,
+    writing: Writing,
+    access: Access,
+    edit: Annotated[
+        Path | None, Option("--edit", metavar="FILE", help="Keep this as your edit of the document; - is stdin.")
+    ] = None,
+    within: Within = "/",
+) -> None:
+    """Print the state document, or keep your edit of it.
+
+    The last line says which version it is: with that line left in, an edit is
+    merged with what came since. Lines you write stay; lines you strike stay out.
+    """
+    from treering.edges.surfaces.cli import discussions
+
+    if edit is None:
+        discussions.print_state(identity, within, access)
+    else:
+        discussions.edit_state(identity, within, edit, access, writing)
+
+
+def export(
+    identity: Id,
+    folder: Annotated[Path, Argument(metavar="FOLDER", help="Where to write.")],
+    access: Access,
+    within: Within = "/",
+) -> None:
+    """Write a discussion as plain files into a folder."""
+    from treering.edges.surfaces.cli import discussions
+
+    discussions.export(identity, within, folder, access)
+
+
+def import_from(
+    identity: Id,
+    path: Annotated[Path, Argument(metavar="PATH", help="A folder of an export, or a file of WilmerAI.")],
+    writing: Writing,
+    access: Access,
+    within: Within = "/",
+) -> None:
+    """Read a folder of an export, or a file of WilmerAI.
+
+    A discussion that holds messages takes only the state document of a folder, as
+    an edit. Files of WilmerAI: memories.json, chat_summary.json,
+    vector_memory.db, state_document.md.
+    """
+    from treering.edges.surfaces.cli import discussions
+
+    discussions.import_from(identity, within, path, access, writing)
+
+
+def delete(
+    identity: Id,
+    positions: Annotated[list[int], Argument(metavar="POSITION", min=0, help="Of the messages, as `show` says.")],
+    writing: Writing,
+    access: Access,
+    erase: Annotated[bool, Option("--erase", help="Out of all earlier versions too, for good.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask before erasing.")] = False,
+    within: Within = "/",
+) -> None:
+    """Take messages away, with all that tells of them.
+
+    Their positions stay taken: the same file again does not bring them back.
+    """
+    from treering.edges.surfaces.cli import discussions
+
+    discussions.delete(identity, within, positions, access, writing, erase=erase, sure=yes)
