@@ -88,6 +88,16 @@ def test_an_edit_of_an_older_version_is_merged_with_what_came_since(space):
     assert len(discussion.state_versions()) == 3, "every version is kept"
 
 
+def test_the_same_edit_again_on_its_old_base_writes_nothing(space):
+    discussion, script = stated(space)
+    base = discussion.state_versions()[-1]
+    answer(script, f"{DOCUMENT}\n- Ben")
+    go_on(discussion, TALK[1])
+    edited = base.text.replace("- red", "- blue")
+    version = discussion.edit_state(edited, base=base.id)
+    assert discussion.edit_state(edited, base=base.id).id == version.id
+
+
 def test_an_edit_while_the_generator_works_is_not_lost(space):
     discussion, script = stated(space)
 
