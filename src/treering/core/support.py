@@ -41,6 +41,11 @@ def cascade(draft: Draft) -> list[str]:
     return staled
 
 
+def continues(item: Knowledge, parent: Knowledge) -> bool:
+    """Tell whether a summary is a later version of its parent, which gave way to it and still carries it."""
+    return _is_earlier_version(parent) and _form(parent) == _form(item)
+
+
 def _backing(item: Knowledge, draft: Draft, *, visited: set[str]) -> set[str]:
     if isinstance(item.payload, Summary):
         return _backing_of_summary(item, draft)
@@ -73,7 +78,7 @@ def _backing_of_summary(item: Knowledge, draft: Draft) -> set[str]:
 
 def _carries(parent: Knowledge, item: Knowledge) -> bool:
     """Tell whether a summary may rest on it: on what is current, and on the earlier version that it continues."""
-    return parent.status in _LIVE or (_is_earlier_version(parent) and _form(parent) == _form(item))
+    return parent.status in _LIVE or continues(item, parent)
 
 
 def _form(item: Knowledge) -> str:

@@ -10,6 +10,7 @@ from treering.core.knowledge_payloads import Decision
 from treering.core.locator import place_in
 from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
+from treering.core.support import continues
 from treering.derived.passages import passages_of
 from treering.tools.rules.survey import Finding, Rule, Survey
 
@@ -57,7 +58,9 @@ def superseded_but_used(seen: Survey) -> Iterator[Finding]:
     """Report what stands and leans on withdrawn knowledge."""
     for item in seen.current(Knowledge):
         for parent_id in item.derived_from:
-            yield from _leaning(item.id, item.title, parent_id, seen)
+            parent = seen.find(parent_id)
+            if not (isinstance(parent, Knowledge) and continues(item, parent)):
+                yield from _leaning(item.id, item.title, parent_id, seen)
     for work in seen.current(WorkItem):
         for knowledge_id in work.related_knowledge_refs:
             if work.status not in _OVER:
@@ -80,7 +83,7 @@ def expired(seen: Survey) -> Iterator[Finding]:
 
 def long_unverified(seen: Survey) -> Iterator[Finding]:
     """Report active knowledge nobody has verified for half a year."""
-    for item in seen.current(Knowledge):
+    for item in _claimed(seen):
         verified = item.last_verified_at
         if item.status == "active" and verified and seen.now - verified > _UNVERIFIED_AFTER:
             yield Finding(
@@ -122,7 +125,7 @@ def freed_work(seen: Survey) -> Iterator[Finding]:
 def near_duplicates(seen: Survey) -> Iterator[Finding]:
     """Report knowledge that says nearly the same. Never merged by likeness: a person looks."""
     compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
-    for item in list(seen.current(Knowledge))[:_MOST_COMPARED]:
+    for item in _claimed(seen)[:_MOST_COMPARED]:
         words = frozenset(normalise_text(passages_of(item)[0].text).split())
         group = compared.setdefault((item.scope, item.kind), [])
         for other, others in group:
@@ -136,6 +139,11 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
                     explanation=f"{other.title!r} and {item.title!r} say nearly the same.",
                 )
         group.append((item, words))
+
+
+def _claimed(seen: Survey) -> list[Knowledge]:
+    """Give current knowledge but summaries: these say again what others say, and hold as long as that does."""
+    return [item for item in seen.current(Knowledge) if item.kind != "summary"]
 
 
 def _why_stale(item: Knowledge, seen: Survey) -> str:
