@@ -4,7 +4,7 @@ A convex sum of scores brought to one scale beats reciprocal ranks by 3 to 5 poi
 (`benchmarks/recall.py`); it needs the exact score of every candidate in every arm that can give one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from statistics import median_low
@@ -166,6 +166,13 @@ class _Scale:
         width = self.high - self.low
         return min(1.0, max(0.0, (raw - self.low) / width)) if width > 0 else 0.0
 
+    def placed(self) -> Iterator[tuple[int, float]]:
+        """Place all scores at once: an arm may have thousands."""
+        low, width = self.low, self.high - self.low
+        if width <= 0:
+            return ((key, 0.0) for key in self.scores)
+        return ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self.scores.items())
+
     def normalised(self, key: int) -> float:
         raw = self.scores.get(key)
         return self.unknown if raw is None else self.place(raw)
@@ -181,8 +188,8 @@ def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mappin
     totals = dict.fromkeys(keys, sum(share * scales[arm].unknown for arm, share in shares.items()))
     for arm, share in shares.items():
         scale = scales[arm]
-        for key, raw in scale.scores.items():
-            totals[key] += share * (scale.place(raw) - scale.unknown)
+        for key, placed in scale.placed():
+            totals[key] += share * (placed - scale.unknown)
     return totals
 
 
@@ -192,9 +199,8 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _best(scores: Mapping[int, float], limit: int | None) -> list[int]:
-    if limit is None:
-        return sorted(scores, key=lambda key: (-scores[key], key))
-    return nsmallest(limit, scores, key=lambda key: (-scores[key], key))
+    """Give the keys of the highest scores; of equal ones the lower key first, for sorting keeps their order."""
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)[:limit]
 
 
 def _lenders(key: int, neighbours: Mapping[int, Sequence[int]], own: Mapping[int, Fused]) -> list[float]:

@@ -63,3 +63,10 @@ def test_appending_and_deleting_go_to_the_log(space):
     assert discussion.delete([0]).positions == (0,)
     discussion.update()
     assert summaries(discussion.all_memories()) == list(TALK[1:3])
+
+
+def test_lint_has_nothing_to_say_of_memories_and_versions_that_stand(space):
+    discussion = talked(space, *TALK)
+    assert len(discussion.summary_versions()) > 1
+    reports = [space.lint(mode) for mode in ("structure", "semantic")]
+    assert [finding.rule for report in reports for finding in report.findings] == []
