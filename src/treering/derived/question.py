@@ -24,7 +24,7 @@ class Meaning:
     """What a question means, as a vector; in deep search with `leads`: the question together with what it led to.
 
     Adding what was found first to the question and asking again is what finds the second hop of a chain
-    ("query expansion"; the "FULL" passage seeds of the notes on HippoRAG 2).
+    (pseudo-relevance feedback, Rocchio 1971).
     """
 
     own: Vector
