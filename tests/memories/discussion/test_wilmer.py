@@ -4,12 +4,12 @@ from contextlib import closing
 from hashlib import sha256
 
 import pytest
-from treering.memories.discussion.log import MessageLog
 
 from treering.core.errors import Denied, InvalidInput
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Source
 from treering.memories.discussion.identity import place_of
+from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.versions import Versions
 from treering.memories.discussion.wilmer import WilmerImport
 from treering.ports.ledger import Selection
