@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from treering.core.fingerprint import fence
@@ -39,6 +39,7 @@ def read(data):
 
 @settings(max_examples=60, deadline=None)
 @given(bodies, st.booleans(), st.sampled_from([None, 1]))
+@example({"messages": [{"role": "system", "content": 0}]}, True, None)
 def test_everything_but_the_messages_stays_byte_for_byte(data, ascii_only, indent):
     text = json.dumps(data, ensure_ascii=ascii_only, indent=indent)
     if any("\ud800" <= c <= "\udfff" for c in text):

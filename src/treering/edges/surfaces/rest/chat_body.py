@@ -15,8 +15,12 @@ from treering.tools.turns import Message
 
 Json = Mapping[str, "Json"] | Sequence["Json"] | str | bool | None
 
-# Numbers are looked at by nobody, and those of a few thousand digits are too long for Python.
-_DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+
+def _left_alone(_number: str) -> None:
+    """Read a number as nothing: nobody looks at it, and one of thousands of digits is too long for Python."""
+
+
+_DECODER = JSONDecoder(parse_int=_left_alone, parse_float=_left_alone, parse_constant=_left_alone)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _LEADING = {"system", "developer"}
 _TEXT_PART = "text"
