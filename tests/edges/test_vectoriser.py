@@ -7,8 +7,10 @@ import pytest
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
+from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.index import Lag
+from treering.ports.lease import VECTORS
 from treering.testing.builders import Builder
 from treering.testing.clocks import START, SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -49,7 +51,8 @@ class Space:
     def __init__(self, path, clock):
         self.clock = clock
         database = Database(str(path))
-        self.index = SqliteIndex(database, clock=clock, model_id="hashing/64", dimension=64)
+        self.index = SqliteIndex(database, model_id="hashing/64", dimension=64)
+        self.leases = SqliteLeases(database, clock)
         self.ledger = SqliteLedger(database, clock=clock, followers=[self.index])
 
     def add(self, *texts, origin="o"):
@@ -90,7 +93,7 @@ def until(condition):
 
 
 def test_it_embeds_behind_everyday_work_and_ends_when_nothing_waits(space, clock):
-    vectoriser = BackgroundVectoriser(space.index, HashingEmbedder(), clock)
+    vectoriser = BackgroundVectoriser(space.index, space.leases, HashingEmbedder(), clock)
     vectoriser.start()
     until(lambda: space.index.lag().pending == 0)
     until(lambda: "treering-vectoriser" not in {thread.name for thread in threading.enumerate()})
@@ -103,7 +106,7 @@ def test_it_embeds_behind_everyday_work_and_ends_when_nothing_waits(space, clock
 
 def test_starting_it_while_it_works_sees_to_what_came_since(space, clock):
     embedder = Held()
-    vectoriser = BackgroundVectoriser(space.index, embedder, clock)
+    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock)
     vectoriser.start()
     assert embedder.begun.wait(PATIENCE)
     space.add("Wasps sting.", origin="2")
@@ -116,7 +119,7 @@ def test_starting_it_while_it_works_sees_to_what_came_since(space, clock):
 def test_finishing_embeds_everything_at_once_in_batches_of_like_length_and_tells_how_far_it_is(space, clock):
     embedder, told = Held(), []
     embedder.go_on.set()
-    BackgroundVectoriser(space.index, embedder, clock, batch=2).finish(lambda *step: told.append(step))
+    BackgroundVectoriser(space.index, space.leases, embedder, clock, batch=2).finish(lambda *step: told.append(step))
     assert space.index.lag() == Lag(0, 3)
     assert embedder.batches == [["Bees hum.", "Ants dig."], ["Moths fly by night."]]
     assert told[-1] == ("embedding", 3, 3)
@@ -124,7 +127,7 @@ def test_finishing_embeds_everything_at_once_in_batches_of_like_length_and_tells
 
 def test_it_stops_after_the_batch_it_is_at_which_is_kept(space, clock):
     embedder = Held()
-    vectoriser = BackgroundVectoriser(space.index, embedder, clock, batch=1)
+    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock, batch=1)
     vectoriser.start()
     assert embedder.begun.wait(PATIENCE)
     stopping = threading.Thread(target=vectoriser.stop)
@@ -138,7 +141,7 @@ def test_it_stops_after_the_batch_it_is_at_which_is_kept(space, clock):
 
 def test_it_ends_with_its_budget_and_goes_on_when_it_is_started_again(space, tmp_path):
     clock = SteppingClock(step=timedelta(seconds=10))
-    vectoriser = BackgroundVectoriser(space.index, HashingEmbedder(), clock, budget_seconds=50, batch=1)
+    vectoriser = BackgroundVectoriser(space.index, space.leases, HashingEmbedder(), clock, budget_seconds=50, batch=1)
     vectoriser.start()
     vectoriser.stop()
     left = space.index.lag().pending
@@ -151,7 +154,7 @@ def test_it_ends_with_its_budget_and_goes_on_when_it_is_started_again(space, tmp
 
 def test_an_error_behind_the_scenes_is_kept_and_finishing_raises_it(space, clock):
     embedder = Breaking()
-    vectoriser = BackgroundVectoriser(space.index, embedder, clock)
+    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock)
     vectoriser.start()
     until(lambda: vectoriser.last_error is not None)
     assert "no memory left" in str(vectoriser.last_error)
@@ -165,18 +168,19 @@ def test_an_error_behind_the_scenes_is_kept_and_finishing_raises_it(space, clock
 
 def test_after_an_error_another_process_need_not_wait_for_the_lease(space, open_space, clock):
     with pytest.raises(RuntimeError):
-        BackgroundVectoriser(space.index, Breaking(), clock).finish()
+        BackgroundVectoriser(space.index, space.leases, Breaking(), clock).finish()
     other = open_space()
-    assert other.index.lease("somebody", seconds=1)
+    assert other.leases.take(VECTORS, "somebody", seconds=1)
 
 
 def test_finishing_waits_for_the_process_that_is_at_it_and_embeds_nothing_twice(space, open_space, clock):
     busy, idle = Held(), Held()
-    first = BackgroundVectoriser(space.index, busy, clock)
+    first = BackgroundVectoriser(space.index, space.leases, busy, clock)
     first.start()
     assert busy.begun.wait(PATIENCE)
     told = threading.Event()
-    second = BackgroundVectoriser(open_space().index, idle, clock)
+    other = open_space()
+    second = BackgroundVectoriser(other.index, other.leases, idle, clock)
     waiting = threading.Thread(target=second.finish, args=(lambda *_: told.set(),))
     waiting.start()
     assert told.wait(PATIENCE)
@@ -189,8 +193,8 @@ def test_finishing_waits_for_the_process_that_is_at_it_and_embeds_nothing_twice(
 
 
 def test_finishing_takes_over_from_a_process_that_died(space):
-    assert space.index.lease("died", seconds=5)
+    assert space.leases.take(VECTORS, "died", seconds=5)
     # Nobody gives that lease back; time goes by.
     space.clock.set(START + timedelta(minutes=1))
-    BackgroundVectoriser(space.index, HashingEmbedder(), space.clock).finish()
+    BackgroundVectoriser(space.index, space.leases, HashingEmbedder(), space.clock).finish()
     assert space.index.lag() == Lag(0, 3)

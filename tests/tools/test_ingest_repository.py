@@ -95,7 +95,7 @@ class SystemClock:
 def opened(file):
     clock = SystemClock()
     database = Database(str(file))
-    index = SqliteIndex(database, clock=clock, model_id="none", dimension=8)
+    index = SqliteIndex(database, model_id="none", dimension=8)
     with closing(database):
         ledger = SqliteLedger(database, clock=clock, followers=[index])
         yield desk_of(ledger, clock, PathAdapter(), RepoAdapter(), index=index, jobs=SqliteJobs(database))

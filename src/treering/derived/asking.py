@@ -159,7 +159,7 @@ def try_asking(
     found = _parsed(first.text, schema)
     if not isinstance(found, str):
         return Asked(found, first.usage)
-    second = answer(_repair_prompt(whole, first.text, found))
+    second = answer(repair_prompt(whole, first.text, found))
     usage = first.usage + second.usage
     found = _parsed(second.text, schema)
     return Misanswered(found, usage) if isinstance(found, str) else Asked(found, usage, repaired=True)
@@ -169,6 +169,16 @@ def prompt_with_schema(prompt: str, schema: type[BaseModel]) -> str:
     """Give the prompt as it is sent: with the shape of the answer."""
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
     return f"{prompt}\n\nAnswer with one JSON object and nothing else. It must fit this JSON Schema:\n{shape}"
+
+
+def repair_prompt(prompt: str, answer: str, problem: str, *, shape: str = "JSON object") -> str:
+    """Give the prompt that asks once more, for an answer of a shape, with the one that could not be used and why."""
+    shown = cut_to_tokens(answer, _QUOTED_TOKENS)
+    return (
+        f"{prompt}\n\nYou answered this before, and the answer could not be used: {problem}.\n"
+        f"It began:\n{shown}\n\n"
+        f"Answer again with the whole {shape} and nothing else. If it was cut off, be briefer."
+    )
 
 
 def json_values(text: str, *, begins: str = "{") -> Iterator[str]:
@@ -224,12 +234,3 @@ def _problems(error: ValidationError) -> str:
     lines = [f"{'.'.join(str(step) for step in each['loc']) or 'the object'}: {each['msg']}" for each in found]
     more = [f"and {len(lines) - _PROBLEMS} more"] if len(lines) > _PROBLEMS else []
     return "; ".join([*lines[:_PROBLEMS], *more])
-
-
-def _repair_prompt(prompt: str, answer: str, problem: str) -> str:
-    shown = cut_to_tokens(answer, _QUOTED_TOKENS)
-    return (
-        f"{prompt}\n\nYou answered this before, and the answer could not be used: {problem}.\n"
-        f"It began:\n{shown}\n\n"
-        "Answer again with the whole JSON object and nothing else. If it was cut off, be briefer."
-    )

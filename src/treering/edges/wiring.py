@@ -92,7 +92,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
     with ExitStack() as closing:
         database = Database(path)
         closing.callback(database.close)
-        index = SqliteIndex(database, clock=clock, model_id=embedder.model_id, dimension=embedder.dimension)
+        index = SqliteIndex(database, model_id=embedder.model_id, dimension=embedder.dimension)
         ledger = SqliteLedger(
             database,
             clock=clock,
@@ -100,7 +100,8 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             followers=(index,),
             anchor=_anchor(opening),
         )
-        vectoriser = BackgroundVectoriser(index, embedder, clock)
+        leases = SqliteLeases(database, clock)
+        vectoriser = BackgroundVectoriser(index, leases, embedder, clock)
         closing.callback(vectoriser.stop)
         engine = Engine(
             ledger=ledger,
@@ -108,7 +109,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             embedder=embedder,
             vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
             jobs=SqliteJobs(database),
-            leases=SqliteLeases(database, clock),
+            leases=leases,
             adapters={"path": PathAdapter(), "repo": RepoAdapter()},
             clock=clock,
             author=opening.author,

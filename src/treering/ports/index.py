@@ -186,10 +186,6 @@ class Index(Protocol):
         """Keep vectors by content hash, durably; a text never needs embedding twice."""
         ...
 
-    def lease(self, owner: str, *, seconds: float) -> bool:
-        """Take or renew the right to embed in the background; one owner at a time over all processes."""
-        ...
-
     def rebuild(self) -> int:
         """Throw away the passages and make them anew from the ledger; give their number."""
         ...

@@ -2,6 +2,9 @@
 
 from typing import Protocol
 
+VECTORS = "vectors"
+"""Whoever holds this lease embeds what waits."""
+
 
 class Leases(Protocol):
     """Named leases of one space. One that is not renewed in time is anybody's. Safe to use from many threads."""

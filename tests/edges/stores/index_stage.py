@@ -77,7 +77,7 @@ class Space:
 def open_space(path: str = MEMORY, *, clock: SteppingClock | None = None, dimension: int = 64) -> Space:
     clock = clock or SteppingClock()
     database = Database(path)
-    index = SqliteIndex(database, clock=clock, model_id=f"hashing/{dimension}", dimension=dimension)
+    index = SqliteIndex(database, model_id=f"hashing/{dimension}", dimension=dimension)
     return Space(database, index, SqliteLedger(database, clock=clock, followers=[index]), Builder(clock))
 
 

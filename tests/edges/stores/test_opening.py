@@ -32,7 +32,7 @@ def held(path):
 
 def opened(path, dimension=64):
     database, clock = Database(path, wait_seconds=0.05), SteppingClock()
-    index = SqliteIndex(database, clock=clock, model_id=f"hashing/{dimension}", dimension=dimension)
+    index = SqliteIndex(database, model_id=f"hashing/{dimension}", dimension=dimension)
     try:
         return index, SqliteLedger(database, clock=clock, followers=[index])
     except Unavailable:

@@ -170,7 +170,7 @@ class OddNames:
 
 def opened_with(extractor, path):
     database, clock = Database(path), SteppingClock()
-    index = SqliteIndex(database, clock=clock, model_id="none", dimension=8, extractor=extractor)
+    index = SqliteIndex(database, model_id="none", dimension=8, extractor=extractor)
     return index, SqliteLedger(database, clock=clock, followers=[index])
 
 

@@ -3,7 +3,9 @@ import pytest
 from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.errors import InvalidInput
+from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.ports.index import Lag
+from treering.ports.lease import VECTORS
 from treering.testing.clocks import SteppingClock
 
 
@@ -159,13 +161,14 @@ def test_a_rebuild_by_another_process_does_not_confuse_the_table_in_memory(path)
 def test_one_owner_holds_the_lease_until_it_ends_or_is_given_back(path):
     clock = SteppingClock()
     space = open_space(path, clock=clock)
-    assert space.index.lease("one", seconds=60)
-    assert not space.index.lease("two", seconds=60)
-    assert space.index.lease("one", seconds=60)
-    assert space.index.lease("one", seconds=0)
-    assert space.index.lease("two", seconds=60)
+    leases = SqliteLeases(space.database, clock)
+    assert leases.take(VECTORS, "one", seconds=60)
+    assert not leases.take(VECTORS, "two", seconds=60)
+    assert leases.take(VECTORS, "one", seconds=60)
+    assert leases.take(VECTORS, "one", seconds=0)
+    assert leases.take(VECTORS, "two", seconds=60)
     clock.set(clock.now().replace(year=2027))
-    assert space.index.lease("one", seconds=60)
+    assert leases.take(VECTORS, "one", seconds=60)
     space.ledger.close()
 
 

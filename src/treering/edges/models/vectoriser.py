@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Index, Pending
+from treering.ports.lease import VECTORS, Leases
 from treering.tools.engine import Progress, silent
 
 BUDGET_SECONDS = 1_800.0
@@ -31,6 +32,7 @@ class BackgroundVectoriser:
     def __init__(
         self,
         index: Index,
+        leases: Leases,
         embedder: Embedder,
         clock: Clock,
         *,
@@ -40,6 +42,7 @@ class BackgroundVectoriser:
     ) -> None:
         self.last_error: Exception | None = None
         self._index = index
+        self._leases = leases
         self._embedder = embedder
         self._clock = clock
         self._budget = timedelta(seconds=budget_seconds)
@@ -109,7 +112,7 @@ class BackgroundVectoriser:
 
     def _embed(self, is_over: Callable[[], bool], progress: Progress) -> bool:
         """Embed until nothing waits or the run is over; give `False` where another owner is at it."""
-        run = _Run(self._index, self._owner, self._clock, self._lease_seconds)
+        run = _Run(self._leases, self._owner, self._clock, self._lease_seconds)
         # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
         with self._embedding:
             if not run.hold():
@@ -138,7 +141,7 @@ class BackgroundVectoriser:
 class _Run:
     """The lease while one run lasts, renewed in good time."""
 
-    index: Index
+    leases: Leases
     owner: str
     clock: Clock
     seconds: float
@@ -148,13 +151,13 @@ class _Run:
         now = self.clock.now()
         if self.renewed and now - self.renewed < timedelta(seconds=self.seconds / 3):
             return True
-        held = self.index.lease(self.owner, seconds=self.seconds)
+        held = self.leases.take(VECTORS, self.owner, seconds=self.seconds)
         self.renewed = now if held else None
         return held
 
     def release(self) -> None:
         if self.renewed:
-            self.index.lease(self.owner, seconds=0)
+            self.leases.take(VECTORS, self.owner, seconds=0)
             self.renewed = None
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, Unavailable, nearest
 from treering.core.fingerprint import fence
-from treering.derived.asking import Budget, most_used
-from treering.derived.tokens import cut_to_tokens
+from treering.derived.asking import Budget, most_used, repair_prompt
 from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
 from treering.memories.discussion.parsing import Unreadable, parse_items, plain_text
 from treering.ports.model import Answer, LanguageModel, Usage
@@ -62,7 +61,6 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "merge": (("facts", "document"), ("facts", "document")),
 }
 _VERSION_CHARS = 8
-_QUOTED_TOKENS = 1_000  # of a wrong answer, shown to the model again
 _SHAPE = """
 
 Answer with a JSON list and nothing else. Each memory in it is an object:
@@ -175,7 +173,7 @@ class ModelGenerator:
         answer = self._answer(asked, prompt.system)
         found, usage = parse_items(answer.text), answer.usage
         if isinstance(found, Unreadable):
-            answer = self._answer(_repair(asked, answer.text, found.why), prompt.system)
+            answer = self._answer(repair_prompt(asked, answer.text, found.why, shape="JSON list"), prompt.system)
             found, usage = parse_items(answer.text), usage + answer.usage
         if isinstance(found, Unreadable):
             raise Unavailable(
@@ -202,14 +200,6 @@ def _fenced(text: str, origin: str) -> str:
 
 def _listed(memories: Sequence[MemoryItem], origin: str) -> str:
     return _fenced("\n".join(f"- {memory.title}: {memory.summary}" for memory in memories), origin)
-
-
-def _repair(prompt: str, answer: str, why: str) -> str:
-    return (
-        f"{prompt}\n\nYou answered this before, and the answer could not be used: {why}.\n"
-        f"It began:\n{cut_to_tokens(answer, _QUOTED_TOKENS)}\n\n"
-        "Answer again with the whole JSON list and nothing else. If it was cut off, be briefer."
-    )
 
 
 def _misplaced(use: str, unknown: Sequence[str], missing: Sequence[str]) -> InvalidInput:

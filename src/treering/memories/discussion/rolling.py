@@ -10,8 +10,9 @@ from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
+from treering.memories.discussion.submitting import ATTEMPTS
 from treering.memories.discussion.summaries import citing
-from treering.memories.discussion.versions import ATTEMPTS, Version, Versions, insist, words_of
+from treering.memories.discussion.versions import Version, Versions, insist, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 

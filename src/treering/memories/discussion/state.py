@@ -9,7 +9,8 @@ from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.merging import added_lines, bare_lines, merge_lines
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.versions import ATTEMPTS, Stand, Version, Versions, insist, words_of
+from treering.memories.discussion.submitting import ATTEMPTS
+from treering.memories.discussion.versions import Stand, Version, Versions, insist, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 

@@ -14,8 +14,13 @@ ATTEMPTS = 5
 """How often a write that somebody else was faster than is tried."""
 
 
-def apply_patch(engine: Engine, place: Place, operations: Sequence[Operation], *, reason: str) -> Receipt:
-    """Write operations as one patch. Raises `Denied` where the space wants a review, and what the ledger raises."""
+def apply_patch(
+    engine: Engine, place: Place, operations: Sequence[Operation], *, reason: str, key: str | None = None
+) -> Receipt:
+    """Write operations as one patch; the same `key` again gives the first receipt.
+
+    Raises `Denied` where the space wants a review, and what the ledger raises.
+    """
     call = Call(engine, place.scope)
     patch = build_patch(call, operations, verb="crystallize", reason=reason)
     if needs_review(patch, engine.ledger.policy):
@@ -24,7 +29,7 @@ def apply_patch(engine: Engine, place: Place, operations: Sequence[Operation], *
             hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
             details={"channel": engine.author.channel},
         )
-    options = WriteOptions(reason=f"{reason} of discussion {place.id}")
+    options = WriteOptions(reason=f"{reason} of discussion {place.id}", idempotency_key=key)
     report = submit(call, operations, options, verb="crystallize", mode="knowledge")
     if report.receipt is None:
         raise Unavailable("The patch was not applied.", hint="Make the call again.")

@@ -11,22 +11,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from treering.core.errors import Conflict, Denied, InvalidPatch
+from treering.core.errors import Conflict, InvalidPatch
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge, MemorySource, Source
-from treering.core.patch import Author, Create, Operation, Supersede, Transition
-from treering.core.policy import needs_review
+from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Memory
+from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
 from treering.tools.drafting import KnowledgeFields, declaration_note, make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
-from treering.tools.submission import WriteOptions, WriteReport, build_patch, submit
 
 Form = Literal["rolling_summary", "state_document"]
 
@@ -163,8 +162,8 @@ class Versions:
         while True:
             number += 1
             item = make(self._call, Knowledge, {**fields, "payload": {**payload, "key": str(number)}})
-            report = self._submit(*self._grounded(item), chain, number)
-            made = self._made(report)
+            receipt = self._submit(*self._grounded(item), chain, number)
+            made = self._made(receipt)
             if made is not None and made.id == item.id:
                 return _version(made)
             if made is not None:
@@ -180,7 +179,7 @@ class Versions:
         ref = EvidenceRef(source_id=note.id, segment_id=note.segments[0].segment_id)
         return item.model_copy(update={"evidence_refs": (ref,)}), note
 
-    def _submit(self, item: Knowledge, note: Source | None, chain: "_Chain", number: int) -> WriteReport:
+    def _submit(self, item: Knowledge, note: Source | None, chain: "_Chain", number: int) -> Receipt:
         operations: list[Operation] = [
             *(Transition(id=fallen.id, expected_revision=fallen.revision, to="archived") for fallen in chain.fallen),
             *([Create(object=note)] if note else []),
@@ -188,27 +187,17 @@ class Versions:
         ]
         if chain.current and chain.current.status == "active":
             operations.append(Supersede(id=chain.current.id, expected_revision=chain.current.revision, by=item.id))
-        options = WriteOptions(
-            reason=f"Version {number} of the {NAMES[self._form]} of discussion {self._place.id}",
-            idempotency_key=f"{self._place.scope} {self._form} {number}"[-_KEY_CHARS:],
-        )
-        patch = build_patch(self._call, operations, verb="crystallize", reason=options.reason)
-        if needs_review(patch, self._engine.ledger.policy):
-            raise Denied(
-                f"The {NAMES[self._form]} of a discussion is written directly, and this space asks for a review.",
-                hint="Allow this channel to write knowledge in the policy of the space.",
-            )
+        reason, key = f"Version {number} of the {NAMES[self._form]}", f"{self._place.scope} {self._form} {number}"
         try:
-            return submit(self._call, operations, options, verb="crystallize", mode="knowledge")
+            return apply_patch(self._engine, self._place, operations, reason=reason, key=key[-_KEY_CHARS:])
         except InvalidPatch as error:
             if self._stands(item):
                 raise
             raise Conflict("What the new version tells of was withdrawn meanwhile.", hint=_AGAIN) from error
 
-    def _made(self, report: WriteReport) -> Knowledge | None:
+    def _made(self, receipt: Receipt) -> Knowledge | None:
         """Give what the patch, or an earlier one under the same key, created; `None` where it was erased since."""
-        results = report.receipt.results if report.receipt else ()
-        created = [result.id for result in results if result.outcome == "created"]
+        created = [result.id for result in receipt.results if result.outcome == "created"]
         known = self._engine.ledger.heads(created)
         found = [self._engine.ledger.get(identity) for identity in created if identity in known]
         return next((item for item in found if isinstance(item, Knowledge)), None)
@@ -307,9 +296,6 @@ def _first(before: Knowledge | None, memories: Sequence[Memory]) -> int | None:
     known = _payload(before).first if before else None
     return min([*([] if known is None else [known]), *(memory.first for memory in memories)], default=None)
 
-
-ATTEMPTS = 5
-"""How often a version is tried to be written while others are first."""
 
 _STANDING = frozenset({"active", "superseded"})
 _AGAIN = "Make the call again."

@@ -13,7 +13,6 @@ from treering.edges.stores.sqlite.days import on_days, rank_days
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
-from treering.edges.stores.sqlite.leases import take_lease
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.reach import sight
@@ -24,10 +23,8 @@ from treering.edges.stores.sqlite.rebuild import (
     rebuild_passages,
 )
 from treering.edges.stores.sqlite.shelf import Shelf
-from treering.edges.stores.sqlite.vector_queue import LEASE
 from treering.edges.stores.sqlite.vectors import VectorShelf
 from treering.edges.stores.sqlite.words import known_words, rank_names, rank_words
-from treering.ports.clock import Clock
 from treering.ports.extractor import Extractor
 from treering.ports.graph import Graph
 from treering.ports.index import AskedDays, Lag, PassageHead, Pending, Scored, TextQuery, Vector
@@ -55,10 +52,9 @@ class SqliteIndex:
     """
 
     def __init__(
-        self, database: Database, *, clock: Clock, model_id: str, dimension: int, extractor: Extractor | None = None
+        self, database: Database, *, model_id: str, dimension: int, extractor: Extractor | None = None
     ) -> None:
         self._database = database
-        self._clock = clock
         self._vectors = VectorShelf(model_id, dimension)
         self._graph = SqliteGraph(database)
         self._extractor = extractor or BuiltInExtractor()
@@ -175,11 +171,6 @@ class SqliteIndex:
         """Keep vectors by content hash, durably."""
         with self._database.write() as connection:
             self._vectors.add(connection, vectors)
-
-    def lease(self, owner: str, *, seconds: float) -> bool:
-        """Take or renew the right to embed in the background; with 0 seconds, give it back."""
-        with self._database.write() as connection:
-            return take_lease(connection, LEASE, owner, now=self._clock.now().timestamp(), seconds=seconds)
 
     def rebuild(self) -> int:
         """Throw away the passages and make them anew from the ledger; give their number."""

@@ -21,9 +21,6 @@ EPOCH = "vectors_epoch"
 Moment = tuple[int, int]
 """Epoch and position in the log: what a table in memory has seen."""
 
-LEASE = "vectors"
-"""Whoever holds this lease embeds what waits."""
-
 
 def settle_texts(connection: apsw.Connection, text_ids: Iterable[int]) -> None:
     """Queue texts that current passages have and no vector; forget texts that no passage has any more."""

@@ -8,8 +8,8 @@ from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
 from treering.edges.surfaces.space import Space
+from treering.ports.lease import VECTORS
 
-_PROBE_SECONDS = 1.0
 _PLURALS = {"patch": "patches"}
 
 
@@ -61,11 +61,7 @@ def vectors(access: Access, *, quiet: bool) -> None:
 
 def _is_free(space: Space) -> bool:
     """Tell whether nobody is making vectors of this space."""
-    owner = space.engine.clock.random_bytes(8).hex()
-    held = space.engine.index.lease(owner, seconds=_PROBE_SECONDS)
-    if held:
-        space.engine.index.lease(owner, seconds=0)
-    return held
+    return space.engine.leases.holder(VECTORS) is None
 
 
 def _listed(counts: Mapping[str, int]) -> str:
