@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check bench torture soak clean
+.PHONY: try check bench torture soak attack clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,9 @@ soak: $(VENV)/.developed
 	$(BIN)/python tests/soak/soak.py
 	$(BIN)/python tests/soak/soak.py --kills 20
 	$(BIN)/python tests/soak/discussion_soak.py
+
+attack: $(VENV)/.developed
+	$(BIN)/python -m attacks
 
 clean:
 	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""One module per area; each names its attacks in `ATTACKS`."""
