@@ -92,7 +92,8 @@ def embed_later(space: Space, writing: Writing) -> None:
     if not wanted or not space.engine.index.lag().pending:
         return
     worker = subprocess.Popen(  # noqa: S603 - this very program, with an address as its own argument
-        [sys.executable, "-m", "treering", "vectors", "--quiet", "--space", space.address],
+        # -P: without it Python would import modules from the working folder first, such as a repository's numpy.py.
+        [sys.executable, "-P", "-m", "treering", "vectors", "--quiet", "--space", space.address],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
