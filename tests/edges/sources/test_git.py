@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable
-from treering.edges.sources.git import Change, Entry, open_repository, printable, without_credentials
+from treering.edges.sources.git import Change, Entry, open_repository, without_credentials
+from treering.edges.sources.git_process import printable
 
 
 @pytest.fixture
@@ -58,10 +59,10 @@ def test_a_file_is_refused(tmp_path):
         open_repository(tmp_path / "a.txt")
 
 
-def test_without_git_on_the_machine_the_error_says_what_to_install(tmp_path, monkeypatch):
+def test_without_git_on_the_machine_the_error_says_what_to_install(scratch, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable) as refused:
-        open_repository(tmp_path)
+        open_repository(scratch.folder)
     assert "Install git" in refused.value.hint
 
 
@@ -214,10 +215,9 @@ def test_a_remote_is_shown_without_credentials(scratch, url, shown):
 
 
 def test_without_origin_the_first_remote_counts_and_a_relative_one_is_made_absolute(scratch):
-    repository = open_repository(scratch.folder)
-    assert repository.remote() is None
+    assert open_repository(scratch.folder).remote() is None
     scratch.git("remote", "add", "upstream", "../web.git")
-    assert repository.remote() == (scratch.folder.parent / "web.git").as_posix()
+    assert open_repository(scratch.folder).remote() == (scratch.folder.parent / "web.git").as_posix()
 
 
 def test_the_work_tree_tells_what_changed_was_added_and_is_gone(scratch):

@@ -1,14 +1,12 @@
-"""The git command line, wrapped narrowly: it reads one repository and runs nothing the repository asks for.
+"""A git repository, read with the git command line.
 
-A repository is untrusted input: its configuration can name programs (hooks, file-system monitors, filters,
-external diffs, signature checkers) and places (another work tree, a remote to fetch from). All of them are
-switched off here, the environment is cut down, and every list is read NUL-separated.
+A repository is untrusted input: its configuration can name programs (filters, hooks, monitors, signature checkers,
+helpers of protocols). git never sees it: every command runs in a git folder of Treering's own (`git_private`), in an
+environment that is cut down (`git_process`), and every list is read NUL-separated.
 """
 
 import os
 import re
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,28 +14,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
+from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavailable
+from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.git_blobs import BlobReader
+from treering.edges.sources.git_config import RepositoryConfig, parse_config
+from treering.edges.sources.git_layout import Layout, locate, read_part
+from treering.edges.sources.git_private import PrivateGitFolder
+from treering.edges.sources.git_process import SECONDS, failure, git_command, printable, run_git
 
 EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 
-_SECONDS = 120.0
-_SETTINGS = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "log.showSignature=false",
-    "protocol.allow=never",
-)
-# What git needs to find itself, its owner's `safe.directory` list and temporary space; GIT_DIR and its like,
-# set wherever a hook calls us, would point git at another repository than the one asked for.
-_KEPT = (
-    *("PATH", "HOME", "USERPROFILE", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "XDG_CONFIG_HOME"),
-    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CEILING_DIRECTORIES"),
-)
+_MOST_CONFIG = 10_000_000
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _HEADER = b"\x1e"
 _FIELD = b"\x1f"
 
@@ -82,17 +72,20 @@ class PathHistory:
 
 @dataclass(frozen=True, slots=True)
 class GitRepository:
-    """A repository opened for reading.
+    """A repository opened for reading, as it stood then.
 
-    `home` is where git runs; `top` the work tree, `None` for a bare repository; `prefix` the folder asked
-    for, relative to `top`, with forward slashes (empty: the whole). Every method raises `Unavailable` where
-    git is missing, does not answer in time, or fails.
+    `home` is the work tree, or the git folder of a repository without one; `top` the work tree, `None` without;
+    `prefix` the folder asked for, relative to `top`, with forward slashes (empty: the whole). Every method raises
+    `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part of the repository
+    lies outside of what may be read.
     """
 
     home: Path
     top: Path | None
     prefix: str
     shallow: bool
+    _config: RepositoryConfig
+    _git: PrivateGitFolder
 
     def resolve(self, revision: str) -> str:
         """Give the full id of the commit `revision` names. Raises `NotFound`."""
@@ -117,15 +110,17 @@ class GitRepository:
 
     def remote(self) -> str | None:
         """Give the address of `origin`, else of the first remote, without user, password, query or fragment."""
-        found = self._ask("config", "--get", "remote.origin.url") or self._first_remote()
-        if found is None or not _is_relative(found):
-            return found and without_credentials(found)
+        remotes = self._config.remotes
+        origin = next((url for name, url in reversed(remotes) if name == b"origin"), None)
+        found = printable(origin or next((url for _, url in remotes), b""))
+        if not found or not _is_relative(found):
+            return without_credentials(found) or None
         return Path(os.path.normpath(self.home / found)).as_posix()
 
     def entries(self, commit: str) -> Iterator[Entry]:
         """List every file, symbolic link and submodule of `commit`, in git's order (bytes of the path)."""
         listing = self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
-        return (_entry(record) for record in listing.split(b"\0") if record)
+        return (self._entry(record) for record in listing.split(b"\0") if record)
 
     def diff(self, before: str, after: str) -> list[Change]:
         """List what changed from one commit to another; a moved file is `renamed` even if it was edited."""
@@ -137,7 +132,9 @@ class GitRepository:
 
     def blobs(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, bytes | None]]:
         """Read files through one process, a few at a time; `None` where an object is missing or damaged."""
-        with BlobReader(self._command("cat-file", "--batch"), _environment(), _SECONDS) as reader:
+        with BlobReader(
+            git_command("cat-file", "--batch"), self._git.environment(), self._git.folder, SECONDS
+        ) as reader:
             for group in _groups(entries):
                 yield from zip(group, reader.read([entry.blob for entry in group]), strict=True)
 
@@ -151,35 +148,39 @@ class GitRepository:
 
     def is_dirty(self) -> bool:
         """Tell whether the work tree differs from HEAD; a bare repository never does."""
-        return self.top is not None and bool(self._status("normal"))
+        return self.top is not None and bool(self._status(self.top, "normal"))
 
     def work_changes(self) -> list[WorkChange]:
         """List the paths of the work tree that differ from HEAD, ignored files aside. Empty for a bare one."""
         if self.top is None:
             return []
-        by_path = {record[3:]: record[:2] for record in self._status("all").split(b"\0") if record}
+        by_path = {record[3:]: record[:2] for record in self._status(self.top, "all").split(b"\0") if record}
         return [_work_change(self.top, name, state) for name, state in sorted(by_path.items())]
 
-    def _status(self, untracked: str) -> bytes:
+    def _status(self, top: Path, untracked: str) -> bytes:
         # A path staged as deleted but lying there again comes twice, the untracked record last: it wins.
+        # Another repository lying in this one is not entered: git would read its configuration.
         return self._run(
             *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"),
             *("--no-ahead-behind", f"--untracked-files={untracked}"),
             *("--", ":/", ":(top,exclude).treering"),  # a space in the work tree is no part of it
-            settings=self._filters_off(),
+            *(f":(top,exclude,literal){own}" for own in self._own_folder(top)),
+            top=top,
         )
 
-    def _filters_off(self) -> dict[str, str]:
-        """Empty every clean filter configured: comparing the work tree would run them."""
-        names = self._run("config", "--list", "-z", "--name-only").split(b"\0")
-        drivers = {printable(name).rpartition(".")[0] for name in names if name.startswith(b"filter.")}
-        off = {f"{driver}.{key}": "" for driver in drivers for key in ("clean", "process")}
-        return off | {f"{driver}.required": "false" for driver in drivers}
+    def _own_folder(self, top: Path) -> Iterator[str]:
+        """Give Treering's own git folder where the work tree holds the folder for temporary files."""
+        own = self._git.folder.resolve()
+        if own.is_relative_to(top):
+            yield own.relative_to(top).as_posix()
 
-    def _first_remote(self) -> str | None:
-        listing = self._run("config", "--list", "-z").split(b"\0")
-        remotes = (setting.partition(b"\n") for setting in listing if setting.startswith(b"remote."))
-        return next((printable(value) for key, _, value in remotes if key.endswith(b".url")), None)
+    def _entry(self, record: bytes) -> Entry:
+        head, _, name = record.partition(b"\t")
+        mode, _, blob, size = head.split()
+        # A submodule has the size `-`, a missing object `BAD`.
+        if size == b"BAD" and self._config.partial:
+            raise _partial_clone()
+        return Entry(printable(name), _KINDS.get(mode, "file"), blob.decode(), int(size) if size.isdigit() else 0)
 
     def _where_commits_hide(self) -> str:
         if self.shallow:
@@ -187,43 +188,48 @@ class GitRepository:
         return "Name a branch, a tag or a commit that `git log` shows; fetch it first if it is on the server."
 
     def _ask(self, *arguments: str) -> str | None:
-        done = _git(self._command(*arguments), {})
+        done = run_git(git_command(*arguments), self._git.environment(), folder=self._git.folder)
         return printable(done.stdout.removesuffix(b"\n")) or None if done.returncode == 0 else None
 
-    def _run(self, *arguments: str, settings: dict[str, str] | None = None) -> bytes:
-        done = _git(self._command(*arguments), settings or {})
-        if done.returncode != 0:
-            raise _failure(arguments[0], done)
-        return done.stdout
+    def _run(self, *arguments: str, top: Path | None = None) -> bytes:
+        """Run git on what is committed, or to compare the work tree `top`."""
+        environment = self._git.comparing(top) if top else self._git.environment()
+        done = run_git(git_command(*arguments), environment, folder=self._git.folder)
+        if done.returncode == 0:
+            return done.stdout
+        if self._config.partial and arguments[0] != "status":
+            raise _partial_clone()
+        raise failure(arguments[0], done, hint="Run `git fsck` in the repository, then try again.")
 
-    def _command(self, *arguments: str) -> list[str]:
-        return [*_base(self.home), *arguments]
 
+def open_repository(target: Path | str, access: FileAccess | None = None) -> GitRepository:
+    """Open the repository `target` is, or lies in. Nothing in it is run, and nothing is written there.
 
-def open_repository(target: Path) -> GitRepository:
-    """Open the repository `target` is, or lies in.
-
-    Raises `InvalidInput` where it is no folder or in no repository, `Denied` where git distrusts its owner,
-    `Unavailable` where git is not installed.
+    Raises `InvalidInput` where it is no folder or in no repository, `Denied` where a part of it lies outside of what
+    may be read (without `access`: every file), `Unavailable` where git is not installed or the format is not known.
     """
-    if not target.is_dir():
+    access = access or AnyFile()
+    folder = access.place(str(target))
+    if not folder.is_dir():
         raise InvalidInput(f"{target} is not a folder.", hint="Give the folder of a git repository.")
-    flags = ("--is-inside-work-tree", "--is-bare-repository", "--is-shallow-repository", "--absolute-git-dir")
-    inside, bare, shallow, git_dir = _probe(target, *flags).split("\n", 3)
-    top = _top(target, inside=inside == "true", git_dir=None if bare == "true" else Path(git_dir))
-    prefix = _probe(target, "--show-prefix") if top and inside == "true" else ""
-    return GitRepository(
-        home=top or Path(git_dir),
-        top=top,
-        prefix=printable(os.fsencode(prefix)).rstrip("/"),
-        shallow=shallow == "true",
+    layout = locate(folder, access)
+    file = layout.common / "config"
+    config = parse_config(
+        read_part(file, access, most=_MOST_CONFIG) or b"",
+        read_part(layout.git_dir / "config.worktree", access, most=_MOST_CONFIG),
+        linked=layout.linked,
+        where=file,
     )
-
-
-def printable(name: bytes) -> str:
-    r"""Decode a file name to stable, printable text: bytes that are no UTF-8 and controls become `\x..`."""
-    text = name.decode("utf-8", "backslashreplace")
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    top = _top(layout, config)
+    inner = folder.relative_to(top) if top and layout.inside else Path()
+    return GitRepository(
+        home=top or layout.git_dir,
+        top=top,
+        prefix=printable(os.fsencode(inner.as_posix())) if inner.parts else "",
+        shallow=bool(read_part(layout.common / "shallow", access)),
+        _config=config,
+        _git=PrivateGitFolder(layout, config, access),
+    )
 
 
 def without_credentials(url: str) -> str:
@@ -239,80 +245,28 @@ def _is_relative(url: str) -> bool:
     return "://" not in url and not Path(url).is_absolute() and not re.match(r"[^/]+:", url)
 
 
-def _probe(target: Path, *arguments: str) -> str:
-    done = _git([*_base(target), "rev-parse", *arguments], {})
-    if done.returncode == 0:
-        return os.fsdecode(done.stdout.removesuffix(b"\n"))
-    if b"not a git repository" in done.stderr:
-        raise InvalidInput(
-            f"{target} is not in a git repository.",
-            hint='Use mode "path" to read a folder without git, or run `git init` there.',
-        )
-    raise _failure("rev-parse", done)
+def _top(layout: Layout, config: RepositoryConfig) -> Path | None:
+    """Return the work tree: the folder that holds `.git`. None where the configuration names another, or none.
+
+    `core.worktree` may name any folder as the work tree; only the one holding `.git` was asked for.
+    """
+    if layout.around is None or config.bare:
+        return None
+    if config.worktree is not None:
+        named = (layout.git_dir / os.fsdecode(config.worktree)).resolve()
+        return layout.around if named == layout.around else None
+    return layout.around
 
 
-def _top(target: Path, *, inside: bool, git_dir: Path | None) -> Path | None:
-    if inside:
-        top = Path(_probe(target, "--show-toplevel"))
-        # `core.worktree` may name any folder as the work tree; only the one holding `.git` was asked for.
-        return top if (top / ".git").exists() else None
-    return git_dir.parent if git_dir and git_dir.name == ".git" else None
-
-
-def _base(home: Path) -> list[str]:
-    program = shutil.which("git")
-    if program is None:
-        raise Unavailable("git is not installed.", hint="Install git and make sure `git --version` answers.")
-    settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-    return [program, "--no-pager", "--no-replace-objects", "-C", str(home), *settings]
-
-
-def _environment() -> dict[str, str]:
-    # Not a setting of Treering: what the child process needs of its surroundings is passed through unread.
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    fixed = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-    return kept | fixed
-
-
-def _git(command: list[str], settings: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
-    keys = {f"GIT_CONFIG_KEY_{place}": key for place, key in enumerate(settings)}
-    values = {f"GIT_CONFIG_VALUE_{place}": value for place, value in enumerate(settings.values())}
-    environment = _environment() | keys | values | {"GIT_CONFIG_COUNT": str(len(settings))}
-    try:
-        return subprocess.run(  # noqa: S603 - no shell; the arguments are ours, paths and revisions are checked
-            command, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Unavailable(
-            f"git did not answer within {_SECONDS:.0f} seconds.",
-            hint="Check that the repository's disk answers, and try again.",
-        ) from error
-
-
-def _failure(verb: str, done: subprocess.CompletedProcess[bytes]) -> TreeringError:
-    said = printable(done.stderr.strip().split(b"\n")[-1])
-    if b"dubious ownership" in done.stderr:
-        return Denied(
-            "git does not trust this repository: it belongs to another user.",
-            hint="If you trust it, run `git config --global --add safe.directory FOLDER`.",
-        )
-    if b"promisor" in done.stderr:
-        return Unavailable(
-            "This is a partial clone: some of its files are only on the server.",
-            hint="Fetch them first: `git fetch --refetch --no-filter`.",
-        )
-    return Unavailable(f"git {verb} failed: {said}", hint="Run `git fsck` in the repository, then try again.")
+def _partial_clone() -> TreeringError:
+    return Unavailable(
+        "This is a partial clone: some of its files are only on the server.",
+        hint="Fetch them first: `git fetch --refetch --no-filter`.",
+    )
 
 
 def _instant(seconds: bytes) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
-
-
-def _entry(record: bytes) -> Entry:
-    head, _, name = record.partition(b"\t")
-    mode, _, blob, size = head.split()
-    # A submodule has the size `-`, a missing object `BAD`.
-    return Entry(printable(name), _KINDS.get(mode, "file"), blob.decode(), int(size) if size.isdigit() else 0)
 
 
 def _changes(fields: Iterator[bytes]) -> Iterator[Change]:

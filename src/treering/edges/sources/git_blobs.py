@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Mapping, Sequence
 from hashlib import sha1, sha256
+from pathlib import Path
 from threading import Timer
 from types import TracebackType
 from typing import IO
@@ -19,13 +20,14 @@ def blob_id(data: bytes, *, like: str) -> str:
 class BlobReader:
     """Reads objects by id. A context manager; the process starts with the first object asked for.
 
-    `seconds` bounds each call of `read`. Where the process dies (a damaged object, a time-out), the object it
-    died on is unreadable and a new process reads the rest.
+    It runs in `folder`. `seconds` bounds each call of `read`. Where the process dies (a damaged object, a time-out),
+    the object it died on is unreadable and a new process reads the rest.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], seconds: float) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path, seconds: float) -> None:
         self._command = command
         self._environment = environment
+        self._folder = folder
         self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -70,9 +72,10 @@ class BlobReader:
         return found
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - no shell; the command is made in git.py
+        return subprocess.Popen(  # noqa: S603 - no shell; the command is made in git_process.py
             self._command,
             env=self._environment,
+            cwd=self._folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, TreeringError
+from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.recognise import may_be_read
 from treering.edges.sources.conversations.sources import ExportReader
@@ -20,19 +21,21 @@ class PathAdapter:
 
     First comes what is gone, then a result per item in the order of names; a file of conversations gives one per
     conversation. Links are not followed, and only regular files are opened. Option: `redact_secrets` (default true).
+    `access` says which files may be read; without it every file may.
     """
 
     kind = "path"
 
-    def __init__(self, exports: ExportBounds | None = None) -> None:
+    def __init__(self, exports: ExportBounds | None = None, *, access: FileAccess | None = None) -> None:
         self._exports = exports or ExportBounds()
+        self._access = access or AnyFile()
 
     def claims(self, target: str) -> bool:
         """Tell whether `target` names a file or folder that exists."""
         try:
-            path = Path(target).expanduser()
+            path = self._access.place(target)
             return path.is_file() or path.is_dir()
-        except (OSError, ValueError, RuntimeError):  # too long, with a NUL, of an unknown user: no path
+        except (TreeringError, OSError):  # it can be no path, may not be read, or cannot be looked at
             return False
 
     def origin(self, target: str) -> str:
@@ -41,19 +44,19 @@ class PathAdapter:
         A conversation adds `#` and its id to its file, unless it bears a name of its own that is the same in
         every export, such as `chatgpt:` and a UUID.
         """
-        return _origin(_root(target))
+        return _origin(self._access.place(target))
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
         """Count the items `read` will report on, besides those that are gone."""
-        return sum(1 for _ in walk(_root(target)))
+        return sum(1 for _ in walk(self._access.place(target)))
 
     def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
         """Yield what is gone, and one result per item.
 
         A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is no file
-        and no folder, or an option is wrong.
+        and no folder, or an option is wrong, `Denied` where it lies outside of what may be read.
         """
-        root, redact_secrets = _root(target), _redact_secrets(options)
+        root, redact_secrets = self._access.place(target), _redact_secrets(options)
         if root.is_dir() or root.is_file():
             return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root)), self._exports))
         if not root.exists() and _origin(root) in known.fingerprints:
@@ -76,18 +79,6 @@ class _Plan:
 
     def origin(self, relative: str) -> str:
         return f"{self.root}#{relative}" if relative else self.root
-
-
-def _root(target: str) -> Path:
-    try:
-        root = Path(target).expanduser().resolve()
-        root.exists()  # refuses what can be no path
-    except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, a loop of links, an unknown user
-        raise InvalidInput(
-            f"{target[:200]!r} cannot be read as a path: {reason(error) if isinstance(error, OSError) else error}.",
-            hint="Give the path of a file or folder that exists.",
-        ) from error
-    return root
 
 
 def _origin(root: Path) -> str:

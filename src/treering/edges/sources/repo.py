@@ -10,16 +10,18 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.redaction import redact
+from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.files import draft_file, over_limit
+from treering.edges.sources.folder import read_bytes
 from treering.edges.sources.git import (
     Entry,
     GitRepository,
     PathHistory,
     WorkChange,
     open_repository,
-    printable,
 )
 from treering.edges.sources.git_blobs import blob_id
+from treering.edges.sources.git_process import printable
 from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, Selection, parse_attributes, parse_selection
 from treering.ports.adapter import (
@@ -49,32 +51,42 @@ class RepoAdapter:
     what the repository is. Options: `commit` (default HEAD), `worktree` (read the files as they lie;
     changed ones carry no commit), `subfolder`, `include`, `exclude` (globs as in `.gitignore`),
     `redact_secrets`. A file whose git object is known is not read again. A narrower selection says nothing
-    about the files outside it.
+    about the files outside it. All that is opened, objects included, lies where `access` allows (without it anywhere).
     """
 
     kind = "repo"
 
+    def __init__(self, *, access: FileAccess | None = None) -> None:
+        self._access = access or AnyFile()
+
     def claims(self, target: str) -> bool:
         """Tell whether `target` is the top of a work tree or a bare repository."""
-        folder = Path(target)
+        try:
+            folder = self._access.place(target)
+        except TreeringError:
+            return False
         bare = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
         return folder.is_dir() and (bare or (folder / ".git").exists())
 
     def origin(self, target: str) -> str:
         """Give `repo:` and the remote's address without credentials, or the absolute path without a remote."""
-        return _root(open_repository(Path(target)))
+        return _root(self._open(target))
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """Count the files `read` will report on, and the map."""
-        return 1 + len(_Plan.make(target, Known(), ReadLimits(), options).selected)
+        return 1 + len(_Plan.make(self._open(target), Known(), ReadLimits(), options).selected)
 
     def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
         """Yield the map, what is gone, and one result per file selected.
 
         Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option,
-        `NotFound` for an unknown commit, `Unavailable` where git cannot answer.
+        `NotFound` for an unknown commit, `Denied` where the repository reaches out of what may be read,
+        `Unavailable` where git cannot answer.
         """
-        return _readings(_Plan.make(target, known, limits, options))
+        return _readings(_Plan.make(self._open(target), known, limits, options))
+
+    def _open(self, target: str) -> GitRepository:
+        return open_repository(target, self._access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +111,7 @@ class _Plan:
     limits: ReadLimits
 
     @classmethod
-    def make(cls, target: str, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> "_Plan":
-        repository = open_repository(Path(target))
+    def make(cls, repository: GitRepository, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> "_Plan":
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
         items = _snapshot(repository, commit, selection, limits)
@@ -325,7 +336,10 @@ def _snapshot(repository: GitRepository, commit: str | None, selection: Selectio
     if not selection.worktree:
         return list(found.values())
     if repository.top is None:
-        raise InvalidInput("A bare repository has no work tree.", hint="Leave out `worktree` to read a commit.")
+        raise InvalidInput(
+            "This repository has no work tree: it is bare, or `core.worktree` names another folder.",
+            hint="Leave out `worktree` to read a commit.",
+        )
     for change in repository.work_changes():
         if change.deleted:
             found.pop(change.path, None)
@@ -352,11 +366,10 @@ def _lying_item(top: Path, change: WorkChange, limits: ReadLimits, commit: str |
 def _lying(file: Path, limits: ReadLimits) -> bytes | None:
     """Read a regular file within the limit, else `None`."""
     try:
-        if not file.is_file() or file.stat().st_size > limits.max_file_bytes:
-            return None
-        return file.read_bytes()
+        data = read_bytes(file, limits.max_file_bytes)
     except OSError:
         return None
+    return data if data is not None and len(data) <= limits.max_file_bytes else None
 
 
 def _size(file: Path) -> int:

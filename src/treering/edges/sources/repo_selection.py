@@ -105,7 +105,8 @@ def _folder(prefix: str, subfolder: str) -> str:
             f"The subfolder {subfolder!r} leaves the repository.",
             hint="Give it relative to the folder read, such as 'src/app'.",
         )
-    return str(PurePosixPath(prefix) / path).removeprefix(".")
+    folder = PurePosixPath(prefix) / path
+    return str(folder) if folder.parts else ""
 
 
 def _globs(options: Mapping[str, Any], name: str) -> GitIgnoreSpec | None:
