@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
 
 from treering.core.audit import Anchor
@@ -16,6 +16,7 @@ from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
+from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.markdown import segment_inline_markdown
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
@@ -45,6 +46,8 @@ class Opening:
     create: bool = True
     background: bool = True
     embedder: Embedder | None = None
+    files: FileAccess = field(default_factory=AnyFile)
+    """Which files `ingest` may read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
             jobs=SqliteJobs(database),
             leases=leases,
-            adapters={"path": PathAdapter(), "repo": RepoAdapter()},
+            adapters={"path": PathAdapter(access=opening.files), "repo": RepoAdapter(access=opening.files)},
             clock=clock,
             author=opening.author,
             limits=ReadLimits(),

@@ -49,10 +49,14 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(root), *arguments], check=True, capture_output=True)
 
 
-def over_stdio(address: str, **environment: str) -> StdioServerParameters:
+def over_stdio(address: str, *options: str, cwd: Path | None = None, **environment: str) -> StdioServerParameters:
     """Say how to start a real server as a process of its own."""
-    program = f"from treering.edges.surfaces.mcp import serve; serve({address!r})"
-    return StdioServerParameters(command=sys.executable, args=["-c", program], env={**_ENVIRONMENT, **environment})
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "treering", "mcp", "--space", address, *options],
+        cwd=cwd,
+        env={**_ENVIRONMENT, **environment},
+    )
 
 
 class Caller:

@@ -101,7 +101,7 @@ def test_progress_is_told_and_only_grows(address, tmp_path):
         await call("ingest", "repo", {"path": str(root)}, wait=False)
         return call.progress
 
-    told = talk(address, ingest)
+    told = talk(address, ingest, files=tmp_path)
 
     assert told[-1][0] == 10
     assert [step[0] for step in told] == sorted({step[0] for step in told})
@@ -230,7 +230,7 @@ def test_what_an_answer_names_can_be_opened(address, tmp_path, mode):
             return await call.result("query", mode, {"ids": [f"{hit['object_id']} {hit['segment_id']}", "src:none"]})
         return await call.result("query", mode, {"id": hit["object_id"]})
 
-    text = text_of(talk(address, open_it))
+    text = text_of(talk(address, open_it, files=tmp_path))
 
     assert {"page": "RETRY_LIMIT = 3", "related": "Neighbours: ", "expand": "not found: src:none"}[mode] in text
 

@@ -10,7 +10,7 @@ def test_an_agent_goes_through_the_whole_loop_over_stdio(tmp_path):
     root = shop(tmp_path)
 
     async def loop():
-        async with Client(over_stdio(f"sqlite:{tmp_path / 'space.db'}")) as client:
+        async with Client(over_stdio(f"sqlite:{tmp_path / 'space.db'}", "--files", str(tmp_path))) as client:
             call = Caller(client)
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert names == ["wiki.ingest", "wiki.query", "wiki.crystallize", "wiki.lint"]

@@ -12,6 +12,7 @@ from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
 from treering.edges import transfer
 from treering.edges.settings import Settings
+from treering.edges.sources.access import AnyFile, FileAccess, files_below
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.memory import DiscussionMemory
@@ -40,14 +41,16 @@ def open_space(
     create: bool = True,
     background: bool | None = None,
     embedder: Embedder | None = None,
+    files: FileAccess | Path | str | None = None,
 ) -> "Space":
     """Open a space; `treering.open` is this function.
 
     `address`: `sqlite:PATH`, `:memory:`, the name of a space, or nothing: `TREERING_SPACE`, else the nearest
     `.treering/` folder. `actor` and `channel` say in whose name and through which door is written; a program is
     an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
-    `background`: whether vectors are made behind everyday work. Raises `UnknownBackend`, `NotFound`
-    (with `create=False`), `Unavailable`, `Corrupt`.
+    `background`: whether vectors are made behind everyday work. `files`: the folder below which `ingest` may read
+    files and repositories; without it every file. Name one where others decide what is ingested.
+    Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()
     opening = Opening(
@@ -59,6 +62,7 @@ def open_space(
         create=create,
         background=settings.background if background is None else background,
         embedder=embedder,
+        files=_access(files),
     )
     opened = open_engine(opening)
     return Space(opening.address, opened.engine, opened.close)
@@ -199,6 +203,12 @@ class Space:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _access(files: FileAccess | Path | str | None) -> FileAccess:
+    if files is None:
+        return AnyFile()
+    return files_below(Path(files)) if isinstance(files, Path | str) else files
 
 
 def _envelope(mode: str, scope: str, given: Data | None, options: Data | None) -> Envelope:

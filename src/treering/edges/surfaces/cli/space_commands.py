@@ -83,6 +83,14 @@ def mcp(
     underscore_names: Annotated[
         bool, Option("--underscore-names", help="wiki_query instead of wiki.query, for clients that refuse a dot.")
     ] = False,
+    files: Annotated[
+        Path | None,
+        Option(
+            "--files",
+            metavar="FOLDER",
+            help="Let ingest read what lies below it. Default: the folder you are in; no files in / or your home.",
+        ),
+    ] = None,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
     # Only what serving needs: a client waits for the handshake.
@@ -90,7 +98,8 @@ def mcp(
     from treering.edges.surfaces.mcp import serve
 
     settings = Settings.read()
-    serve(settings.space_address(space or None), underscore_names=underscore_names or settings.underscore_names)
+    underscored = underscore_names or settings.underscore_names
+    serve(settings.space_address(space or None), underscore_names=underscored, files=files)
 
 
 def version() -> None:

@@ -13,6 +13,7 @@ from pydantic import Field
 from pydantic_core import to_jsonable_python
 
 from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.edges.sources.access import FileAccess
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
 from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS
@@ -41,10 +42,11 @@ class _Bound(Value):
 
 
 class Desk:
-    """Answers the calls of one client, from any thread."""
+    """Answers the calls of one client, from any thread. `files`: which files its `ingest` may read."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, files: FileAccess) -> None:
         self._address = address
+        self._files = files
         self._space: Space | None = None
         self._lock = threading.Lock()
 
@@ -71,7 +73,13 @@ class Desk:
         with self._lock:
             if self._space is None:
                 name = " ".join(actor.split())[:_ACTOR_CHARS]
-                self._space = open_space(self._address, actor=name or None, channel="agent", create=verb in _WRITERS)
+                self._space = open_space(
+                    self._address,
+                    actor=name or None,
+                    channel="agent",
+                    create=verb in _WRITERS,
+                    files=self._files,
+                )
             return self._space
 
 

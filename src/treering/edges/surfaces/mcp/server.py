@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from importlib import resources
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from mcp_types import (
 
 from treering import __version__
 from treering.edges.settings import Settings
+from treering.edges.sources.access import FileAccess, files_of_server
 from treering.edges.surfaces.mcp.instructions import instructions
 from treering.edges.surfaces.mcp.progress import Watch
 
@@ -42,21 +44,23 @@ _SERVED_AT_ONCE = 4
 _LISTING = "listing.json"
 
 
-def serve(address: str, *, underscore_names: bool = False) -> None:
+def serve(address: str, *, underscore_names: bool = False, files: Path | None = None) -> None:
     """Serve a space over standard input and output until the client hangs up.
 
     `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
+    `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
+    that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is no folder.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """
     logging.basicConfig(level=logging.WARNING)
     underscored = underscore_names or Settings.read().underscore_names
     with suppress(KeyboardInterrupt):
-        anyio.run(_serve, build_server(address, underscore_names=underscored))
+        anyio.run(_serve, build_server(address, underscore_names=underscored, files=files))
 
 
-def build_server(address: str, *, underscore_names: bool = False) -> Server[None]:
-    """Make a server of the space an address names. The space is opened by the first call."""
-    tools = _Tools(address, underscored=underscore_names)
+def build_server(address: str, *, underscore_names: bool = False, files: Path | None = None) -> Server[None]:
+    """Make a server of the space an address names, which is opened by the first call; see `serve`."""
+    tools = _Tools(address, underscored=underscore_names, files=files_of_server(files, Path.cwd()))
 
     @asynccontextmanager
     async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
@@ -86,8 +90,9 @@ async def _serve(server: Server[None]) -> None:
 class _Tools:
     """Lists and calls the four tools."""
 
-    def __init__(self, address: str, *, underscored: bool) -> None:
+    def __init__(self, address: str, *, underscored: bool, files: FileAccess) -> None:
         self._address = address
+        self._files = files
         self._underscored = underscored
         self._desk: Desk | None = None
         self._lock = Lock()
@@ -138,7 +143,7 @@ class _Tools:
         if verb is None:
             return unknown_tool(params.name, self.names)
         with self._lock:
-            desk = self._desk = self._desk or Desk(self._address)
+            desk = self._desk = self._desk or Desk(self._address, self._files)
         return desk.answer(verb, params.arguments or {}, actor=client, progress=watch.report)
 
     @cached_property

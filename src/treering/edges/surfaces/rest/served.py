@@ -3,7 +3,8 @@
 import threading
 from pathlib import Path
 
-from treering.core.errors import Denied, NotFound, Unavailable
+from treering.core.errors import NotFound, Unavailable
+from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
 from treering.tools.catalog import TOOLS
@@ -11,7 +12,6 @@ from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Report
 
 _WRITERS = {"ingest", "crystallize"}
-_READS_FILES = {"path", "repo"}
 
 
 class Stop:
@@ -49,16 +49,15 @@ class ServedSpace:
         self._stop = stop
         self._background = background
         self._embedder = embedder
-        self._files = files.resolve() if files else None
+        self._files = files_below(files) if files else NoFiles()
         self._space: Space | None = None
         self._lock = threading.Lock()
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb. Only writing makes a new space: a read of a wrong address must fail."""
         TOOLS[verb].find(envelope.mode)
-        asked = self._within_reach(envelope) if verb == "ingest" else envelope
         space = self._opened(create=verb in _WRITERS)
-        return space.with_progress(self._stop.check).call(verb, asked)
+        return space.with_progress(self._stop.check).call(verb, envelope)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
@@ -86,40 +85,10 @@ class ServedSpace:
                 self._stop.check()
             if self._space is None:
                 self._space = open_space(
-                    self._address, create=create, background=self._background, embedder=self._embedder
+                    self._address,
+                    create=create,
+                    background=self._background,
+                    embedder=self._embedder,
+                    files=self._files,
                 )
             return self._space
-
-    def _within_reach(self, envelope: Envelope) -> Envelope:
-        """Give an `ingest` that reads below the folder that was named. Raises `Denied` for any other."""
-        mode, path = envelope.mode or TOOLS["ingest"].default, envelope.input.get("path")
-        if mode not in _READS_FILES or not isinstance(path, str):
-            return envelope
-        if self._files is None:
-            raise Denied(
-                "This server reads no files.",
-                hint="Start it with --files FOLDER, or give the text itself with mode 'source'.",
-            )
-        place = _resolved(path, self._files)
-        if place is None:
-            raise Denied(f"{path!r} is not below {self._files}, which this server reads.", hint="Give a path below it.")
-        if mode == "repo" and not _holds_repository(place, self._files):
-            raise Denied(
-                f"No repository that lies below {self._files} is at {path!r}.",
-                hint="A repository is read as a whole: name its own folder, or use mode 'path'.",
-            )
-        return envelope.model_copy(update={"input": {**envelope.input, "path": str(place)}})
-
-
-def _resolved(path: str, folder: Path) -> Path | None:
-    """Give the place a path names, which may be relative to the folder; none where that lies outside of it."""
-    try:
-        place = (folder / path).resolve()
-    except (OSError, ValueError):
-        return None  # a loop of links, or a name no file can have
-    return place if place.is_relative_to(folder) else None
-
-
-def _holds_repository(place: Path, folder: Path) -> bool:
-    around = (one for one in (place, *place.parents) if one.is_relative_to(folder))
-    return any((one / ".git").exists() or (one / "HEAD").is_file() for one in around)
