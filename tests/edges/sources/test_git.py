@@ -1,5 +1,6 @@
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -291,3 +292,61 @@ def test_any_file_name_becomes_one_printable_line_of_valid_text(name):
     assert shown == printable(name)
     assert len(shown.splitlines()) <= 1
     assert shown.encode("utf-8", "strict").decode() == shown
+
+
+def test_packed_and_loose_refs_tags_and_refs_to_refs_resolve(scratch):
+    first = scratch.commit({"a.py": "1\n"})
+    scratch.git("tag", "-a", "-m", "One", "v1")
+    scratch.git("branch", "old")
+    scratch.git("pack-refs", "--all")
+    second = scratch.commit({"a.py": "2\n"})
+    scratch.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/heads/old")
+    repository = open_repository(scratch.folder)
+    assert {name: repository.resolve(name) for name in ("v1", "old", "origin", "main", "HEAD", "main~1")} == {
+        **dict.fromkeys(("v1", "old", "origin", "main~1"), first),
+        **dict.fromkeys(("main", "HEAD"), second),
+    }
+
+
+def test_a_repository_that_borrows_its_objects_is_read(scratch, tmp_path):
+    commit = scratch.commit({"a.py": "1\n"})
+    scratch.git("clone", "-q", "--shared", ".", str(tmp_path / "one"))
+    Scratch(tmp_path / "one").git("clone", "-q", "--shared", ".", str(tmp_path / "two"))
+    repository = open_repository(tmp_path / "two")
+    assert [data for _, data in repository.blobs(repository.entries(commit))] == [b"1\n"]
+
+
+def test_a_repository_with_long_object_ids_is_read(tmp_path):
+    (tmp_path / "web").mkdir()
+    subprocess.run(["git", "init", "-q", "--object-format=sha256", tmp_path / "web"], check=True)
+    scratch = Scratch(tmp_path / "web")
+    commit = scratch.commit({"a.py": "1\n"})
+    repository = open_repository(scratch.folder)
+    assert len(commit) == 64
+    assert repository.head() == commit
+    assert [data for _, data in repository.blobs(repository.entries(commit))] == [b"1\n"]
+    assert not repository.is_dirty()
+
+
+def test_a_repository_apart_from_its_work_tree_is_read(scratch, tmp_path):
+    scratch.commit({"a.py": "1\n"})
+    scratch.git("init", "-q", "--separate-git-dir", str(tmp_path / "apart"))
+    assert open_repository(scratch.folder).top == scratch.folder
+    assert open_repository(tmp_path / "apart").top is None
+
+
+def test_a_git_file_that_leads_nowhere_is_refused(tmp_path):
+    (tmp_path / ".git").write_text("gitdir: nowhere\n")
+    with pytest.raises(InvalidInput, match="no repository"):
+        open_repository(tmp_path)
+    (tmp_path / ".git").write_text("nowhere\n")
+    with pytest.raises(InvalidInput, match="names no repository"):
+        open_repository(tmp_path)
+
+
+def test_a_repository_is_seen_as_it_stood_when_it_was_opened(scratch):
+    first = scratch.commit({"a.py": "1\n"})
+    repository = open_repository(scratch.folder)
+    assert repository.head() == first
+    scratch.commit({"a.py": "2\n"})
+    assert repository.head() == first

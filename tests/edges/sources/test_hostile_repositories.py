@@ -17,7 +17,7 @@ from treering.edges.sources.repo import RepoAdapter
 from treering.ports.adapter import Known, ReadLimits
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the traps are commands for a POSIX shell")
-TREERING = Path(sys.executable).with_name("treering")
+TREERING = (sys.executable, "-P", "-m", "treering")
 
 
 def read_every_way(folder: Path) -> None:
@@ -75,7 +75,7 @@ def test_no_command_of_the_command_line_runs_a_filter(arguments, tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = {**os.environ, "TREERING_BACKGROUND": "0", "TMPDIR": str(temporary)}
-    done = subprocess.run([TREERING, *arguments], cwd=made.folder, env=environment, capture_output=True, timeout=300)
+    done = subprocess.run([*TREERING, *arguments], cwd=made.folder, env=environment, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert not made.sprung
     assert list(temporary.iterdir()) == []

@@ -238,6 +238,12 @@ def test_a_folder_inside_a_repository_is_read_as_that_part_of_it(scratch):
     assert inside[0].origin == RepoAdapter().origin(str(scratch.folder))
 
 
+def test_a_folder_whose_name_begins_with_a_dot_is_read_as_that_folder(scratch):
+    scratch.commit({".github/a.py": LONG, "github/b.py": LONG})
+    assert set(by_path(read(scratch.folder, subfolder=".github"))) == {"", ".github/a.py"}
+    assert set(by_path(read(scratch.folder / ".github"))) == {"", ".github/a.py"}
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -4,7 +4,7 @@ import pytest
 
 import treering
 from space_parts import all_of, decide, note, read, records
-from treering.core.errors import Conflict, InvalidInput, Unavailable
+from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
 
 
 def test_the_package_gives_what_it_names():
@@ -119,3 +119,14 @@ def test_a_closed_space_says_so(open_space, tmp_path):
     space.close()
     with pytest.raises(Unavailable):
         decide(space, "Too late")
+
+
+def test_a_program_can_say_below_which_folder_files_are_read(open_space, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "notes.md").write_text("# Notes\n\nWe retry three times.\n")
+    (tmp_path / "diary.md").write_text("# Diary\n")
+    space = open_space(files=tmp_path / "docs")
+    assert space.ingest("path", input={"path": "notes.md"}).counts == {"created": 1}
+    with pytest.raises(Denied):
+        space.ingest("path", input={"path": str(tmp_path / "diary.md")})
+    assert open_space().ingest("path", input={"path": str(tmp_path / "diary.md")}).counts == {"created": 1}

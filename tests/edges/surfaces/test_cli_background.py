@@ -1,0 +1,35 @@
+"""The process that makes vectors behind a command, started in whatever folder the command was."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from treering.edges.surfaces.space import open_space
+
+TREERING = (sys.executable, "-P", "-m", "treering")
+MINUTE = 60
+
+
+def test_it_takes_no_module_from_the_folder_it_is_started_in(tmp_path):
+    marker, space = tmp_path / "it-ran", tmp_path / "space.db"
+    folder = tmp_path / "web"
+    folder.mkdir()
+    for name in ("treering", "typer", "apsw"):
+        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+    (folder / "notes.md").write_text("# Notes\n\nWe retry three times.\n")
+    environment = {**os.environ, "TREERING_BACKGROUND": "1"}
+    command = [*TREERING, "ingest", "notes.md", "--space", f"sqlite:{space}"]
+    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, timeout=5 * MINUTE)
+
+    until = time.monotonic() + 2 * MINUTE
+    while not marker.exists() and pending(space) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not marker.exists()
+    assert not pending(space)
+
+
+def pending(space: Path) -> int:
+    with open_space(f"sqlite:{space}", background=False) as opened:
+        return opened.engine.index.lag().pending
