@@ -1,14 +1,17 @@
 """Where the head of an audit log is kept outside its space."""
 
 import json
-import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 from pydantic import ValidationError
 
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt, Unavailable
+from treering.edges.private_files import make_folder, write_new
 
 
 class FileAnchor:
@@ -29,15 +32,17 @@ class FileAnchor:
             ) from error
 
     def write(self, anchor: Anchor) -> None:
-        """Keep a head."""
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        """Keep a head. A new file is for its owner alone; one that is there keeps its mode."""
+        temporary = self._path.with_name(f"{self._path.name}.{uuid4().hex}.tmp")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(anchor.model_dump()))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._path)
+            make_folder(self._path.parent)
+            try:
+                write_new(temporary, json.dumps(anchor.model_dump()).encode())
+                with suppress(FileNotFoundError):
+                    temporary.chmod(stat.S_IMODE(self._path.stat().st_mode))
+                temporary.replace(self._path)
+            finally:
+                temporary.unlink(missing_ok=True)
         except OSError as error:
             raise Unavailable(
                 f"The anchor {self._path} cannot be written: {error.strerror}.",

@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from treering.core.errors import NotFound, Unavailable
+from treering.edges.private_files import make_folder
 from treering.memories.discussion.files import NAMES, STATE
 from treering.memories.discussion.memory import Discussion
 from treering.memories.discussion.restoring import Imported
@@ -17,7 +18,7 @@ def write_discussion(discussion: Discussion, folder: Path | str) -> dict[str, in
     """
     texts, place = discussion.export(), Path(folder)
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         for name, text in texts.items():
             _write(place / name, text)
     except OSError as error:

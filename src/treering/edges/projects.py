@@ -124,7 +124,6 @@ class ProjectSpaces:
         file = self._folder / f"{project_id}.db"
         if not create and not file.is_file():
             raise UnknownProject(project_id)
-        self._folder.mkdir(parents=True, exist_ok=True)
         anchor = self._settings.anchor
         opening = Opening(
             address=f"sqlite:{file}",

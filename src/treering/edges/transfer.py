@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
+from treering.edges.private_files import make_folder, private, write_new
 from treering.ports.ledger import Ledger, Record
 
 FORMAT = "treering-export"
@@ -44,9 +45,9 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     partial = folder.with_name(folder.name + ".partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
-        (partial / _BLOBS).mkdir(parents=True)
+        make_folder(partial / _BLOBS)
         manifest = _write(ledger, partial)
-        (partial / _MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_new(partial / _MANIFEST, f"{manifest.model_dump_json(indent=2)}\n".encode())
         partial.rename(folder)
     except OSError as error:
         raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Choose another place.") from error
@@ -81,7 +82,8 @@ def _write(ledger: Ledger, folder: Path) -> _Manifest:
     counts, head = dict.fromkeys(FILES, 0), Anchor(seq=0, hash=GENESIS)
     with ExitStack() as files:
         lines: dict[str, TextIO] = {
-            table: files.enter_context((folder / name).open("w", encoding="utf-8")) for table, name in FILES.items()
+            table: files.enter_context(open(folder / name, "x", encoding="utf-8", opener=private))
+            for table, name in FILES.items()
         }
         for record in ledger.records():
             row = dict(record.row)
@@ -99,8 +101,9 @@ def _write_blob(folder: Path, text: str) -> str:
     name = hashlib.sha256(data).hexdigest()
     path = folder / _BLOBS / name[:2] / name
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(data)
+        make_folder(path.parent)
+        with open(path, "xb", opener=private) as file:
+            file.write(data)
     return name
 
 

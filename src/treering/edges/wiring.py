@@ -84,16 +84,11 @@ def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
 
 
 def _open_sqlite(path: str, opening: Opening) -> Opened:
-    if path != MEMORY and not opening.create and not Path(path).is_file():
-        raise NotFound(
-            f"There is no space at {path}.",
-            hint="Create it with `treering init` or the first `treering ingest`; or name another with --space.",
-        )
     policy = _policy(path, opening)
     clock = SystemClock()
     embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
     with ExitStack() as closing:
-        database = Database(path)
+        database = Database(path, create=opening.create)
         closing.callback(database.close)
         index = SqliteIndex(database, model_id=embedder.model_id, dimension=embedder.dimension)
         ledger = SqliteLedger(
@@ -119,7 +114,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             limits=ReadLimits(),
             segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
         )
-        if opening.background and index.lag().pending:
+        if opening.background and not database.read_only and index.lag().pending:
             vectoriser.start()
         return Opened(engine, closing.pop_all().close)
 

@@ -189,12 +189,6 @@ def test_a_folder_is_no_space(tmp_path: Path) -> None:
         assert refused.value.hint
 
 
-def test_an_empty_file_becomes_a_space(path: Path) -> None:
-    path.touch()
-    with opened(path) as ledger:
-        assert ledger.sequence() == 0
-
-
 def add_node(ledger: Ledger) -> None:
     make = Builder(SteppingClock(seed=os.urandom(8).hex()))
     ledger.commit(make.patch(make.node("Another")))

@@ -1,17 +1,17 @@
 """One SQLite file shared by any number of processes: a writer that waits its turn, readers that never wait."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import apsw
 
-from treering.core.errors import Corrupt, TreeringError, Unavailable
+from treering.core.errors import TreeringError, Unavailable
+from treering.edges.stores.sqlite.failures import closed, translated
+from treering.edges.stores.sqlite.files import ReadOnlyFile, ensure_file
+from treering.edges.stores.sqlite.readers import Readers
 
 MEMORY = ":memory:"
 _WAIT_SECONDS = 20.0
@@ -24,21 +24,23 @@ class Database:
 
     WAL, `synchronous=FULL`: a transaction that returned survives `kill -9` and loss of power. Writes begin
     `IMMEDIATE`: a transaction that reads first and upgrades later is what gives "database is locked".
-    In memory there is one connection for everything.
+    In memory there is one connection for everything. A file that cannot be written is opened for reading.
     """
 
-    def __init__(self, path: str, *, wait_seconds: float = _WAIT_SECONDS) -> None:
+    def __init__(self, path: str, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS) -> None:
         self.path = path
         self._wait_seconds = wait_seconds
         self._patience_ms = int(min(wait_seconds, 5.0) * 1000)
         self._lock = threading.RLock()
-        # Readers have a lock of their own: a thread that reads for the first time waits for no writer. The entry
-        # of a thread that has ended goes with it, and its connection with the entry.
-        self._readers_lock = threading.Lock()
-        self._readers: WeakKeyDictionary[threading.Thread, apsw.Connection] = WeakKeyDictionary()
+        # Readers have locks of their own: a thread that reads for the first time waits for no writer.
+        self._readers = Readers(path, self._connect_reader)
         self._closed = False
         with translated(path):
-            self._writer = self._connect()
+            if not self.in_memory:
+                ensure_file(path, create=create)
+            self._file = None if self.in_memory else ReadOnlyFile.at(path)
+            self._writer = self._prepared(self._open())
+            self.read_only = self._writer.readonly("main")
 
     @property
     def in_memory(self) -> bool:
@@ -49,9 +51,11 @@ class Database:
     def write(self) -> Iterator[apsw.Connection]:
         """Hold the one write transaction; commit durably at the end, roll back on any error.
 
-        Raises `Unavailable` where another process holds it longer than the bounded wait.
+        Raises `Unavailable` where another process holds it longer than the bounded wait, and where the file can only
+        be read.
         """
         with self._lock, translated(self.path):
+            self._require_writable()
             self._begin()
             try:
                 yield self._writer
@@ -66,21 +70,24 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """Hold a snapshot: everything read inside is of one moment."""
-        if self.in_memory:
-            with self._lock, translated(self.path):
-                yield self._writer
-            return
-        connection = self._reader()
-        if connection.in_transaction:
-            yield connection
-            return
         with translated(self.path):
-            connection.execute("BEGIN")
-            try:
+            if self.in_memory:
+                with self._lock:
+                    yield self._writer
+                return
+            with self._undisturbed(), self._readers.snapshot() as connection:
                 yield connection
-            finally:
-                with suppress(apsw.Error):
-                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def read_fresh(self) -> Iterator[apsw.Connection]:
+        """Hold a snapshot on a connection opened for it, which knows nothing but what the file says.
+
+        For checks of the whole file: a connection that searched full text keeps what it read of that index, and
+        `quick_check` compares this with a file that others have changed since. Also for reads that are long or may be
+        left half-way: they hold up no other read of this thread.
+        """
+        with translated(self.path), self._undisturbed(), self._readers.fresh() as connection:
+            yield connection
 
     def rows(self, sql: str, bindings: Sequence[Any] = ()) -> list[Any]:
         """Read all rows of one query."""
@@ -92,22 +99,51 @@ class Database:
         with self.read() as connection:
             return next(connection.execute(sql, bindings), None)
 
-    def outside_transaction(self, action: Callable[[apsw.Connection], None]) -> None:
-        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), as the only writer here."""
+    def outside_transaction(self, action: Callable[[apsw.Connection], None], *, wait_seconds: float) -> None:
+        """Run maintenance that must not be in a transaction (VACUUM, checkpoints), as the only writer here.
+
+        Each of its steps waits so long for other processes, then raises `Unavailable`.
+        """
         with self._lock, translated(self.path):
-            action(self._writer)
+            self._require_writable()
+            self._writer.set_busy_timeout(int(wait_seconds * 1000))
+            try:
+                action(self._writer)
+            finally:
+                self._writer.set_busy_timeout(self._patience_ms)
 
     def close(self) -> None:
-        """Close every connection. Doing it twice is harmless."""
-        with self._lock, self._readers_lock:
+        """Close every connection. Doing it twice is harmless. Other threads' reads end with `Unavailable`."""
+        with self._lock:
             self._closed = True
-            for connection in (*self._readers.values(), self._writer):
-                connection.close()
-            self._readers.clear()
+            self._readers.close()
+            self._writer.close()
+
+    def _require_writable(self) -> None:
+        if self._closed:
+            raise closed(self.path)
+        if self.read_only:
+            raise Unavailable(
+                f"{self.path} cannot be written: it was opened for reading only.",
+                hint="Copy the space to a folder you can write in, and use the copy; or correct the permissions of "
+                "the file and its folder.",
+            )
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Hold that a file read without locks is not changed while it is read."""
+        if self._file is None:
+            yield
+            return
+        self._file.check()
+        try:
+            yield
+        except (apsw.Error, TreeringError):
+            self._file.check()
+            raise
+        self._file.check()
 
     def _begin(self) -> None:
-        if self._closed:
-            raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
         deadline = time.monotonic() + self._wait_seconds
         # SQLite looks less and less often, in the end every 100 ms: where many write, whoever came last would be
         # served first, and a few would wait for seconds. Beginning again each time, all look equally often.
@@ -124,22 +160,24 @@ class Database:
         finally:
             self._writer.set_busy_timeout(self._patience_ms)
 
-    def _reader(self) -> apsw.Connection:
-        thread = threading.current_thread()
-        with self._readers_lock, translated(self.path):
-            if self._closed:
-                raise Unavailable(f"{self.path} was closed.", hint="Open the space again.")
-            if thread not in self._readers:
-                self._readers[thread] = self._connect(reading=True)
-            return self._readers[thread]
+    def _connect_reader(self) -> apsw.Connection:
+        return self._prepared(self._copy_of_memory() if self.in_memory else self._open())
 
-    def _connect(self, *, reading: bool = False) -> apsw.Connection:
-        if self.in_memory:
-            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        else:
-            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            flags = apsw.SQLITE_OPEN_READWRITE | (0 if reading else apsw.SQLITE_OPEN_CREATE)
-        connection = apsw.Connection(self.path, flags)
+    def _open(self) -> apsw.Connection:
+        if self._file:
+            return apsw.Connection(self._file.address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        # Without the flag to create: `ensure_file` makes new files.
+        created = apsw.SQLITE_OPEN_CREATE if self.in_memory else 0
+        return apsw.Connection(self.path, apsw.SQLITE_OPEN_READWRITE | created)
+
+    def _copy_of_memory(self) -> apsw.Connection:
+        with self._lock:
+            content = self._writer.serialize("main")
+        copy = apsw.Connection(MEMORY)
+        copy.deserialize("main", content)
+        return copy
+
+    def _prepared(self, connection: apsw.Connection) -> apsw.Connection:
         try:
             self._prepare(connection)
         except apsw.Error:
@@ -149,7 +187,8 @@ class Database:
 
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(self._patience_ms)
-        self._use_wal(connection)
+        if not connection.readonly("main"):
+            self._use_wal(connection)
         for pragma in (
             "synchronous=FULL",
             "foreign_keys=ON",
@@ -172,38 +211,3 @@ class Database:
                 time.sleep(_LOOKING_MS / 1000)
             else:
                 return
-
-
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours, once, with a hint for each."""
-    try:
-        yield
-    except TreeringError:
-        raise
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise Unavailable(
-            f"{path} was locked by another process for too long.", hint="Try again; look for a stuck process."
-        ) from error
-    except apsw.FullError as error:
-        raise Unavailable(f"The disk holding {path} is full.", hint="Free some space; nothing was changed.") from error
-    except (apsw.ReadOnlyError, apsw.PermissionsError) as error:
-        raise Unavailable(f"{path} cannot be written.", hint="Check its permissions and its folder's.") from error
-    except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
-        raise Corrupt(
-            f"{path} is damaged, or is no Treering space.",
-            hint="Restore it from a backup, or import an export into a new space.",
-        ) from error
-    except (apsw.CantOpenError, apsw.IOError) as error:
-        raise Unavailable(f"{path} cannot be opened or read: {error}.", hint=_io_hint(path)) from error
-    except OSError as error:
-        raise Unavailable(f"{path}: {error.strerror}.", hint=_io_hint(path)) from error
-
-
-def _io_hint(path: str) -> str:
-    parent = Path(path).parent
-    if not parent.exists():
-        return f"The folder {parent} does not exist."
-    if not os.access(parent, os.W_OK):
-        return f"The folder {parent} cannot be written."
-    return "Check the disk, and that the file is no folder."

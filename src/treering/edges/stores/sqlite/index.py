@@ -179,7 +179,7 @@ class SqliteIndex:
 
     def differences(self) -> Sequence[str]:
         """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
-        with self._database.read() as connection:
+        with self._database.read_fresh() as connection:
             return passage_differences(connection, self._extractor)
 
     def _by_keys(self, sql: str, keys: Sequence[int], *, before: Sequence[Any] = ()) -> list[Any]:

@@ -306,12 +306,12 @@ class SqliteLedger:
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
         kept = anchor or (self._anchor.read() if self._anchor else None)
-        with self._database.read() as connection:
+        with self._database.read_fresh() as connection:
             return verify_ledger(connection, anchor=kept)
 
     def records(self) -> Iterator[Record]:
         """Give everything the ledger holds, of one moment."""
-        with self._database.read() as connection:
+        with self._database.read_fresh() as connection:
             yield from read_records(connection)
 
     def load(self, records: Iterable[Record]) -> None:
@@ -332,7 +332,7 @@ class SqliteLedger:
             if not self._database.in_memory:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-        self._database.outside_transaction(sweep)
+        self._database.outside_transaction(sweep, wait_seconds=5.0)
 
     def close(self) -> None:
         """Close the database."""

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import apsw
 
 from treering.core.errors import Corrupt, InvalidInput
-
-APPLICATION_ID = 0x54524E47  # "TRNG": tells `file` and us that this database is a Treering space
+from treering.edges.stores.sqlite.files import APPLICATION_ID
 
 _FIRST = """
 CREATE TABLE objects(

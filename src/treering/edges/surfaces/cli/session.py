@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.rendering.lines import Line, show, visible
@@ -108,8 +109,9 @@ def _prepare(address: str) -> None:
     """Keep a new `.treering/` folder out of version control."""
     folder = Path(address.removeprefix("sqlite:")).parent
     if folder.name == FOLDER and not folder.exists():
-        folder.mkdir(parents=True)
-        (folder / ".gitignore").write_text(_IGNORED, encoding="utf-8")
+        make_folder(folder)
+        with suppress(FileExistsError):  # another process was first
+            write_new(folder / ".gitignore", _IGNORED.encode())
 
 
 def _width(console: Console) -> int | None:
