@@ -1,7 +1,13 @@
+import signal
+import subprocess
+import sys
+
+import apsw
 import pytest
 
 from space_parts import all_of, decide, note, read, records, status, task
-from treering.core.errors import Denied, InvalidInput, NotFound
+from treering.core.errors import Denied, InvalidInput, NotFound, Unavailable
+from treering.edges.stores.sqlite import ledger
 
 WORD = "zygomorphic"
 PHRASE = f"The {WORD} quarterdeck belongs to Wilhelmina."
@@ -25,6 +31,14 @@ def filled(space):
 
 def bytes_of(folder):
     return b"".join(file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+def reading(path):
+    """Give a connection of somebody else who reads, and holds what there is now."""
+    connection = apsw.Connection(str(path))
+    connection.execute("BEGIN")
+    list(connection.execute("SELECT count(*) FROM objects"))
+    return connection
 
 
 def every_read(space, *identities):
@@ -116,6 +130,7 @@ def test_the_receipt_proves_absence_and_names_what_is_out_of_reach(filled):
         "stored records": 0,
         "full text": 0,
         "index rows": 0,
+        "jobs": 0,
     }
     assert "the original at diary.md" in receipt.out_of_reach
     assert any("backups" in place for place in receipt.out_of_reach)
@@ -190,3 +205,145 @@ def test_work_and_links_to_it_do_not_keep_its_words(space, tmp_path):
     assert all_of(space, "work_item")[0].id == item
     assert space.query("page", input={"id": item}).links == ()
     assert WORD.encode() not in bytes_of(tmp_path)
+
+
+def test_what_another_reader_keeps_from_being_overwritten_is_said_and_done_later(filled, tmp_path):
+    space, ids = filled
+    reader = reading(tmp_path / "space.db")
+    receipt = space.erase([ids["source"]])
+    assert receipt.clean
+    assert any("log" in what for what in receipt.remaining)
+    assert WORD.encode() in bytes_of(tmp_path)
+    reader.close()
+    assert space.lint("repair", options={"apply": True}).warnings == ()
+    assert WORD.encode() not in bytes_of(tmp_path)
+
+
+def test_what_another_writer_keeps_from_being_overwritten_is_done_by_the_next_erasure(filled, tmp_path, monkeypatch):
+    space, ids = filled
+    monkeypatch.setattr(ledger, "_OVERWRITING_SECONDS", 0.0)
+    writer = apsw.Connection(str(tmp_path / "space.db"))
+    commit = space.engine.ledger.commit
+
+    def commit_then_hold(*args, **options):
+        receipt = commit(*args, **options)
+        writer.execute("BEGIN IMMEDIATE")
+        return receipt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(space.engine.ledger), "commit", lambda _self, *args, **options: commit_then_hold(*args))
+        receipt = space.erase([ids["source"]])
+    assert receipt.remaining
+    writer.execute("ROLLBACK")
+    writer.close()
+    assert space.erase([ids["other"]]).remaining == ()
+    assert WORD.encode() not in bytes_of(tmp_path)
+
+
+def test_opening_waits_for_nobody_and_leaves_what_cannot_be_overwritten(filled, open_space, tmp_path):
+    space, ids = filled
+    reader = reading(tmp_path / "space.db")
+    assert space.erase([ids["source"]]).remaining
+    with open_space(f"sqlite:{tmp_path / 'space.db'}"):
+        assert WORD.encode() in bytes_of(tmp_path)
+    reader.close()
+    with open_space(f"sqlite:{tmp_path / 'space.db'}"):
+        assert WORD.encode() not in bytes_of(tmp_path)
+
+
+KILLED = """
+import os, signal, sys
+import treering
+from treering.edges.stores.sqlite.ledger import SqliteLedger
+from treering.testing.hashing_embedder import HashingEmbedder
+
+SqliteLedger.compact = lambda self: os.kill(os.getpid(), signal.SIGKILL)  # dies between the commit and what follows
+space = treering.open(sys.argv[1], channel="user", background=False, embedder=HashingEmbedder())
+space.erase([sys.argv[2]])
+"""
+
+
+def test_an_erasure_whose_process_was_killed_is_finished_by_the_next_opening(filled, open_space, tmp_path):
+    space, ids = filled
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    command = [sys.executable, "-c", KILLED, address, ids["source"]]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    assert WORD.encode() in bytes_of(tmp_path)
+    open_space(address)
+    assert WORD.encode() not in bytes_of(tmp_path)
+    with pytest.raises(NotFound):
+        read(space, ids["source"])
+
+
+TOGETHER = """
+import sys
+import treering
+from treering.testing.hashing_embedder import HashingEmbedder
+
+with treering.open(sys.argv[1], channel="user", background=False, embedder=HashingEmbedder()) as space:
+    for identity in sys.argv[2:]:
+        space.erase([identity])
+"""
+
+
+def test_of_many_processes_that_erase_at_once_none_is_told_that_it_failed(space, tmp_path):
+    words = [f"{WORD}{number}" for number in range(8)]
+    ids = [note(space, f"{word} quarterdeck.", origin=word)["source_id"] for word in words]
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    erasers = [
+        subprocess.Popen([sys.executable, "-c", TOGETHER, address, *ids[number::4]], stderr=subprocess.PIPE, text=True)
+        for number in range(4)
+    ]
+    assert [eraser.communicate(timeout=300)[1] for eraser in erasers] == [""] * 4
+    assert space.lint("repair", options={"apply": True}).warnings == ()
+    assert WORD.encode() not in bytes_of(tmp_path)
+    assert space.engine.ledger.heads(ids) == {}
+
+
+def test_jobs_forget_what_they_told_of_it(space, tmp_path):
+    first = space.ingest(
+        "source",
+        input={"items": [{"text": PHRASE, "origin": f"{WORD}.md"}, {"text": "The mizzen is Otto's.", "origin": "b"}]},
+    )
+    again = space.ingest("source", input={"items": [{"text": "All new.", "origin": f"{WORD}.md"}]})
+    (identity,) = {item.source_id for item in first.items if WORD in item.origin}
+    receipt = space.erase([identity])
+    assert {probe.name: probe.found for probe in receipt.probes}["jobs"] == 0
+    for job in (first.job, again.job):
+        report = space.ingest("status", input={"job": job})
+        assert WORD not in repr(report)
+        assert identity not in repr(report)
+    assert [item.origin for item in space.ingest("status", input={"job": first.job}).items] == ["b"]
+    assert WORD.encode() not in bytes_of(tmp_path)
+
+
+def test_an_idempotency_key_is_erased_and_still_brings_nothing_back(space, tmp_path):
+    given = {"kind": "preference", "title": "Tea", "payload": {"statement": "Tea at four."}}
+    made = space.crystallize("knowledge", input=given, options={"idempotency_key": f"save {WORD}"})
+    space.erase([identity for identity in made.ids if identity.startswith("know:")])
+    assert WORD.encode() not in bytes_of(tmp_path)
+    again = space.crystallize("knowledge", input=given, options={"idempotency_key": f"save {WORD}"})
+    assert again.receipt.replayed
+    assert all_of(space, "knowledge") == []
+
+
+def test_reasons_that_name_it_are_named(space):
+    known = decide(space, f"The {WORD} way")
+    space.crystallize("knowledge", input={"id": known, "summary": "x"}, options={"reason": f"Correct The {WORD} way"})
+    receipt = space.erase([known])
+    assert [place for place in receipt.out_of_reach if "audit events" in place]
+
+
+def test_a_proof_that_fails_takes_no_erasure_back(filled, monkeypatch):
+    space, ids = filled
+
+    def unavailable(*_args, **_options):
+        raise Unavailable("It was locked.", hint="Wait.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(space.engine.index), "remains", unavailable)
+        receipt = space.erase([ids["source"]])
+    assert not receipt.clean
+    assert "It was locked." in receipt.remaining[0]
+    with pytest.raises(NotFound):
+        read(space, ids["source"])

@@ -9,12 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.canonical import canonical_json
+from treering.core.canonical import canonical_json, digest
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, effect_of
 from treering.core.errors import Conflict
 from treering.core.objects import Object, content_hash, stored_form
 from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt, Remembered, Waiting
 from treering.core.plan import Plan
+
+ERASED_KEY = "erased:"
+"""How the idempotency keys of erased content begin."""
 
 NewId = Callable[[], str]
 """Makes the id of an audit event."""
@@ -179,6 +182,15 @@ def require_proposed(record: PatchRecord) -> None:
 def erased_by(plan: Plan) -> tuple[str, ...]:
     """Give the ids whose content a plan erases. Proposals that mention one lose their content with it."""
     return tuple(write.before.id for write in plan.writes if isinstance(write, Erased))
+
+
+def erased_key(key: str, known: Remembered) -> str:
+    """Give what stands for the idempotency key of a patch that touched erased content.
+
+    The key may hold anything, the erased words too. A repetition is still recognised by it: it does not bring back what
+    was erased.
+    """
+    return ERASED_KEY + digest(key, salt=known.patch_id)
 
 
 def mentions(record: PatchRecord, identities: Iterable[str]) -> bool:

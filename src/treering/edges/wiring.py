@@ -91,11 +91,12 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
         database = Database(path, create=opening.create)
         closing.callback(database.close)
         index = SqliteIndex(database, model_id=embedder.model_id, dimension=embedder.dimension)
+        jobs = SqliteJobs(database)
         ledger = SqliteLedger(
             database,
             clock=clock,
             policy=policy,
-            followers=(index,),
+            followers=(index, jobs),
             anchor=_anchor(opening),
         )
         leases = SqliteLeases(database, clock)
@@ -106,7 +107,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             index=index,
             embedder=embedder,
             vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
-            jobs=SqliteJobs(database),
+            jobs=jobs,
             leases=leases,
             adapters={"path": PathAdapter(access=opening.files), "repo": RepoAdapter(access=opening.files)},
             clock=clock,

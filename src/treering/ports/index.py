@@ -212,3 +212,7 @@ class JobLog(Protocol):
     def recent(self, limit: int) -> Sequence[JobRow]:
         """Give the newest jobs."""
         ...
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the jobs that still name one of these objects; 0 after they were erased."""
+        ...

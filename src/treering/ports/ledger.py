@@ -240,8 +240,12 @@ class Ledger(Protocol):
         """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty."""
         ...
 
-    def compact(self) -> None:
-        """Overwrite and release what erasure left behind in files."""
+    def compact(self) -> tuple[str, ...]:
+        """Overwrite and release what erasure left behind in files; say in words what could not be overwritten yet.
+
+        Raises nothing where others are in the way: what is left is remembered with the erasure, and done by the next
+        `compact`, or when the space is next opened.
+        """
         ...
 
     def close(self) -> None:

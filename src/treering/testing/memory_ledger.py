@@ -11,6 +11,7 @@ from treering.core.journal import (
     Journal,
     Notice,
     approval,
+    erased_by,
     first_receipt,
     journal,
     patch_of,
@@ -41,9 +42,7 @@ class MemoryLedger:
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch."""
         with self._lock:
-            if idempotency_key and (
-                first := first_receipt(self._tables.receipts.get(idempotency_key), idempotency_key)
-            ):
+            if idempotency_key and (first := first_receipt(self._tables.remembered(idempotency_key), idempotency_key)):
                 return first
             check_gate(patch, self.policy)
             require_new(patch, self._tables.patches.get(patch.id))
@@ -70,7 +69,7 @@ class MemoryLedger:
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
         with self._lock:
-            if idempotency_key and (known := self._tables.receipts.get(idempotency_key)):
+            if idempotency_key and (known := self._tables.remembered(idempotency_key)):
                 return self.patch(known.patch_id)
             require_new(patch, self._tables.patches.get(patch.id))
             now = self._now()
@@ -273,8 +272,9 @@ class MemoryLedger:
             tables.verify(None)
             self._tables = tables
 
-    def compact(self) -> None:
+    def compact(self) -> tuple[str, ...]:
         """Do nothing: memory keeps no traces of what was erased."""
+        return ()
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
@@ -284,6 +284,8 @@ class MemoryLedger:
             self._tables.store(write, event.seq)
         self._tables.tell(result.events)
         self._tables.patches |= {record.id: record for record in result.records}
+        if erased := erased_by(planned):
+            self._tables.erase_keys(erased, [record.id for record in result.records])
         return result.receipt
 
     def _keep_notice(self, notice: Notice) -> PatchRecord:

@@ -11,6 +11,7 @@ from treering.core.account import account
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
+from treering.core.journal import ERASED_KEY, erased_key
 from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form
 from treering.core.patch import REMEMBERED, Link, PatchRecord, Remembered
 from treering.ports.ledger import Record
@@ -148,6 +149,20 @@ class Tables:
                 self.spans = [_ended(span, link, seq) for span in self.spans]
             case Erased(before):
                 self._erase(before.id)
+
+    def remembered(self, key: str) -> Remembered | None:
+        """Give what an idempotency key stands for."""
+        erased = (known for kept, known in self.receipts.items() if kept == erased_key(key, known))
+        return self.receipts.get(key) or next(erased, None)
+
+    def erase_keys(self, erased: Iterable[str], patches: Iterable[str]) -> None:
+        """Replace the idempotency keys of these patches, and of all that touched what is erased."""
+        gone = frozenset(erased)
+        touched = {*patches, *(event.patch_id for event in self.events if event.target in gone)}
+        self.receipts = {
+            erased_key(key, known) if known.patch_id in touched and not key.startswith(ERASED_KEY) else key: known
+            for key, known in self.receipts.items()
+        }
 
     def verify(self, anchor: Anchor | None) -> Anchor:
         """Check everything against the audit log. Raises `Corrupt`."""

@@ -1,9 +1,10 @@
 """Erasing objects for good, proving that they are gone, and naming what is out of reach."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from treering.core.errors import InvalidInput, NotFound
-from treering.core.objects import Object, Source
+from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
 from treering.derived.analysis import query_terms
 from treering.derived.passages import passages_of
@@ -40,11 +41,16 @@ class ErasureReceipt(Value):
     """Other objects that hold a segment with the same words."""
     probes: tuple[Probe, ...]
     out_of_reach: tuple[str, ...]
+    remaining: tuple[str, ...] = ()
+    """What is erased and still to be overwritten in files, because others use the space; and a proof that failed.
+
+    It is overwritten by the next erasure, by the next opening of the space, or by `lint repair` with `apply`.
+    """
 
     @property
     def clean(self) -> bool:
-        """Tell whether no probe found anything."""
-        return all(probe.found == 0 for probe in self.probes)
+        """Tell whether the probes were made, and none found anything."""
+        return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
 
 
 def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
@@ -65,17 +71,33 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
         created_at=engine.clock.now(),
     )
     receipt = engine.ledger.commit(patch)
-    engine.ledger.compact()
+    # From here on it is erased: what fails now is said in the receipt.
+    remaining = engine.ledger.compact()
     ids = tuple(item.id for item in items)
+    try:
+        proof = _Proof(_repetitions(engine, texts), _probes(engine, ids, texts), _reasons(engine, items))
+    except TreeringError as error:
+        proof = _Proof()
+        remaining += (f"the proof: looking for what was erased failed ({error.message})",)
     return ErasureReceipt(
         ids=ids,
         patch_id=receipt.patch_id,
         sequence=receipt.sequence,
         staled=receipt.staled,
-        repeated_in=_repetitions(engine, texts),
-        probes=_probes(engine, ids, texts),
-        out_of_reach=(*_OUT_OF_REACH, *_origins(items)),
+        repeated_in=proof.repeated_in,
+        probes=proof.probes,
+        out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons),
+        remaining=remaining,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What looking for the erased content found; empty where it failed."""
+
+    repeated_in: tuple[str, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 def _texts(engine: Engine, item: Object) -> set[str]:
@@ -84,6 +106,19 @@ def _texts(engine: Engine, item: Object) -> set[str]:
 
 def _origins(items: Sequence[Object]) -> list[str]:
     return [f"the original at {item.origin}" for item in items if isinstance(item, Source)]
+
+
+def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:
+    """Name the reasons in the audit log, which cannot be changed, that repeat an origin or a title."""
+    found: dict[int, None] = {}
+    for item in items:
+        names = [name for name in (title_of(item), item.origin if isinstance(item, Source) else "") if name]
+        events = engine.ledger.events_of(item.id)
+        found |= {event.seq: None for event in events if any(name in event.reason for name in names)}
+    if not found:
+        return ()
+    shown = [str(seq) for seq in sorted(found)]
+    return (f"the reasons given for audit events {', '.join(shown)}, which name it",)
 
 
 def _repetitions(engine: Engine, texts: set[str]) -> tuple[str, ...]:
@@ -100,6 +135,7 @@ def _probes(engine: Engine, identities: Sequence[str], texts: set[str]) -> tuple
         Probe(name="stored records", found=sum(row.row.get("id", row.row.get("source_id")) in gone for row in rows)),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
         Probe(name="index rows", found=engine.index.remains(identities)),
+        Probe(name="jobs", found=engine.jobs.remains(identities)),
     )
 
 

@@ -76,19 +76,23 @@ class RepairReport(Report):
 
 
 def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport:
-    """Show, or with `apply` carry out, the fixes that findings carry. One that fails hides no other."""
+    """Show, or with `apply` carry out, the fixes that findings carry. One that fails hides no other.
+
+    With `apply` it also overwrites what an erasure could not, because others used the space.
+    """
     found = _found(call, _EVERY_RULE, given)
     fixable = [finding for finding in found if finding.fix][: options.limit]
     repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
     if any(one.outcome == "applied" for one in repairs):
         call.engine.vectoriser.start()
     failed = sum(one.outcome == "failed" for one in repairs)
+    left = call.engine.ledger.compact() if options.apply else ()
     return RepairReport(
         verb="lint",
         mode="repair",
         scope=call.scope,
         status="unchanged" if not options.apply or not repairs else "partial" if failed else "ok",
-        warnings=_unknown_silenced(call),
+        warnings=(*_unknown_silenced(call), *(f"Still to be overwritten after an erasure: {what}." for what in left)),
         ids=tuple(dict.fromkeys(identity for one in repairs for identity in one.ids)),
         repairs=repairs,
     )

@@ -88,6 +88,24 @@ class Erasure(Stage):
         event = ledger.events_of(about.id)[-1]
         assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
 
+    def test_an_idempotency_key_is_erased_and_still_recognised(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive"), make.node("Box")
+        first = ledger.commit(make.patch(node), idempotency_key=MARK)
+        ledger.commit(make.patch(other), idempotency_key="kept")
+        ledger.propose(
+            make.patch(Update(id=node.id, expected_revision=1, changes={"summary": "x"})), idempotency_key="p"
+        )
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)), idempotency_key="erasing")
+        assert not any(MARK in text for text in contents(ledger))
+        again = ledger.commit(make.patch(make.node("Hive")), idempotency_key=MARK)
+        assert again == first.model_copy(update={"replayed": True})
+        assert ledger.commit(make.patch(make.node("Box")), idempotency_key="kept").replayed
+        proposed = make.patch(Update(id=other.id, expected_revision=1, changes={"summary": "y"}))
+        assert ledger.propose(proposed, idempotency_key="p").status == "rejected"
+        keys = {record.row["key"] for record in ledger.records() if record.table == "receipt"}
+        assert {"kept", "erasing"} < keys
+        assert len(keys) == 4
+
     def test_nothing_can_be_written_to_it(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("3 hives.")
         ledger.commit(make.patch(source))

@@ -1,16 +1,25 @@
 """The outcome of long work, kept beside the ledger. Not part of it: neither audited nor exported."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
 
 from treering.core.canonical import canonical_json
+from treering.core.errors import Corrupt
+from treering.core.objects import Source
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.packing import pack, unpack_json
+from treering.edges.stores.sqlite.tables import JOBS
 from treering.ports.index import JobRow
+
+_ERASED = "(erased)"
 
 
 class SqliteJobs:
-    """`ports.index.JobLog` over a space's `Database`, whose tables `SqliteIndex.prepare` makes."""
+    """`ports.index.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -33,7 +42,76 @@ class SqliteJobs:
         rows = self._database.rows("SELECT body FROM jobs ORDER BY row DESC LIMIT ?", (limit,))
         return [_parsed(body) for (body,) in rows]
 
+    def remains(self, object_ids: Sequence[str]) -> int:
+        """Count the jobs that still name one of these objects."""
+        named = _Named(frozenset(object_ids), frozenset())
+        return sum(named.is_in(_parsed(body)) for (body,) in self._database.rows("SELECT body FROM jobs"))
+
+    def is_prepared(self, connection: apsw.Connection) -> bool:
+        """Tell whether the table is there."""
+        return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'jobs'"), None) is not None
+
+    def prepare(self, connection: apsw.Connection) -> None:
+        """Make the table where it is missing."""
+        connection.execute(JOBS)
+
+    def follow(self, connection: apsw.Connection, changes: Sequence[Change]) -> None:
+        """Take out of all jobs what they tell of erased objects, in the transaction that erases them."""
+        erased = [change for change in changes if change.after is None]
+        if not erased:
+            return
+        jobs = {job: _parsed(body) for job, body in connection.execute("SELECT id, body FROM jobs")}
+        ids = frozenset(change.object_id for change in erased)
+        origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
+        named = _Named(ids, frozenset(origins.union(*(_origins(row, ids) for row in jobs.values()))))
+        for job, row in jobs.items():
+            if named.is_in(row):
+                body = pack(canonical_json(named.without(row)))
+                connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (body, job))
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Erased objects, by their ids and by everything they were read from."""
+
+    ids: Set[str]
+    origins: Set[str]
+
+    def is_in(self, value: Any) -> bool:
+        """Tell whether a value, or anything in it, names one of them."""
+        match value:
+            case str():
+                return value in self.origins or self._begins_with_origin(value) or self._has_id(value)
+            case dict():
+                return any(map(self.is_in, value.values()))
+            case list():
+                return any(map(self.is_in, value))
+        return False
+
+    def without(self, row: JobRow) -> dict[str, Any]:
+        """Give a job without the lines that name one of them: results, warnings, what went stale."""
+        kept: dict[str, Any] = {
+            name: [line for line in value if not self.is_in(line)] if isinstance(value, list) else value
+            for name, value in row.items()
+        }
+        return {**kept, "target": _ERASED} if self.is_in(row.get("target")) else kept
+
+    def _begins_with_origin(self, text: str) -> bool:
+        return any(text.startswith(f"{origin}: ") for origin in self.origins)
+
+    def _has_id(self, text: str) -> bool:
+        return any(identity in text for identity in self.ids)
+
+
+def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
+    """Give what a job says that some objects were read from, and from where they were moved."""
+    for item in row.get("items", ()):
+        if item.get("source_id") in ids:
+            yield from filter(None, (item.get("origin"), item.get("moved_from")))
+
 
 def _parsed(body: str | bytes) -> JobRow:
-    row: JobRow = json.loads(unpack(body))
+    row = unpack_json(body)
+    if not isinstance(row, dict):
+        raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
     return row

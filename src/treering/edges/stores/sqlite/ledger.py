@@ -7,12 +7,15 @@ import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.draft import Erased, Put
-from treering.core.errors import Conflict, Corrupt, NotFound
+from treering.core.errors import Conflict, Corrupt, NotFound, TreeringError, Unavailable
 from treering.core.evidence import Segment
 from treering.core.journal import (
+    ERASED_KEY,
     Journal,
     Notice,
     approval,
+    erased_by,
+    erased_key,
     first_receipt,
     journal,
     patch_of,
@@ -40,7 +43,8 @@ from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
-from treering.edges.stores.sqlite.packing import pack, unpack_json, unpack_model
+from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
+from treering.edges.stores.sqlite.packing import pack, unpack_as, unpack_model
 from treering.edges.stores.sqlite.schema import is_current, migrate
 from treering.edges.stores.sqlite.shelf import Shelf, missing
 from treering.edges.stores.sqlite.transfer import load_records, read_records
@@ -50,6 +54,7 @@ from treering.ports.ledger import AnchorStore, AsOf, Head, Record, Selection, So
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at"
 _BATCH = 500
+_OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other processes are in the way
 
 
 class SqliteLedger:
@@ -70,11 +75,16 @@ class SqliteLedger:
         self._followers = tuple(followers)
         self._anchor = anchor
         if not self._is_prepared():
+            if database.read_only:
+                raise _outdated(database.path)
             with database.write() as connection:
                 migrate(connection, database.path)
                 for follower in self._followers:
                     follower.prepare(connection)
         self._check_anchor()
+        if not database.read_only:
+            # What a process that was killed, or found others in its way, has left to do. Nobody is waited for.
+            self._overwrite(wait_seconds=0)
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns."""
@@ -324,15 +334,9 @@ class SqliteLedger:
             for follower in self._followers:
                 follower.follow(connection, changes)
 
-    def compact(self) -> None:
-        """Overwrite and release what erasure left behind in the file and its log."""
-
-        def sweep(connection: apsw.Connection) -> None:
-            connection.execute("VACUUM")
-            if not self._database.in_memory:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-
-        self._database.outside_transaction(sweep, wait_seconds=5.0)
+    def compact(self) -> tuple[str, ...]:
+        """Overwrite and release what erasure left behind in the file and its log; say what could not be yet."""
+        return self._overwrite(wait_seconds=_OVERWRITING_SECONDS)
 
     def close(self) -> None:
         """Close the database."""
@@ -342,6 +346,17 @@ class SqliteLedger:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
         with self._database.read() as connection:
             return is_current(connection) and all(follower.is_prepared(connection) for follower in self._followers)
+
+    def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:
+        try:
+            with self._database.read() as connection:
+                due = is_overwriting_due(connection)
+            if due:
+                self._database.outside_transaction(overwrite, wait_seconds=wait_seconds)
+        except TreeringError as error:
+            # The erasure is committed and noted: what is left is said, and raises nothing.
+            return (f"freed pages of the space's file, and its log ({error.message})",)
+        return ()
 
     def _check_anchor(self) -> None:
         kept = self._anchor.read() if self._anchor else None
@@ -375,6 +390,9 @@ class SqliteLedger:
             _keep_event(connection, event)
         for record in result.records:
             _keep_record(connection, record)
+        if erased := erased_by(planned):
+            _erase_keys(connection, erased, result)
+            note_erasure(connection, result.receipt.sequence)
         for follower in self._followers:
             follower.follow(connection, changes)
 
@@ -412,7 +430,25 @@ class SqliteLedger:
 
 def _remembered(connection: apsw.Connection, key: str) -> Remembered | None:
     row = next(connection.execute("SELECT body FROM receipts WHERE key = ?", (key,)), None)
-    return REMEMBERED.validate_python(unpack_json(row[0])) if row else None
+    if row:
+        return _parse_remembered(row[0])
+    sql = "SELECT key, body FROM receipts WHERE key >= ? AND key < ?"
+    erased = connection.execute(sql, (ERASED_KEY, f"{ERASED_KEY}\U0010ffff"))
+    rows = ((kept, _parse_remembered(body)) for kept, body in erased)
+    return next((known for kept, known in rows if kept == erased_key(key, known)), None)
+
+
+def _erase_keys(connection: apsw.Connection, erased: Sequence[str], result: Journal) -> None:
+    """Replace the idempotency keys, which may hold anything, of all patches that touched what is erased."""
+    patches = {record.id for record in result.records}
+    for identity in erased:
+        rows = connection.execute("SELECT body FROM audit WHERE target = ?", (identity,))
+        patches |= {_parse_event(body).patch_id for (body,) in rows}
+    for key, body in list(connection.execute("SELECT key, body FROM receipts")):
+        known = _parse_remembered(body)
+        if known.patch_id in patches and not key.startswith(ERASED_KEY):
+            sql = "UPDATE receipts SET key = ? WHERE key = ?"
+            connection.execute(sql, (erased_key(key, known), key))
 
 
 def _remember(connection: apsw.Connection, key: str, known: Remembered) -> None:
@@ -432,6 +468,10 @@ def _keep_event(connection: apsw.Connection, event: AuditEvent) -> None:
 def _keep_record(connection: apsw.Connection, record: PatchRecord) -> None:
     sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
     connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
+
+
+def _parse_remembered(body: str | bytes) -> Remembered:
+    return unpack_as(REMEMBERED, body)
 
 
 def _parse_event(body: str | bytes) -> AuditEvent:
@@ -473,3 +513,11 @@ def _marks(values: Sequence[str]) -> str:
 
 def _head(row: tuple[str, str, str, str, str, int, str, str, str]) -> Head:
     return Head(*row[:8], updated_at=parse_time(row[8]))
+
+
+def _outdated(path: str) -> Unavailable:
+    return Unavailable(
+        f"{path} was written by another version of Treering or for another model: its index has to be made anew, "
+        "and it can only be read.",
+        hint="Copy the space to a folder you can write in, and open the copy.",
+    )

@@ -33,6 +33,8 @@ def _names(name: str) -> str:
     )
 
 
+JOBS = "CREATE TABLE IF NOT EXISTS jobs(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)"
+
 KEPT: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS index_state(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     # A text is a row while any passage has it, current or not; its vectors live and die with it.
@@ -49,7 +51,7 @@ KEPT: tuple[str, ...] = (
     # Which passages' vectors came or went: how other connections' tables in memory learn of it.
     "CREATE TABLE IF NOT EXISTS vector_log(position INTEGER PRIMARY KEY AUTOINCREMENT, key INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS leases(name TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS jobs(row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
+    JOBS,
 )
 """What outlives a rebuild."""
 

@@ -100,6 +100,10 @@ def render_erasure(receipt: ErasureReceipt) -> Iterator[Line]:
     yield from _drift(receipt.staled, ())
     if receipt.repeated_in:
         yield line(("The same words also stand in: ", "yellow"), ", ".join(receipt.repeated_in))
+    if receipt.remaining:
+        yield line(("Erased, and still to be overwritten:", "yellow"))
+        yield from (line(f"- {what}", indent=2) for what in receipt.remaining)
+        yield line("The next erasure, the next opening, or treering lint repair --apply does it.", indent=2)
     yield line("Out of reach, for you to see to:")
     yield from (line(f"- {place}", indent=2) for place in receipt.out_of_reach)
 
