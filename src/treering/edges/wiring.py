@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PureWindowsPath
+from typing import Protocol
 
 from treering.core.audit import Anchor
 from treering.core.errors import InvalidInput, NotFound, UnknownBackend
@@ -50,12 +51,21 @@ class Opening:
     """Which files `ingest` may read."""
 
 
+class BackUp(Protocol):
+    """Copies a space into a file while others use it."""
+
+    def __call__(self, target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:
+        """Make the copy, telling how many bytes of how many are copied; give the head of its audit log."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A working engine, and what closes it."""
+    """A working engine, what closes it, and what copies its space."""
 
     engine: Engine
     close: Callable[[], None]
+    back_up: BackUp
 
 
 def open_engine(opening: Opening) -> Opened:
@@ -117,7 +127,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
         )
         if opening.background and not database.read_only and index.lag().pending:
             vectoriser.start()
-        return Opened(engine, closing.pop_all().close)
+        return Opened(engine, closing.pop_all().close, ledger.back_up)
 
 
 class OnRequest:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast, overload
 
+from treering.core.audit import Anchor
 from treering.core.diff import ObjectChange
 from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
@@ -13,7 +14,7 @@ from treering.core.scope import ROOT
 from treering.edges import transfer
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
-from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
+from treering.edges.wiring import AnchorPlace, BackUp, Opening, author, open_engine
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
@@ -65,7 +66,7 @@ def open_space(
         files=_access(files),
     )
     opened = open_engine(opening)
-    return Space(opening.address, opened.engine, opened.close)
+    return Space(opening.address, opened.engine, opened.close, opened.back_up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Space:
     address: str
     engine: Engine
     _close: Callable[[], None]
+    _back_up: BackUp
 
     def ingest(
         self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
@@ -167,6 +169,17 @@ class Space:
     def erase(self, ids: Sequence[str], reason: str = "") -> ErasureReceipt:
         """Erase objects for good; the receipt proves it and names what is out of reach."""
         return erasure.erase(self.engine, ids, reason=reason)
+
+    def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
+        """Copy the space into a new file while others use it; give the head of the copy's audit log.
+
+        The copy is a space of its own: opening it is all that restoring takes. It is checked before it gets its name.
+        Raises `Conflict` where the file is there and not to be replaced, or is in use.
+        """
+        progress = self.engine.progress
+        return self._back_up(
+            Path(file), replace=replace, copied=lambda done, total: progress("Copying the space", done, total)
+        )
 
     def export(self, folder: Path | str) -> dict[str, int]:
         """Write the space as plain files into a new folder."""

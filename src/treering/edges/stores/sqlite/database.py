@@ -89,6 +89,12 @@ class Database:
         with translated(self.path), self._undisturbed(), self._readers.fresh() as connection:
             yield connection
 
+    @contextmanager
+    def separate(self) -> Iterator[apsw.Connection]:
+        """Hold a connection opened for one use, outside of any transaction."""
+        with translated(self.path), self._undisturbed(), self._readers.fresh(transaction=False) as connection:
+            yield connection
+
     def rows(self, sql: str, bindings: Sequence[Any] = ()) -> list[Any]:
         """Read all rows of one query."""
         with self.read() as connection:

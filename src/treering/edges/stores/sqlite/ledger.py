@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import apsw
 
@@ -40,6 +41,7 @@ from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_reverter
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time, render_time
+from treering.edges.stores.sqlite.backup import Copied, back_up
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
@@ -337,6 +339,12 @@ class SqliteLedger:
     def compact(self) -> tuple[str, ...]:
         """Overwrite and release what erasure left behind in the file and its log; say what could not be yet."""
         return self._overwrite(wait_seconds=_OVERWRITING_SECONDS)
+
+    def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
+        """Copy the space into a new file while others use it; see `backup.back_up`."""
+        # Read before copying: the head it names is in the copy, whatever is written meanwhile.
+        kept = self._anchor.read() if self._anchor else None
+        return back_up(self._database, target, anchor=kept, replace=replace, copied=copied)
 
     def close(self) -> None:
         """Close the database."""

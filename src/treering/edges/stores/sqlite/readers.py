@@ -50,11 +50,11 @@ class Readers:
             yield reader.connection
 
     @contextmanager
-    def fresh(self) -> Iterator[apsw.Connection]:
+    def fresh(self, *, transaction: bool = True) -> Iterator[apsw.Connection]:
         """Read with a connection of its own, which remembers nothing of what was read before."""
         reader = self._new()
         try:
-            with self._used(reader):
+            with self._used(reader, transaction=transaction):
                 yield reader.connection
         finally:
             reader.connection.close()
@@ -89,12 +89,12 @@ class Readers:
         return reader
 
     @contextmanager
-    def _used(self, reader: _Reader) -> Iterator[None]:
+    def _used(self, reader: _Reader, *, transaction: bool = True) -> Iterator[None]:
         with self._lock:
             self._require_open()
             reader.uses += 1
         try:
-            if reader.uses == 1:
+            if transaction and reader.uses == 1:
                 reader.connection.execute("BEGIN")
             yield
         finally:

@@ -53,6 +53,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "review reject": (("turn it down", 'treering review reject patch:01k… --reason "No evidence"'),),
     "revert": (("take back what a patch did", 'treering revert patch:01k… --reason "Wrong branch"'),),
     "erase": (("remove a source for good, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),),
+    "backup": (
+        ("a copy to keep, while others work", "treering backup ~/backups/acme.db"),
+        ("the newest in place of the last", "treering backup ~/backups/acme.db --force"),
+    ),
     "export": (("plain files, to keep or to move", "treering export backup/"),),
     "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
     "vectors": (("make all vectors that wait, now", "treering vectors"),),

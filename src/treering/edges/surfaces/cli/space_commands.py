@@ -17,6 +17,7 @@ def add_to(app: Typer) -> None:
     for name, command in (
         ("try", try_it),
         ("init", init),
+        ("backup", backup),
         ("export", export),
         ("import", import_from),
         ("vectors", vectors),
@@ -44,6 +45,20 @@ def init(access: Access) -> None:
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.init(access)
+
+
+def backup(
+    file: Annotated[Path, Argument(metavar="FILE", help="The file to copy the space to.")],
+    access: Access,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy a space to a new file, while others use it.
+
+    The copy is checked, and is a space: opening it is all that restoring takes.
+    """
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.backup(file, access, replace=force)
 
 
 def export(folder: Folder, access: Access) -> None:

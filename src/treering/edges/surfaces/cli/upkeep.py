@@ -26,6 +26,15 @@ def init(access: Access) -> None:
     answer(access, facts, lines)
 
 
+def backup(file: Path, access: Access, *, replace: bool) -> None:
+    """Copy a space to a file."""
+    with opened(access) as space, watched(space) as busy:
+        head = busy.backup(file, replace=replace)
+    facts = {"file": str(file), "bytes": file.stat().st_size, "head": head.model_dump()}
+    said = f"Backed up to {file}: {facts['bytes']} bytes, the audit log verifies up to event {head.seq} ({head.hash})."
+    answer(access, facts, [line(said)])
+
+
 def export(folder: Path, access: Access) -> None:
     """Write a space as plain files."""
     with opened(access) as space:

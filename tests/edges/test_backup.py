@@ -1,0 +1,158 @@
+"""Copies of a space made while it is used: whole, checked, and put in place at once."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import apsw
+import pytest
+
+from space_parts import decide, note, records
+from treering.core.errors import Conflict, Corrupt, InvalidInput, Unavailable
+
+WORD = "zygomorphic"
+
+
+@pytest.fixture(params=["file", "memory"])
+def space(request, open_space, tmp_path):
+    """A space with a few notes and one that was erased."""
+    address = ":memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'space' / 'space.db'}"
+    space = open_space(address, channel="user", actor="ada")
+    decide(space, "Bees hum", note(space, "Bees hum at noon.", origin="bees.md"))
+    gone = note(space, f"The {WORD} quarterdeck.", origin="gone.md")
+    space.erase([gone["source_id"]])
+    return space
+
+
+def test_a_backup_is_a_space_that_holds_the_same(space, open_space, tmp_path):
+    head = space.backup(tmp_path / "copy.db")
+    copy = open_space(f"sqlite:{tmp_path / 'copy.db'}", channel="user")
+    assert records(copy) == records(space)
+    assert copy.lint("audit").head == head == space.engine.ledger.verify()
+    assert copy.lint("audit").differences == ()
+    assert copy.query("search", input={"text": "bees hum"}).hits
+    note(copy, "Written to the copy.", origin="copy.md")
+    assert len(records(copy)) > len(records(space))
+
+
+def test_a_backup_is_made_while_others_write_and_holds_all_that_was_acknowledged_before(open_space, tmp_path):
+    path = tmp_path / "space.db"
+    open_space(f"sqlite:{path}")
+    command = [sys.executable, "-c", WRITER, f"sqlite:{path}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout
+        space = open_space(f"sqlite:{path}")
+        for number in range(4):
+            known = writer.stdout.readline().strip()
+            space.backup(tmp_path / f"{number}.db")
+            copy = open_space(f"sqlite:{tmp_path / f'{number}.db'}")
+            assert known in copy.engine.ledger.heads([known])
+            assert copy.lint("audit").verified
+        writer.kill()
+
+
+WRITER = """
+import sys
+import treering
+from treering.testing.hashing_embedder import HashingEmbedder
+
+with treering.open(sys.argv[1], background=False, embedder=HashingEmbedder()) as space:
+    for number in range(100_000):
+        report = space.ingest("source", input={"text": f"Note {number}", "origin": f"note:{number}"})
+        print(report.items[0].source_id, flush=True)
+"""
+
+
+def test_a_backup_holds_nothing_of_what_was_erased_and_not_overwritten_yet(open_space, tmp_path):
+    path = tmp_path / "space.db"
+    space = open_space(f"sqlite:{path}", channel="user")
+    gone = note(space, f"The {WORD} quarterdeck.", origin="gone.md")
+    reader = apsw.Connection(str(path))
+    reader.execute("BEGIN")
+    list(reader.execute("SELECT * FROM objects"))
+    assert space.erase([gone["source_id"]]).remaining
+    space.backup(tmp_path / "copy.db")
+    reader.close()
+    assert WORD.encode() not in (tmp_path / "copy.db").read_bytes()
+
+
+def test_a_file_that_is_there_is_replaced_only_when_asked(space, open_space, tmp_path):
+    target = tmp_path / "copy.db"
+    target.write_text("mine")
+    with pytest.raises(Conflict, match="exists already") as refused:
+        space.backup(target)
+    assert "--force" in refused.value.hint
+    assert target.read_text() == "mine"
+    space.backup(target, replace=True)
+    assert records(open_space(f"sqlite:{target}")) == records(space)
+
+
+def test_a_space_that_is_in_use_is_not_replaced(space, open_space, tmp_path):
+    target = tmp_path / "copy.db"
+    other = open_space(f"sqlite:{target}")
+    note(other, "Not to be lost.")
+    before = records(other)
+    with pytest.raises(Conflict, match="in use"):
+        space.backup(target, replace=True)
+    assert records(other) == before
+
+
+def test_a_space_is_not_its_own_backup(open_space, tmp_path):
+    path = tmp_path / "space.db"
+    space = open_space(f"sqlite:{path}")
+    note(space, "Bees hum.")
+    (tmp_path / "link.db").symlink_to(path)
+    for name in ("space.db", "link.db"):
+        with pytest.raises(InvalidInput):
+            space.backup(tmp_path / name, replace=True)
+    assert space.lint("audit").verified
+
+
+def test_a_space_that_does_not_verify_makes_no_backup(open_space, tmp_path):
+    path = tmp_path / "space.db"
+    space = open_space(f"sqlite:{path}")
+    note(space, "Bees hum.")
+    other = apsw.Connection(str(path))
+    other.execute("UPDATE audit SET hash = 'x'")
+    other.close()
+    with pytest.raises(Corrupt):
+        space.backup(tmp_path / "copies" / "copy.db")
+    assert list((tmp_path / "copies").iterdir()) == []
+
+
+def test_an_anchor_tells_an_old_copy_from_the_newest(open_space, tmp_path):
+    path, anchor = tmp_path / "space.db", tmp_path / "head.json"
+    space = open_space(f"sqlite:{path}", anchor=anchor)
+    note(space, "Bees hum.")
+    space.backup(tmp_path / "old.db")
+    note(space, "Bees sting.")
+    space.backup(tmp_path / "new.db")
+    open_space(f"sqlite:{tmp_path / 'new.db'}", anchor=anchor)
+    with pytest.raises(Corrupt, match="anchor"):
+        open_space(f"sqlite:{tmp_path / 'old.db'}", anchor=anchor)
+
+
+def test_a_place_that_cannot_be_written_is_named(space, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Unavailable):
+        space.backup(tmp_path / "file" / "copy.db")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_backup_is_for_its_owner_alone(space, tmp_path):
+    before = os.umask(0)
+    try:
+        space.backup(tmp_path / "copies" / "copy.db")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "copies", tmp_path / "copies" / "copy.db")]
+    assert modes == [0o700, 0o600]
+
+
+def test_progress_is_told_in_bytes(space, tmp_path):
+    told = []
+    space.with_progress(lambda *said: told.append(said)).backup(tmp_path / "copy.db")
+    what, done, total = told[-1]
+    assert what == "Copying the space"
+    assert done == total > 0
