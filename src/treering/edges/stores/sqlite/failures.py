@@ -91,6 +91,9 @@ def _io_hint(path: str) -> str:
     parent = Path(path).parent
     if not parent.exists():
         return f"The folder {parent} does not exist."
+    log = Path(f"{path}-wal")
+    if not os.access(parent, os.W_OK) and log.exists():
+        return f"{log.name} holds changes that have to be merged: copy both files to a folder you can write in."
     if not os.access(parent, os.W_OK):
         return f"The folder {parent} cannot be written."
     return "Check the disk, and that the file is no folder."
