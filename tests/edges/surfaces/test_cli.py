@@ -187,20 +187,6 @@ class TestIngest:
             time.sleep(0.2)
         assert stage.json("ingest", "--mode", "status")["pending_vectors"] == 0
 
-    def test_that_process_imports_no_module_from_the_folder_it_is_started_in(self, stage: Stage) -> None:
-        planted = "from pathlib import Path\n\n(Path(__file__).parent / 'RAN').touch()\n"
-        stage.commit({"numpy.py": planted, "apsw.py": planted, "treering/__init__.py": planted})
-        stage.monkeypatch.setenv("TREERING_BACKGROUND", "1")
-        stage.done("ingest", ".")
-        stage.monkeypatch.chdir(stage.folder.parent)
-        space = f"sqlite:{stage.folder}/.treering/treering.db"
-        deadline = time.monotonic() + 60
-        while stage.json("ingest", "--mode", "status", "--space", space)["pending_vectors"]:
-            assert not list(stage.folder.rglob("RAN"))
-            assert time.monotonic() < deadline, "the process that makes vectors did not work"
-            time.sleep(0.2)
-        assert not list(stage.folder.rglob("RAN"))
-
 
 class TestQuery:
     @pytest.fixture
