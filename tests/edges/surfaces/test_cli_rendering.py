@@ -52,7 +52,7 @@ def test_empty_lines_of_a_text_are_kept() -> None:
 
 def test_stored_text_cannot_steer_the_terminal() -> None:
     out = printed([line("\x1b]0;owned\x07 \x9b2J \u202eabc [red]x[/red]")], terminal=True)
-    assert out == "\\x1b]0;owned\\x07 \\x9b2J \\x202eabc [red]x[/red]\n"
+    assert out == "\\x1b]0;owned\\x07 \\x9b2J \\u202eabc [red]x[/red]\n"
 
 
 def test_a_context_pack_is_readable_and_cited() -> None:

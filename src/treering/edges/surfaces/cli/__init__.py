@@ -14,6 +14,7 @@ from treering import __version__
 from treering.core.errors import TreeringError
 from treering.edges.surfaces.cli import failures
 from treering.edges.surfaces.cli.app import app
+from treering.edges.surfaces.cli.printing import say, tell_crash
 
 __all__ = ["main", "run"]
 
@@ -23,6 +24,7 @@ _ASKS_VERSION = (["version"], ["--version"])
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
+    sys.excepthook = tell_crash
     raise SystemExit(run(arguments))
 
 
@@ -30,7 +32,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit code. What went wrong is told on stderr, never as a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in _ASKS_VERSION:
-        typer.echo(f"treering {__version__}")  # at once: typer's parsing of values would take longer than the answer
+        say(f"treering {__version__}")  # at once: typer's parsing of values would take longer than the answer
         return 0
     _accept_any_text()
     try:

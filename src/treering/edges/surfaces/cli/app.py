@@ -11,6 +11,7 @@ from treering.edges.surfaces.cli import (
     verb_commands,
     workflow_commands,
 )
+from treering.edges.surfaces.cli.printing import say
 
 # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
 app = typer.Typer(
@@ -39,4 +40,4 @@ for commands in (
 def treering(context: typer.Context) -> None:
     """Memory for LLM agents that can be checked: evidence, contradictions, gaps and history, on one file."""
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        say(context.get_help())

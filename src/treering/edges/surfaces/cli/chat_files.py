@@ -4,11 +4,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound
 from treering.edges.sources.conversations.conversation import Conversation, Conversations
 from treering.edges.sources.conversations.exports import read_conversations
 from treering.edges.sources.conversations.recognise import may_be_read
-from treering.edges.surfaces.cli.rendering.lines import visible
 
 STDIN = "-"
 
@@ -55,7 +55,7 @@ def _chosen(known: Sequence[Conversation], name: str, wanted: str) -> Conversati
 
 
 def _listed(what: str, conversations: Sequence[Conversation]) -> str:
-    lines = [visible(f"  {one.id}  {one.title}").rstrip() for one in conversations[:_MOST]]
+    lines = [visible_line(f"  {one.id}  {one.title}").rstrip() for one in conversations[:_MOST]]
     more = [f"  and {len(conversations) - _MOST} more"] if len(conversations) > _MOST else []
     return "\n".join([f"{what}:", *lines, *more])
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Argument, Context, Option, Typer, echo
+from typer import Argument, Context, Option, Typer
 
 from treering.edges.surfaces.cli.flags import Access, Writing, spread
 from treering.edges.surfaces.cli.help import Command
+from treering.edges.surfaces.cli.printing import say
 
 Id = Annotated[str, Argument(metavar="ID", help="The id of the discussion.")]
 Within = Annotated[str, Option("--within", metavar="SCOPE", help="Below which scope discussions are kept.")]
@@ -34,7 +35,7 @@ def add_to(app: Typer) -> None:
 def discuss(context: Context) -> None:
     """Keep conversations, and what is remembered of them."""
     if context.invoked_subcommand is None:
-        echo(context.get_help())
+        say(context.get_help())
 
 
 def list_all(access: Access, within: Within = "/") -> None:

@@ -15,6 +15,7 @@ from treering.core.times import parse_time
 from treering.edges.discussion_files import read_discussion, write_discussion
 from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
 from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.printing import confirm, say_document
 from treering.edges.surfaces.cli.rendering.discussions import (
     counted,
     render_deleted,
@@ -140,7 +141,7 @@ def print_state(identity: str, within: str, access: Access) -> None:
     if access.as_json:
         answer(access, {"id": discussion.id, "state": document}, ())
     else:
-        typer.echo(text, nl=False)
+        say_document(text)
 
 
 def edit_state(identity: str, within: str, file: Path, access: Access, writing: Writing) -> None:
@@ -281,4 +282,4 @@ def _text_of(file: Path) -> str:
 def _is_confirmed(count: int) -> bool:
     if not sys.stdin.isatty():
         raise InvalidInput("Erasing needs a yes, and nobody can be asked here.", hint="Say --yes.")
-    return typer.confirm(f"Erase {counted(count, 'message')} for good? This cannot be taken back.", err=True)
+    return confirm(f"Erase {counted(count, 'message')} for good? This cannot be taken back.")

@@ -14,6 +14,7 @@ from treering.core.errors import (
     TreeringError,
     Unavailable,
 )
+from treering.edges.surfaces.cli import printing
 
 EXIT_CODES: Mapping[type[TreeringError], int] = {
     InvalidInput: 2,
@@ -36,14 +37,16 @@ def exit_code(error: TreeringError) -> int:
 
 def tell(error: TreeringError, *, as_json: bool) -> int:
     """Write an error to stderr, for people or as JSON; give its exit code."""
-    text = json.dumps({"error": error.as_dict()}, default=str) if as_json else "\n".join(_lines(error))
-    typer.echo(text, err=True)
+    if as_json:
+        printing.tell_json(json.dumps({"error": error.as_dict()}, default=str))
+    else:
+        printing.tell("\n".join(_lines(error)))
     return exit_code(error)
 
 
 def tell_interrupted() -> None:
     """Say that somebody pressed Ctrl-C, and that this does no harm."""
-    typer.echo("error: interrupted\nhint: What was written stays; the same command again goes on from there.", err=True)
+    printing.tell("error: interrupted\nhint: What was written stays; the same command again goes on from there.")
 
 
 def misuse(error: Exception) -> InvalidInput:

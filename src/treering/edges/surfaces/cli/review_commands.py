@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from typer import Argument, Context, Option, Typer, echo
+from typer import Argument, Context, Option, Typer
 
 from treering.edges.surfaces.cli.flags import Access, Writing, spread
 from treering.edges.surfaces.cli.help import Command
+from treering.edges.surfaces.cli.printing import say
 
 Patch = Annotated[str, Argument(metavar="PATCH", help="The id of a patch.")]
 Reason = Annotated[str, Option("--reason", metavar="TEXT", help="Why, for the audit log.")]
@@ -25,7 +26,7 @@ def add_to(app: Typer) -> None:
 def decide(context: Context) -> None:
     """Decide about patches that wait for review."""
     if context.invoked_subcommand is None:
-        echo(context.get_help())
+        say(context.get_help())
 
 
 def show_waiting(access: Access) -> None:

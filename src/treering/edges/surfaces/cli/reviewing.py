@@ -7,6 +7,7 @@ import typer
 
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.printing import confirm
 from treering.edges.surfaces.cli.rendering.changes import (
     render_diff,
     render_erasure,
@@ -69,4 +70,4 @@ def _is_confirmed(ids: Sequence[str]) -> bool:
     if not sys.stdin.isatty():
         raise InvalidInput("Erasing needs a yes, and nobody can be asked here.", hint="Say --yes.")
     what = ids[0] if len(ids) == 1 else f"{len(ids)} objects"
-    return typer.confirm(f"Erase {what} for good? This cannot be taken back.", err=True)
+    return confirm(f"Erase {what} for good? This cannot be taken back.")

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option, Typer, echo
+from typer import Option, Typer
 
 from treering.edges.surfaces.cli.flags import spread
 from treering.edges.surfaces.cli.help import Command
+from treering.edges.surfaces.cli.printing import say
 
 _EXTRA = "server"
 _OF_THE_EXTRA = {"fastapi", "httpx", "uvicorn"}
@@ -89,4 +90,4 @@ def serve(
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(chat.within, chat.tokens, chat.wait_ms / 1_000),
     )
-    serve_until_stopped(what, host=host, port=port, tell=lambda address: echo(f"Treering listens on {address}"))
+    serve_until_stopped(what, host=host, port=port, tell=lambda address: say(f"Treering listens on {address}"))

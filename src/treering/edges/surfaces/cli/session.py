@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import typer
 from pydantic import BaseModel, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from treering.core.characters import visible_line
 from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
-from treering.edges.surfaces.cli.rendering.lines import Line, show, visible
+from treering.edges.surfaces.cli.printing import say_json
+from treering.edges.surfaces.cli.rendering.lines import Line, show
 from treering.edges.surfaces.space import Space, open_space
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
@@ -59,7 +60,7 @@ def watched(space: Space) -> Iterator[Space]:
 
     def advance(what: str, done: int, total: int | None) -> None:
         if what not in tasks:
-            tasks[what] = bars.add_task(visible(what)[:_DESCRIBED], total=total)
+            tasks[what] = bars.add_task(visible_line(what)[:_DESCRIBED], total=total)
             bars.start()
         bars.update(tasks[what], completed=done, total=total)
 
@@ -72,7 +73,7 @@ def watched(space: Space) -> Iterator[Space]:
 def answer(access: Access, data: Data, lines: Iterable[Line]) -> None:
     """Print what a command found: JSON for programs, else lines for people."""
     if access.as_json:
-        typer.echo(to_json(data))
+        say_json(to_json(data))
     else:
         show(Console(highlight=False, width=_width(Console())), lines)
 

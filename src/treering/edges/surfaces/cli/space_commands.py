@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option, Typer, echo
+from typer import Argument, Option, Typer
 
 from treering import __version__
 from treering.edges.surfaces.cli.flags import Access, Writing, spread
 from treering.edges.surfaces.cli.help import Command
+from treering.edges.surfaces.cli.printing import say
 
 Folder = Annotated[Path, Argument(metavar="FOLDER", help="The folder of plain files.")]
 
@@ -119,4 +120,4 @@ def mcp(
 
 def version() -> None:
     """Print the version."""
-    echo(f"treering {__version__}")
+    say(f"treering {__version__}")

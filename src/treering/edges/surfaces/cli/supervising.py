@@ -11,10 +11,12 @@ from pathlib import Path
 
 import typer
 
+from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.edges.clock import SystemClock
 from treering.edges.projects import open_projects
 from treering.edges.surfaces.cli.flags import Access
+from treering.edges.surfaces.cli.printing import tell
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.edges.surfaces.cli.session import answer
 from treering.edges.surfaces.cli.ticket_files import read_script, read_tickets
@@ -64,7 +66,7 @@ def supervise(asked: Asked) -> None:
             limits=Limits(turns=asked.turns, seconds=asked.minutes * 60, dollars=asked.dollars),
             progress=_tell_turn,
         )
-        typer.echo(_ceilings(asked, len(tickets), project), err=True)
+        tell(_ceilings(asked, len(tickets), project))
         report = supervisor.run(tickets)
     answer(Access(as_json=asked.as_json), report, list(_lines(report)))
     if any(result.outcome not in _DONE for result in report.results):
@@ -109,7 +111,7 @@ def _ceilings(asked: Asked, count: int, project: str) -> str:
 
 
 def _tell_turn(title: str, done: int, total: int | None) -> None:
-    typer.echo(f"{title}: turn {done + 1} of at most {total}", err=True)
+    tell(f"{visible_line(title)}: turn {done + 1} of at most {total}")
 
 
 def _lines(report: SupervisorReport) -> Iterator[Line]:

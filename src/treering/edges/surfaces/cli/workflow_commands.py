@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Context, Option, Typer, echo
+from typer import Argument, Context, Option, Typer
 
 from treering.edges.surfaces.cli.flags import Access, Writing, spread
 from treering.edges.surfaces.cli.help import Command
+from treering.edges.surfaces.cli.printing import say
 
 File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSON.")]
 Endpoints = Annotated[
@@ -28,7 +29,7 @@ def add_to(app: Typer) -> None:
 def work(context: Context) -> None:
     """Run and check workflows over memory and models."""
     if context.invoked_subcommand is None:
-        echo(context.get_help())
+        say(context.get_help())
 
 
 def run(

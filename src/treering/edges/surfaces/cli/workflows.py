@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-import typer
-
+from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.derived.asking import Budget
 from treering.edges.clock import SystemClock
 from treering.edges.models.scripted import ScriptedModel
 from treering.edges.surfaces.cli.flags import Access, Writing
-from treering.edges.surfaces.cli.rendering.lines import line, visible
+from treering.edges.surfaces.cli.printing import say_document, tell
+from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.stateless import StatelessDiscussion
@@ -59,7 +59,7 @@ def run(asked: Asked, access: Access, writing: Writing) -> None:
         report = runner.run(workflow, inputs=inputs, scene=scene, progress=_tell_node)
     answer(access, report, [line(report.text)])
     if report.outcome != "done" and not access.as_json:
-        typer.echo(f"The workflow ended before its last node: {report.why}", err=True)
+        tell(f"The workflow ended before its last node: {report.why}")
 
 
 def check(file: Path, endpoints: tuple[str, ...], access: Access) -> None:
@@ -84,7 +84,7 @@ def examples(name: str, access: Access) -> None:
     if access.as_json:
         answer(access, {"name": name, "text": known[name]}, ())
     else:
-        typer.echo(known[name], nl=False)
+        say_document(known[name])
 
 
 def example_texts() -> dict[str, str]:
@@ -182,4 +182,4 @@ def _answers(path: Path, data: object) -> list[str]:
 
 def _tell_node(what: str, done: int, total: int | None) -> None:
     if total is None or done < total:
-        typer.echo(f"{done + 1}/{total}  {visible(what)}", err=True)
+        tell(f"{done + 1}/{total}  {visible_line(what)}")

@@ -7,7 +7,6 @@ test holds it equal to the catalogue). Everything heavy is loaded by the first c
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
@@ -33,6 +32,7 @@ from mcp_types import (
 from treering import __version__
 from treering.edges.settings import Settings
 from treering.edges.sources.access import FileAccess, files_of_server
+from treering.edges.surfaces.logs import log_warnings
 from treering.edges.surfaces.mcp.instructions import instructions
 from treering.edges.surfaces.mcp.progress import Watch
 
@@ -52,7 +52,7 @@ def serve(address: str, *, underscore_names: bool = False, files: Path | None = 
     that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is no folder.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """
-    logging.basicConfig(level=logging.WARNING)
+    log_warnings()
     underscored = underscore_names or Settings.read().underscore_names
     with suppress(KeyboardInterrupt):
         anyio.run(_serve, build_server(address, underscore_names=underscored, files=files))

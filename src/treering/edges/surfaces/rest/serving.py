@@ -11,6 +11,7 @@ from types import FrameType
 import uvicorn
 
 from treering.core.errors import InvalidInput, Unavailable
+from treering.edges.surfaces.logs import log_warnings
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.doors import is_loopback
 from treering.edges.surfaces.rest.served import Stop
@@ -26,7 +27,7 @@ def serve_until_stopped(serving: Serving, *, host: str, port: int, tell: Tell) -
 
     Port 0 is any free one. Raises `InvalidInput` for a host that is not this machine, `Unavailable` for a taken port.
     """
-    logging.basicConfig(level=logging.WARNING)
+    log_warnings()
     with listen(host, port) as listener:
         Server(serving, tell).run(sockets=[listener])
 

@@ -1,0 +1,70 @@
+r"""Characters that a terminal, a log or a reader would obey instead of show: written out, or escaped in JSON.
+
+Controls move a cursor or retitle a window, direction marks make text read as something else, and line separators other
+than a line feed begin a line where none was meant.
+"""
+
+import re
+
+# Not the marks U+200E, U+200F and U+061C: text from right to left needs them, and they reorder no other words.
+_DIRECTION = "\u202a-\u202e\u2066-\u2069"
+_SEPARATORS = "\u2028\u2029"
+_CONTROLS = re.compile(rf"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_SEPARATORS}{_DIRECTION}]|\r(?!\n)")
+_CONTROLS_AND_BREAKS = re.compile(rf"[\x00-\x1f\x7f-\x9f{_SEPARATORS}{_DIRECTION}]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_SPACES = re.compile(r"\s+")
+_STRUCTURE = re.compile(r"[\\`*\[\]]")
+_QUOTES = str.maketrans({'"': "'", "<": "‹", ">": "›"})
+_LABEL_CHARS = 120
+
+
+def visible(text: str) -> str:
+    r"""Write controls, direction marks and line separators out (`\x1b`, `\u202e`); keep line feeds and tabs."""
+    return _CONTROLS.sub(_written_out, text)
+
+
+def visible_line(text: str) -> str:
+    """Write a text as one line: as `visible` does, and line feeds and tabs too."""
+    return _CONTROLS_AND_BREAKS.sub(_written_out, text)
+
+
+def visible_json(text: str) -> str:
+    r"""Escape in a JSON text what a terminal would obey (`\u009b`). It stays JSON, of equal value."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def without_invisible(text: str) -> str:
+    """Drop characters that take no place: zero-width characters, tags, variation selectors, soft hyphens."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def one_line(text: str, *, most: int = _LABEL_CHARS) -> str:
+    """Give a text as one line of at most `most` characters, without controls and invisible characters."""
+    # More is never shown; what is cut off here does not have to be looked at.
+    bare = _CONTROLS.sub(" ", without_invisible(text[: 4 * most + 256]))
+    words = _SPACES.sub(" ", bare).strip()
+    return words if len(words) <= most and len(text) <= 4 * most + 256 else words[: most - 1].rstrip() + "…"
+
+
+def label(text: str, *, most: int = _LABEL_CHARS) -> str:
+    r"""Quote stored text that stands outside a fence: one short line in which no Markdown and no marker begins.
+
+    Backslashes stand before `` ` ``, `*`, `[` and `]`; a quote becomes `'`, angle brackets become ‹ and ›.
+    """
+    return f'"{unmarked(text, most=most)}"'
+
+
+def unmarked(text: str, *, most: int = _LABEL_CHARS) -> str:
+    """Give what stands inside the quotes of a `label`."""
+    return _STRUCTURE.sub(lambda found: f"\\{found[0]}", one_line(text, most=most).translate(_QUOTES))
+
+
+def _written_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code <= _LATIN else f"\\u{code:04x}"
+
+
+_LATIN = 0xFF
