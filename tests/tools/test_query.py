@@ -111,12 +111,12 @@ class TestContext:
         missing = context(
             space, "Carefully make `WebSocketUpload` retries configurable with kafka"
         ).pack.missing_context
-        assert missing[0] == "Nothing here mentions `WebSocketUpload`, `kafka`."
+        assert missing[0] == 'Nothing here mentions "WebSocketUpload", "kafka".'
 
     def test_a_name_is_known_only_as_a_whole(self, space):
         note(space, "parse_filter reads a filter; depth is bounded.")
         missing = context(space, "call parse_depth after parse_filter").pack.missing_context
-        assert missing[0] == "Nothing here mentions `parse_depth`."
+        assert missing[0] == 'Nothing here mentions "parse_depth".'
 
     def test_without_a_decision_the_pack_says_so(self, space):
         note(space, "Uploads are retried.")

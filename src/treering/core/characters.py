@@ -49,6 +49,11 @@ def one_line(text: str, *, most: int = _LABEL_CHARS) -> str:
     return words if len(words) <= most and len(text) <= 4 * most + 256 else words[: most - 1].rstrip() + "…"
 
 
+def named(text: str) -> str:
+    """Quote a name in a sentence for people: one line, with Python's quotes."""
+    return repr(one_line(text))
+
+
 def label(text: str, *, most: int = _LABEL_CHARS) -> str:
     r"""Quote stored text that stands outside a fence: one short line in which no Markdown and no marker begins.
 

@@ -1,31 +1,33 @@
 """Marks around recalled text: a model reads it as data, and it is never ingested again as new memory.
 
 The closing marker carries a hash of what stands between the markers. Text inside cannot close the fence early:
-marker-like text in it is broken up, and its own hash is nothing a text can contain.
+whatever could be read as a marker in it is rewritten (`core.markers`), and its own hash is nothing a text can contain.
 """
 
 import re
 from collections.abc import Sequence
 
 from treering.core.canonical import digest, normalise_text
+from treering.core.characters import unmarked, visible
+from treering.core.markers import without_markers
 
 _START = "<<treering:"
-_FORGED = re.compile(r"<\s{0,9}<(?=[\s/]{0,9}treering\s{0,9}:)", re.IGNORECASE)
-_OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,300})" ([0-9a-f]{16})>>')
-_UNFIT = re.compile(r'[\s"<>]+')
+_OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')
+_MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>)?")
 _ORIGIN_CHARS = 200
 
 
 def fence(text: str, *, origin: str) -> str:
     """Wrap recalled text as data for a model, naming where it comes from.
 
-    A reader may change the white space inside without breaking the fence. Marker-like text inside is kept
-    readable but broken up, so fencing a fenced text again leaves one complete fence: the outer one.
+    A reader may change the white space inside without breaking the fence, and a terminal shows it as it is: controls
+    inside are written out. Marker-like text inside is kept readable but rewritten, so fencing a fenced text again
+    leaves one complete fence: the outer one.
     """
-    inner = _FORGED.sub("< <", text)
+    inner = visible(without_markers(text))
     key = _key(inner)
-    name = _UNFIT.sub(" ", origin).strip()[:_ORIGIN_CHARS]
-    return f'{_START}recalled origin="{name}" {key}>>\n{inner}\n{_closing(key)}'
+    name = unmarked(origin, most=_ORIGIN_CHARS)
+    return f'{_START}recalled origin="{name}" {key}>>\n{inner}\n{_START}end {key}>>'
 
 
 def is_fenced(text: str) -> bool:
@@ -36,21 +38,28 @@ def is_fenced(text: str) -> bool:
 def without_recalled(text: str) -> tuple[str, int]:
     """Give `text` without its complete fences, and how many were taken out.
 
-    A fence whose content was changed, or whose end is missing, is left alone: it holds something new.
+    A fence whose content was changed, or whose end is missing, is left alone: it holds something new. What is left
+    holds no complete fence, not even one that the parts around another one would make.
     """
-    spans = recalled_spans(text)
-    return cut(text, spans), len(spans)
+    taken = 0
+    while spans := recalled_spans(text):
+        text = cut(text, spans)
+        taken += len(spans)
+    return text, taken
 
 
 def recalled_spans(text: str) -> list[tuple[int, int]]:
-    """Give start and end of each complete fence in `text`, in order."""
+    """Give start and end of each complete fence in `text`, in order.
+
+    No fence holds a marker: the next one after an opening is its end, or the fence is not complete. So each stretch
+    of a text is hashed once, whatever markers somebody has written into it.
+    """
     spans: list[tuple[int, int]] = []
-    opening = _OPENING.search(text)
-    while opening:
-        end = _end(text, opening)
-        if end:
-            spans.append((opening.start(), end))
-        opening = _OPENING.search(text, end or opening.end())
+    opening: re.Match[str] | None = None
+    for mark in _MARK.finditer(text):
+        if opening and mark[3] == opening[2] and _key(text[opening.end() : mark.start()]) == opening[2]:
+            spans.append((opening.start(), mark.end()))
+        opening = mark if mark[2] else None
     return spans
 
 
@@ -61,19 +70,6 @@ def cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
         parts.append(text[at:start])
         at = end
     return "".join([*parts, text[at:]])
-
-
-def _end(text: str, opening: re.Match[str]) -> int | None:
-    """Find where the fence that starts here ends; `None` where it is not complete."""
-    closing = _closing(opening[2])
-    at = text.find(closing, opening.end())
-    if at < 0 or _key(text[opening.end() : at]) != opening[2]:
-        return None
-    return at + len(closing)
-
-
-def _closing(key: str) -> str:
-    return f"{_START}end {key}>>"
 
 
 def _key(inner: str) -> str:

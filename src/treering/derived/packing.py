@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from treering.core.characters import label
 from treering.core.evidence import EvidenceRef
 from treering.core.fingerprint import fence
 from treering.core.pack import Citation, ContextPack, PackItem, Section
@@ -24,6 +25,8 @@ _BELIEVED_SHARE = 0.5
 _SOURCE_SHARE = 0.4
 """Part of the budget that a single source may take, so that one long text does not hide all others."""
 _LEAST_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
+_TASK_CHARS = 300
+_PLACE_CHARS = 200
 _OVERHEAD = 24  # tokens of heading, mark and fence around an item
 
 
@@ -83,8 +86,12 @@ def cite(ref: EvidenceRef, *, origin: str, place: str) -> Citation:
 
 
 def render(context: ContextPack) -> str:
-    """Write a pack as Markdown for a model or a person. Recalled text is fenced as data, with its origin."""
-    blocks = [f"# Context: {context.task}", context.summary]
+    """Write a pack as Markdown for a model or a person.
+
+    What was stored stands fenced as data, with its origin: an item's title and text. Outside are our own words, ids,
+    and labels: the task, places cited, and titles in notes, each quoted on one line.
+    """
+    blocks = [f"# Context for {label(context.task, most=_TASK_CHARS)}", context.summary]
     origins = {citation.mark: citation for citation in context.citations}
     for section in SECTIONS:
         items = [item for item in context.items if item.section == section]
@@ -98,7 +105,7 @@ def render(context: ContextPack) -> str:
     if context.recommended_next_reads:
         blocks += ["## Read next", _bullets(context.recommended_next_reads)]
     if context.citations:
-        lines = (f"{citation.mark} {citation.place or citation.origin}" for citation in context.citations)
+        lines = (f"{citation.mark} {label(_place(citation), most=_PLACE_CHARS)}" for citation in context.citations)
         blocks += ["## Citations", _bullets(lines)]
     return "\n\n".join(blocks) + "\n"
 
@@ -169,8 +176,20 @@ def _render_item(item: PackItem, origins: dict[str, Citation]) -> str:
     marks = " ".join(item.citations)
     state = "" if item.status == "active" else f" ({item.status})"
     warning = f" — warning: {', '.join(item.flags)}" if item.flags else ""
-    origin = next((origins[mark].place or origins[mark].origin for mark in item.citations), item.object_id)
-    return f"**{item.title}**{state} {marks} `{item.object_id}`{warning}\n\n{fence(item.text, origin=origin)}"
+    origin = next((_place(origins[mark]) for mark in item.citations), item.object_id)
+    head = f"{marks} `{item.object_id}`{state}{warning}".strip()
+    return f"{head}\n\n{fence(titled(item.title, item.text), origin=origin)}"
+
+
+def titled(title: str, text: str) -> str:
+    """Give a text under its title, as it stands inside a fence; once where the text begins with it."""
+    bare = title.strip()
+    begins = text.lstrip().lstrip("#").lstrip().startswith(bare)
+    return text if begins else f"{bare}\n\n{text}" if text else bare
+
+
+def _place(citation: Citation) -> str:
+    return citation.place or citation.origin
 
 
 def _bullets(lines: Iterable[str]) -> str:

@@ -40,8 +40,8 @@ class Hit:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Name what in the text is shaped like instructions to a model."""
-        return instruction_flags(self.text)
+        """Name what in the title, the heading and the text is shaped like instructions to a model."""
+        return instruction_flags("\n".join((self.head.title, self.head.heading, self.text)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _prompt(briefing: Briefing) -> str:
         parts.append(fence(briefing.memories, origin="the memory of this project"))
     if briefing.turns:
         parts.append(f"This was turn {briefing.turns} of at most {briefing.most_turns}.")
-        parts += [_marked("told", briefing.prompt), _marked("answer", briefing.response), _JUDGE]
+        parts += [_marked("told", briefing.prompt), fence(briefing.response, origin="the worker's answer"), _JUDGE]
     else:
         parts.append(_BEGIN)
     return "\n\n".join(parts)

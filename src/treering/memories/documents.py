@@ -33,11 +33,7 @@ class Document:
     @classmethod
     def of(cls, text: str) -> "Document":
         """Make the document of a text as given; that of a text as kept is the same document."""
-        recalled = 0
-        kept, found = without_recalled(text)
-        while found:
-            recalled += found
-            kept, found = without_recalled(kept)
+        kept, recalled = without_recalled(text)
         redacted = redact(kept)
         secrets = [f"a secret was redacted: {found.kind}, line {found.line}" for found in redacted.findings]
         return cls(redacted.text, (*([recalled_warning(recalled)] if recalled else []), *secrets))

@@ -7,9 +7,11 @@ from math import ceil
 
 from pydantic import Field
 
+from treering.core.characters import label
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare, Filter, matches
+from treering.core.injection import instruction_flags
 from treering.core.locator import place_in
 from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
@@ -191,6 +193,7 @@ def _belief(call: Call, item: Object, score: float, reach: Reach) -> Draft:
             title=title_of(item),
             text=passage.text,
             score=round(score, 6),
+            flags=instruction_flags(f"{title_of(item)}\n{passage.text}"),
         ),
         places,
     )
@@ -305,16 +308,16 @@ def _conflicts(call: Call, packed: Packed, reach: Reach) -> tuple[ConflictNote, 
 def _note(group: Sequence[Knowledge]) -> ConflictNote:
     return ConflictNote(
         ids=tuple(item.id for item in group),
-        summary="Contested: " + " ↔ ".join(f"{item.title} (`{item.id}`)" for item in group),
+        summary="Contested: " + " ↔ ".join(f"{_named(item.title)} (`{item.id}`)" for item in group),
     )
 
 
 def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
-    unknown = ", ".join(f"`{name}`" for name in _unknown_names(call, question, reach)[:_READS])
+    unknown = ", ".join(label(name) for name in _unknown_names(call, question, reach)[:_READS])
     gaps = [f"Nothing here mentions {unknown}."] if unknown else []
     withdrawn = _withdrawn(call, question, reach)
-    gaps += [f"`{identity}` ({title}) is {status}: do not rely on it." for identity, title, status in withdrawn]
+    gaps += [f"`{identity}` ({_named(title)}) is {status}: do not rely on it." for identity, title, status in withdrawn]
     sections = {item.section for item in packed.items}
     if packed.items and not sections & {"decisions", "constraints"}:
         gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
@@ -346,11 +349,19 @@ def _words_of(item: Object) -> set[str]:
     return set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
 
 
+def _named(title: str) -> str:
+    """Quote a title that stands outside a fence, with what it is flagged for."""
+    flags = instruction_flags(title)
+    return f"{label(title)} — warning: {', '.join(flags)}" if flags else label(title)
+
+
 def _next_reads(packed: Packed) -> tuple[str, ...]:
     """Name what did not fit, best first, and the wholes of which only parts are in the pack."""
-    left = [f"{item.title} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id]
+    left = [
+        f"{_named(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
+    ]
     cut = [
-        f"{item.title}, the rest of it (`{item.object_id}` {item.segment_id})"
+        f"{_named(item.title)}, the rest of it (`{item.object_id}` {item.segment_id})"
         for item in packed.items
         if "cut" in item.flags
     ]

@@ -1,12 +1,13 @@
 """Segments of a source as read, under the identities they had at the last reading."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import accumulate, count
 
 from treering.core.evidence import Segment, find_lines, relocate, segment_hash
 from treering.core.fingerprint import cut, is_fenced, recalled_spans
-from treering.core.locator import Lines, Locator, Section
+from treering.core.locator import Lines, Locator, Section, Turn
 from treering.ports.adapter import SegmentDraft, SourceDraft
 
 NewId = Callable[[], str]
@@ -56,10 +57,11 @@ def carry(
 def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
     """Give a draft without text recalled from this memory, and how many fences of it were dropped.
 
-    A fence may span segments. What a touched segment seemed to state is dropped with it.
+    A fence may span segments, but not those of two turns: somebody else's words are never part of a fence that one
+    speaker began. What a touched segment seemed to state is dropped with it.
     """
     texts = [segment.text for segment in draft.segments]
-    spans = recalled_spans("\n".join(texts)) if any(map(is_fenced, texts)) else []
+    spans = _recalled(draft.segments, texts) if any(map(is_fenced, texts)) else []
     if not spans:
         return draft, 0
     left = [
@@ -73,6 +75,17 @@ def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
         if known.segment in places and left[known.segment].text == texts[known.segment]
     ]
     return replace(draft, segments=[left[at] for at in places], knowledge=stated), len(spans)
+
+
+def _recalled(segments: Sequence[SegmentDraft], texts: Sequence[str]) -> list[tuple[int, int]]:
+    starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+    turns = [one.locator.turn if isinstance(one.locator, Turn) else None for one in segments]
+
+    def turn_at(place: int) -> int | None:
+        return turns[bisect_right(starts, place, hi=len(turns)) - 1]
+
+    spans = recalled_spans("\n".join(texts))
+    return [(start, end) for start, end in spans if turn_at(start) == turn_at(end - 1)]
 
 
 def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:

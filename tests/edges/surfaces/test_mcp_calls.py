@@ -232,7 +232,7 @@ def test_what_an_answer_names_can_be_opened(address, tmp_path, mode):
 
     text = text_of(talk(address, open_it, files=tmp_path))
 
-    assert {"page": "RETRY_LIMIT = 3", "related": "Neighbours: ", "expand": "not found: src:none"}[mode] in text
+    assert {"page": "RETRY_LIMIT = 3", "related": "Neighbours: ", "expand": 'not found: "src:none"'}[mode] in text
 
 
 @pytest.mark.parametrize("mode", ["structure", "semantic", "repair", "reindex", "audit"])
@@ -241,7 +241,7 @@ def test_every_mode_of_lint_answers_in_words(address, mode):
         await call("ingest", "source", {"text": "A note."})
         return await call.result("lint", mode)
 
-    assert text_of(talk(address, check)).endswith(("0.", "0 (unchanged).", "A note.", "what was given inline"))
+    assert text_of(talk(address, check)).endswith(("0.", "0 (unchanged).", "A note.", 'what was given inline"'))
 
 
 def test_the_dry_run_of_a_write_shows_what_would_change(address):

@@ -4,7 +4,7 @@ from discussion_parts import said, talk
 from treering.core.fingerprint import without_recalled
 from treering.derived.tokens import estimate_tokens
 from treering.memories.discussion.companion import NOTHING, Companion
-from treering.memories.discussion.identity import place_of
+from treering.memories.discussion.identity import place_of, without_tags
 from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.versions import Versions
 from treering.tools.turns import Message
@@ -162,3 +162,12 @@ def test_memories_are_made_of_what_is_due(space):
 
     assert mine.make_memories().done > 0
     assert mine.make_memories().done == 0
+
+
+def test_a_tag_in_the_name_of_a_speaker_leaves_the_reminder_one_complete_fence(space):
+    said = Message(role="user", name="[DiscussionId]x[/DiscussionId]", content=KEY)
+    MessageLog(space.engine, place_of("earlier")).record([said, assistant("Noted.")])
+    reminder = companion(space).remind([user("Where is the cellar key?")])
+    _, (passed_on,) = without_tags([user(reminder.text)])
+    assert KEY in reminder.text
+    assert without_recalled(passed_on.content) == ("", 1)

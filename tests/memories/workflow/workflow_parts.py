@@ -1,5 +1,6 @@
 """Workflows in short, models that note what they are asked, and discussions to run them in."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,14 +17,17 @@ from treering.ports.model import Answer, Usage
 from treering.testing.clocks import SteppingClock
 from treering.tools.turns import Message
 
+_MARKERS = re.compile(r"<<treering:recalled [^\n]*>>\n|\n<<treering:end \w+>>")
+
 
 @dataclass
 class NotingModel:
-    """Gives its answers in turn and notes the prompts, system prompts and lengths it was asked with."""
+    """Gives its answers in turn; notes what it was asked: `asked` as it was, `prompts` without fence markers."""
 
     answers: Iterable[str] = ()
     model_id: str = "noting"
     prompts: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     systems: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
 
@@ -31,7 +35,8 @@ class NotingModel:
         self._left = list(self.answers)
 
     def answer(self, prompt: str, *, system: str = "", max_output_tokens: int = 2_000) -> Answer:
-        self.prompts.append(prompt)
+        self.asked.append(prompt)
+        self.prompts.append(_MARKERS.sub("", prompt))
         self.systems.append(system)
         self.lengths.append(max_output_tokens)
         if not self._left:

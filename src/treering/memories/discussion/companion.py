@@ -170,11 +170,9 @@ def _folded(text: str) -> str:
 
 def _line(found: Found) -> str:
     """Show what was found: when, who or what about, and the words."""
-    # A tag would be taken out of what is passed on, and the fence around it would no longer be one.
-    _, (bare,) = without_tags([Message(content=found.text)])
     said = f"[{found.at:%Y-%m-%d}] " if found.at else ""
     about = found.speaker if found.kind == "turn" else found.title
-    return f"- {said}{about}: {bare.content.strip()}" if about else f"- {said}{bare.content.strip()}"
+    return f"- {said}{about}: {found.text.strip()}" if about else f"- {said}{found.text.strip()}"
 
 
 def _packed(passages: Sequence[_Passage], tokens: int) -> Reminder:
@@ -192,4 +190,6 @@ def _shown(passages: Sequence[_Passage]) -> str:
         "\n".join([heading, *(passage.text for passage in passages if passage.heading == heading)])
         for heading in headings
     )
-    return fence("\n\n".join(parts), origin=ORIGIN)
+    # A tag would be taken out of what is passed on, and the fence around it would no longer be one.
+    _, (bare,) = without_tags([Message(content="\n\n".join(parts))])
+    return fence(bare.content, origin=ORIGIN)

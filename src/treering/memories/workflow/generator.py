@@ -115,7 +115,7 @@ class WorkflowGenerator:
         return _written(self._run(self._workflows.state, facts, document))
 
     def _run(self, workflow: Workflow, *inputs: str) -> RunReport:
-        return self._runner.run(workflow, inputs=inputs)
+        return self._runner.run(workflow, inputs=inputs, material=True)
 
     def _generated(self, workflow: Workflow, *inputs: str) -> Generated:
         """Run a workflow that makes memories; an answer that cannot be read is repaired once, where a model gave it."""

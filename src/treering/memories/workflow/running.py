@@ -7,19 +7,21 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from treering.core.errors import InvalidInput, TreeringError
+from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used
 from treering.memories.workflow.checking import Known, verify
 from treering.memories.workflow.definition import AskingSettings, Preset
 from treering.memories.workflow.registry import Ended
 from treering.memories.workflow.scene import Scene
 from treering.memories.workflow.steps import Node, Workflow
-from treering.memories.workflow.variables import CHAT_VARIABLES, NUMBERED, Chat, Template
+from treering.memories.workflow.variables import CHAT_VARIABLES, NUMBERED, RECALLED, Chat, Template
 from treering.ports.clock import Clock
 from treering.ports.model import LanguageModel, Usage
 from treering.tools.engine import Progress, silent
 from treering.tools.envelope import Value
 
 Held = TypeVar("Held")
+_ORIGIN = "memory of the conversation"
 REQUESTS = 200
 """How often models are asked in one run at most, where no budget is given."""
 
@@ -82,9 +84,11 @@ class Runner:
         scene: Scene | None = None,
         progress: Progress = silent,
         cancelled: Callable[[], bool] = never,
+        material: bool = False,
     ) -> RunReport:
         """Run a workflow. `inputs` are `{agent1Input}`, `{agent2Input}`, …; `scene` is the conversation, if any.
 
+        What was remembered is fenced as data in the prompt of a model; with `material` the inputs are too.
         Before each node, and between the parts of long ones, `cancelled` is asked whether to stop. Raises
         `InvalidInput` where a name the workflow uses is not there, before anything runs, and what a node raises,
         naming the node, with the outputs of those before it in `details["outputs"]`.
@@ -100,6 +104,7 @@ class Runner:
             now=self._clock.now(),
             run_id=self._clock.random_bytes(8).hex(),
             cancelled=cancelled,
+            material=material,
         )
         with ExitStack() as held:
             return self._through(workflow, given, held, progress)
@@ -109,17 +114,19 @@ class Runner:
 
     def _through(self, workflow: Workflow, given: "_Given", held: ExitStack, progress: Progress) -> RunReport:
         steps: list[StepReport] = []
+        memories: set[int] = set()
         for node in workflow.nodes:
             ended = given.ended()
             if ended:
                 return _report(workflow, steps, Usage(), ended)
             progress(node.settings.title or node.id, node.position - 1, len(workflow.nodes))
             begun = self._clock.now()
-            step = NodeStep(node, given, tuple(report.output for report in steps), held)
+            step = NodeStep(node, given, tuple(report.output for report in steps), held, frozenset(memories))
             output = _told(node, step)
             if isinstance(output, Ended):
                 return _report(workflow, steps, step.usage, output)
             seconds = (self._clock.now() - begun).total_seconds()
+            memories |= {len(steps)} if step.recalls else set()
             steps.append(StepReport(id=node.id, type=node.type.name, output=output, seconds=seconds, usage=step.usage))
         progress("done", len(workflow.nodes), len(workflow.nodes))
         return _report(workflow, steps, Usage(), None)
@@ -138,6 +145,7 @@ class _Given:
     now: datetime
     run_id: str
     cancelled: Callable[[], bool]
+    material: bool
     ends: list[tuple[Callable[[], bool], str]] = field(default_factory=list)
     """What ends the run when it comes true, and why."""
 
@@ -151,8 +159,12 @@ class _Given:
 class NodeStep:
     """A `registry.Step`: one node of one run."""
 
-    def __init__(self, node: Node, given: _Given, outputs: tuple[str, ...], held: ExitStack) -> None:
+    def __init__(
+        self, node: Node, given: _Given, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
+    ) -> None:
         self.usage = Usage()
+        self._recalled = False
+        self._memories = memories
         self._node = node
         self._given = given
         self._outputs = outputs
@@ -193,7 +205,12 @@ class NodeStep:
     def fill(self, template: Template, own: Mapping[str, str] | None = None) -> str:
         """Put the values of variables into a template."""
         mine = own or {}
-        return template.fill(lambda name: mine[name] if name in mine else self._value(name))
+        return template.fill(lambda name: self._put_in(mine[name]) if name in mine else self._shown(name))
+
+    @property
+    def recalls(self) -> bool:
+        """Tell whether what the node gives is, or holds, what was remembered; a model's answer is its own words."""
+        return self._node.type.remembers or (self._recalled and not self._node.mentions.asks)
 
     def ask(self, prompt: str, *, system: str = "") -> str:
         """Ask the node's model, inside the budget."""
@@ -220,6 +237,20 @@ class NodeStep:
     def cancelled(self) -> bool:
         """Tell whether somebody wants the run to stop."""
         return self._given.cancelled()
+
+    def _shown(self, name: str) -> str:
+        return self._put_in(self._value(name)) if self._is_recalled(name) else self._value(name)
+
+    def _put_in(self, recalled: str) -> str:
+        """Put what was remembered into a template: fenced as data where a model reads it."""
+        self._recalled = True
+        return fence(recalled, origin=_ORIGIN) if self._node.mentions.asks and recalled.strip() else recalled
+
+    def _is_recalled(self, name: str) -> bool:
+        numbered = NUMBERED.fullmatch(name)
+        if numbered:
+            return self._given.material if numbered[2] == "Input" else int(numbered[1]) - 1 in self._memories
+        return name in RECALLED
 
     def _value(self, name: str) -> str:
         numbered = NUMBERED.fullmatch(name)

@@ -140,3 +140,6 @@ def _pretty(now: datetime) -> str:
 
 CHAT_VARIABLES: Mapping[str, ChatVariable] = {one.name: one for one in _chat_variables()}
 """All variables that every workflow of a conversation may use, by name."""
+
+RECALLED = frozenset({"current_chat_summary", "current_state_document"})
+"""Those that tell what was remembered, rather than what is being said."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from treering.core.canonical import normalise_text
+from treering.core.characters import named
 from treering.core.errors import NotFound
 from treering.core.evidence import EvidenceRef
 from treering.core.knowledge_payloads import Decision
@@ -27,7 +28,7 @@ def contradictions(seen: Survey) -> Iterator[Finding]:
     for group in seen.claims.values():
         contested = [item for item in group if item.status == "contested"]
         if contested:
-            said = " ↔ ".join(f"{passages_of(item)[0].text!r} ({item.id})" for item in contested)
+            said = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
             yield Finding(
                 rule="contradiction",
                 severity="warning",
@@ -45,7 +46,7 @@ def stale_knowledge(seen: Survey) -> Iterator[Finding]:
                 rule="stale",
                 severity="warning",
                 ids=(item.id, *dict.fromkeys(ref.source_id for ref in item.evidence_refs)),
-                explanation=f"{item.title!r} is stale: {_why_stale(item, seen)}"
+                explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)}"
                 " Verify it against what is there now, or archive it.",
                 fix=fix,
                 fix_summary="Its words stand in the source again: point the evidence there and reactivate it."
@@ -75,7 +76,7 @@ def expired(seen: Survey) -> Iterator[Finding]:
                 rule="expired",
                 severity="warning",
                 ids=(item.id,),
-                explanation=f"{item.title!r} was valid until {item.valid_until:%Y-%m-%d}.",
+                explanation=f"{named(item.title)} was valid until {item.valid_until:%Y-%m-%d}.",
                 fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
                 fix_summary="Mark it stale.",
             )
@@ -90,7 +91,7 @@ def long_unverified(seen: Survey) -> Iterator[Finding]:
                 rule="long-unverified",
                 severity="info",
                 ids=(item.id,),
-                explanation=f"{item.title!r} was last verified {verified:%Y-%m-%d}.",
+                explanation=f"{named(item.title)} was last verified {verified:%Y-%m-%d}.",
             )
 
 
@@ -102,7 +103,7 @@ def undecided_decisions(seen: Survey) -> Iterator[Finding]:
                 rule="decision-without-outcome",
                 severity="warning",
                 ids=(item.id,),
-                explanation=f"{item.title!r} asks {item.payload.question!r} and records no outcome.",
+                explanation=f"{named(item.title)} asks {named(item.payload.question)} and records no outcome.",
             )
 
 
@@ -116,7 +117,7 @@ def freed_work(seen: Survey) -> Iterator[Finding]:
                 rule="blocked-by-closed",
                 severity="warning",
                 ids=(work.id, *(one.id for one in done)),
-                explanation=f"{work.title!r} is blocked, and everything it waits for is done.",
+                explanation=f"{named(work.title)} is blocked, and everything it waits for is done.",
                 fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
                 fix_summary="Open it.",
             )
@@ -136,7 +137,7 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
                     rule="near-duplicate",
                     severity="info",
                     ids=(other.id, item.id),
-                    explanation=f"{other.title!r} and {item.title!r} say nearly the same.",
+                    explanation=f"{named(other.title)} and {named(item.title)} say nearly the same.",
                 )
         group.append((item, words))
 
@@ -174,7 +175,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
         return f"Segment {ref.segment_id} of {source.origin} is gone."
     words = " ".join(_lost_lines(segment.excerpt, source) or segment.excerpt.split())
     quote = words if len(words) <= _QUOTED else words[:_QUOTED] + "…"
-    return f"{place_in(segment.locator, source.origin)} no longer reads {quote!r}."
+    return f"{place_in(segment.locator, source.origin)} no longer reads {named(quote)}."
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:
@@ -214,7 +215,8 @@ def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Findi
             rule="superseded-but-used",
             severity="warning",
             ids=(identity, parent.id),
-            explanation=f"{title!r} leans on {seen.named(parent)}, which is {parent.status}{_successor(parent, seen)}.",
+            explanation=f"{named(title)} leans on {seen.named(parent)}, "
+            f"which is {parent.status}{_successor(parent, seen)}.",
         )
 
 

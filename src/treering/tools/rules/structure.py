@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from treering.core.characters import named
 from treering.core.evidence import segment_hash
 from treering.core.injection import instruction_flags
 from treering.core.locator import place_in
@@ -28,7 +29,7 @@ def dangling_references(seen: Survey) -> Iterator[Finding]:
                 rule="dangling-reference",
                 severity="error",
                 ids=(item.id, *missing),
-                explanation=f"{title_of(item)!r} refers to {', '.join(missing)}, which is not in the space.",
+                explanation=f"{named(title_of(item))} refers to {', '.join(missing)}, which is not in the space.",
                 fix=fix,
                 fix_summary="Drop the reference." if fix else "",
             )
@@ -54,7 +55,7 @@ def missing_evidence(seen: Survey) -> Iterator[Finding]:
                 rule="missing-evidence",
                 severity="error",
                 ids=(item.id,),
-                explanation=f"{item.title!r} is active, but no segment it rests on is there now.",
+                explanation=f"{named(item.title)} is active, but no segment it rests on is there now.",
                 fix=(Transition(id=item.id, expected_revision=item.revision, to="stale"),),
                 fix_summary="Mark it stale.",
             )
@@ -69,7 +70,8 @@ def hash_mismatches(seen: Survey) -> Iterator[Finding]:
                     rule="hash-mismatch",
                     severity="error",
                     ids=(source.id,),
-                    explanation=f"Segment {part.segment_id} of {source.origin!r} was changed behind the ledger's back.",
+                    explanation=f"Segment {part.segment_id} of {named(source.origin)} "
+                    "was changed behind the ledger's back.",
                 )
 
 
@@ -77,10 +79,10 @@ def impossible_states(seen: Survey) -> Iterator[Finding]:
     """Report objects whose fields contradict their status."""
     for node in seen.each(Node):
         if (node.status == "merged") != bool(node.merged_into):
-            yield _state(node.id, f"{node.name!r} is {node.status}, and merged_into is {node.merged_into!r}.")
+            yield _state(node.id, f"{named(node.name)} is {node.status}, and merged_into is {node.merged_into!r}.")
     for work in seen.each(WorkItem):
         if work.status == "resolved" and not work.resolution:
-            yield _state(work.id, f"{work.title!r} is resolved without a resolution.")
+            yield _state(work.id, f"{named(work.title)} is resolved without a resolution.")
 
 
 def cycles(seen: Survey) -> Iterator[Finding]:
@@ -102,7 +104,7 @@ def orphan_nodes(seen: Survey) -> Iterator[Finding]:
                 rule="orphan-node",
                 severity="info",
                 ids=(node.id,),
-                explanation=f"Nothing refers to the {node.kind} {node.name!r}.",
+                explanation=f"Nothing refers to the {node.kind} {named(node.name)}.",
                 fix=(Transition(id=node.id, expected_revision=node.revision, to="archived"),),
                 fix_summary="Archive it.",
             )
@@ -124,7 +126,7 @@ def duplicate_nodes(seen: Survey) -> Iterator[Finding]:
                 rule="duplicate-node",
                 severity="warning",
                 ids=ids,
-                explanation=f"{len(group)} nodes of kind {kind} are called {name!r}.",
+                explanation=f"{len(group)} nodes of kind {kind} are called {named(name)}.",
                 fix=tuple(Merge(id=other.id, expected_revision=other.revision, into=first.id) for other in others),
                 fix_summary=f"Merge them into {first.id}.",
             )
@@ -140,7 +142,7 @@ def secrets_at_rest(seen: Survey) -> Iterator[Finding]:
                     rule="secret-at-rest",
                     severity="error",
                     ids=(item.id,),
-                    explanation=f"{title_of(item)!r} holds a secret ({', '.join(found)}) at {place}: erase it and "
+                    explanation=f"{named(title_of(item))} holds a secret ({', '.join(found)}) at {place}: erase it and "
                     "change the secret.",
                 )
 
@@ -155,7 +157,7 @@ def instruction_shaped_texts(seen: Survey) -> Iterator[Finding]:
                     rule="instruction-shaped",
                     severity="warning",
                     ids=(item.id,),
-                    explanation=f"{title_of(item)!r} at {place} is shaped like instructions ({', '.join(flags)}); "
+                    explanation=f"{named(title_of(item))} at {place} is shaped like instructions ({', '.join(flags)}); "
                     "it is shown as data only.",
                 )
 

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 from pydantic import Field
 
+from treering.core.characters import named
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
@@ -65,7 +66,7 @@ class Survey:
 
     def named(self, item: Object) -> str:
         """Give what an object is called, or its id alone where it lies out of sight of the surveyed scope."""
-        return repr(title_of(item)) if self.shows(item) else item.id
+        return named(title_of(item)) if self.shows(item) else item.id
 
     def shows(self, item: Object) -> bool:
         """Tell whether a reader of the surveyed scope may be told of an object."""

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from treering.core.characters import label
 from treering.core.diff import ObjectChange
 from treering.core.pack import ContextPack, PackItem
-from treering.derived.packing import render
+from treering.derived.packing import render, titled
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.edges.surfaces.mcp.fitting import Entry, fit_entries, fit_json, left_out
-from treering.tools.browsing import Expanded, ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import Change, Expanded, ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
 from treering.tools.ingest_report import IngestReport, ItemResult, JobReport
@@ -19,7 +20,7 @@ from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 
 _LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
-_TITLE = 80  # characters
+_SAID = 600  # characters of a sentence that may hold stored words
 _TAIL = 80  # tokens for naming what a pack leaves out
 
 
@@ -43,8 +44,9 @@ def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[s
 
 
 def _context(report: ContextReport, max_tokens: int) -> str:
-    told = {f"warning: {gap}" for gap in report.pack.missing_context}
-    notes = [f"- {note}" for note in _notes(report) if note not in told]
+    told = set(report.pack.missing_context)
+    unsaid = report.model_copy(update={"warnings": tuple(one for one in report.warnings if one not in told)})
+    notes = [f"- {note}" for note in _notes(unsaid)]
     room = max_tokens - sum(map(estimate_tokens, notes))
     pack, dropped = _fitted(report.pack, room)
     refs = [*dropped, *report.left_out]
@@ -85,7 +87,7 @@ def _outline(report: Report) -> tuple[str, list[Entry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            return f"{_quoted(report.title)}: {report.object.get('status', '')}", list(_page(report))
+            return f"{label(report.title)}: {report.object.get('status', '')}", list(_page(report))
         case RelatedReport():
             return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
         case RecentReport():
@@ -108,10 +110,14 @@ def _outline_of_work(report: Report) -> tuple[str, list[Entry]]:
             return f"Repairs: {len(report.repairs)} ({report.status}).", list(_repairs(report))
         case ReindexReport():
             title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
-            return title, [Entry(line) for line in report.differences]
+            return title, [Entry(f"- {label(line, most=_SAID)}") for line in report.differences]
         case AuditReport():
-            title = "The audit log verifies." if report.verified else f"The audit log does NOT verify: {report.problem}"
-            return title, [Entry(line) for line in (*report.differences, *report.events)]
+            title = (
+                "The audit log verifies."
+                if report.verified
+                else f"The audit log does NOT verify: {label(report.problem, most=_SAID)}"
+            )
+            return title, [Entry(f"- {label(line, most=_SAID)}") for line in (*report.differences, *report.events)]
         case _:
             return f"{report.verb} {report.mode}: {report.status}", []
 
@@ -120,11 +126,11 @@ def _hits(report: SearchReport) -> Iterable[Entry]:
     for number, hit in enumerate(report.hits, start=1):
         state = "" if hit.status == "active" else f" ({hit.status})"
         warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
-        name = " — ".join(filter(None, (hit.title, hit.heading)))
+        name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
         ref = f"{hit.object_id} {hit.segment_id}".strip()
         evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{warning}"
-        yield Entry(head, f"{name}\n{hit.text}", origin=hit.place or hit.origin, ref=ref)
+        yield Entry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
 
 
 def _page(report: PageReport) -> Iterable[Entry]:
@@ -138,33 +144,32 @@ def _page(report: PageReport) -> Iterable[Entry]:
     if report.dependents:
         yield Entry(f"- depended on by: {', '.join(report.dependents)}")
     for change in reversed(report.history):
-        yield Entry(f"- {change.time} {change.event} by {change.actor} {change.status} {change.reason}".rstrip())
+        yield Entry(f"- {change.time} {change.event} {_by(change)}")
 
 
 def _neighbours(report: RelatedReport) -> Iterable[Entry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         state = f"{one.type}/{one.kind}, {one.status}"
-        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {_quoted(one.title)} ({state})", ref=one.id)
+        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {label(one.title)} ({state})", ref=one.id)
 
 
 def _changes(report: RecentReport) -> Iterable[Entry]:
     for change in report.changes:
-        what = f"{change.event} `{change.id}` {_quoted(change.title)}"
-        yield Entry(f"- {change.time} {what} {change.status} by {change.actor} {change.reason}".rstrip(), ref=change.id)
+        what = f"{change.event} `{change.id}` {label(change.title)}"
+        yield Entry(f"- {change.time} {what} {_by(change)}", ref=change.id)
+
+
+def _by(change: Change) -> str:
+    why = f" because {label(change.reason, most=_SAID)}" if change.reason else ""
+    return f"{change.status} by {label(change.actor)}{why}".strip()
 
 
 def _opened(item: Expanded) -> Entry:
     cut = " (cut)" if item.cut else ""
-    head = f"`{item.id}` {_quoted(item.title)} ({item.status}, {item.versions} versions){cut}"
+    head = f"`{item.id}` {label(item.title)} ({item.status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return Entry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
-
-
-def _quoted(title: str) -> str:
-    """Quote recalled words that stand outside a fence: one line, and short."""
-    words = " ".join(title.split())
-    return json.dumps(words if len(words) <= _TITLE else words[: _TITLE - 1] + "…", ensure_ascii=False)
 
 
 def _fields(data: dict[str, Any]) -> str:
@@ -187,8 +192,8 @@ def _ingested(report: IngestReport | JobReport) -> str:
 
 
 def _item(item: ItemResult) -> Entry:
-    why = f" ({item.why})" if item.why else ""
-    return Entry(f"- {item.outcome} {item.origin}{why}", ref=item.origin)
+    why = f" ({label(item.why, most=_SAID)})" if item.why else ""
+    return Entry(f"- {item.outcome} {label(item.origin)}{why}", ref=label(item.origin))
 
 
 def _written(report: WriteReport) -> str:
@@ -205,20 +210,22 @@ def _written(report: WriteReport) -> str:
 
 def _diff(changes: Sequence[ObjectChange]) -> Iterable[Entry]:
     for change in changes:
-        yield Entry("- " + json.dumps(change.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False))
+        fields = change.model_dump(mode="json", exclude_defaults=True)
+        yield Entry(f"- {change.event} `{change.id}`", json.dumps(fields, ensure_ascii=False), origin=change.id)
 
 
 def _findings(report: LintReport) -> Iterable[Entry]:
     for one in report.findings:
-        fix = f" Fix: {one.fix_summary}" if one.fix_summary else ""
-        yield Entry(f"- {one.severity} {one.rule}: {one.explanation} ({', '.join(one.ids)}){fix}", ref=one.rule)
+        fix = f" Fix: {label(one.fix_summary, most=_SAID)}" if one.fix_summary else ""
+        said = f"{label(one.explanation, most=_SAID)} ({', '.join(one.ids)})"
+        yield Entry(f"- {one.severity} {one.rule}: {said}{fix}", ref=one.rule)
 
 
 def _repairs(report: RepairReport) -> Iterable[Entry]:
     for one in report.repairs:
-        yield Entry(
-            f"- {one.outcome} {one.rule}: {one.summary} ({', '.join(one.ids)}) {one.why}".rstrip(), ref=one.rule
-        )
+        why = f" {label(one.why, most=_SAID)}" if one.why else ""
+        said = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
+        yield Entry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:
@@ -228,13 +235,13 @@ def _counted(what: str, counts: dict[Any, int]) -> str:
 
 
 def _notes(report: Report) -> list[str]:
-    notes = [f"warning: {warning}" for warning in report.warnings]
+    notes = [f"warning: {label(warning, most=_SAID)}" for warning in report.warnings]
     if isinstance(report, ReadReport) and report.empty:
         notes.append(f"empty ({report.empty.reason}): {report.empty.hint}")
     if isinstance(report, SearchReport) and report.left_out:
         notes.append(f"{len(report.left_out)} more hits did not fit: {', '.join(report.left_out[:5])}")
     if isinstance(report, ExpandReport) and report.missing:
-        notes.append(f"not found: {', '.join(report.missing)}")
+        notes.append(f"not found: {', '.join(map(label, report.missing))}")
     return notes
 
 

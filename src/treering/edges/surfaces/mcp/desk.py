@@ -12,7 +12,9 @@ from typing import Any
 from pydantic import Field
 from pydantic_core import to_jsonable_python
 
+from treering.core.characters import visible_json
 from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.markers import without_markers
 from treering.edges.sources.access import FileAccess
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
@@ -94,7 +96,20 @@ def unknown_tool(name: str, known: Mapping[str, str]) -> Answer:
 def error_answer(error: TreeringError) -> Answer:
     """Show an error in its one shape."""
     data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
-    return Answer(json.dumps(data, ensure_ascii=False), data, is_error=True)
+    return Answer(visible_json(json.dumps(_without_markers(data), ensure_ascii=False)), data, is_error=True)
+
+
+def _without_markers(data: Any) -> Any:
+    """Rewrite what reads as a fence marker in the texts of JSON data: an error may echo anything."""
+    match data:
+        case str():
+            return without_markers(data)
+        case dict():
+            return {key: _without_markers(value) for key, value in data.items()}
+        case list():
+            return [_without_markers(value) for value in data]
+        case _:
+            return data
 
 
 def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:

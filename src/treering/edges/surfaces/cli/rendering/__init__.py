@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from treering.core.characters import one_line
 from treering.edges.surfaces.cli.rendering import answers, changes, findings
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
@@ -13,13 +14,14 @@ from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 
 _MOST_WARNINGS = 8
+_WARNING_CHARS = 600
 
 
 def render(report: Report, *, fenced: bool = False) -> Iterator[Line]:
     """Give the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
     yield from _body(report, fenced=fenced)
     for warning in report.warnings[:_MOST_WARNINGS]:
-        yield line(("warning: ", "yellow"), warning)
+        yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
     if len(report.warnings) > _MOST_WARNINGS:
         yield line(f"{len(report.warnings) - _MOST_WARNINGS} more warnings; --json shows them")
 
@@ -33,11 +35,11 @@ def _body(report: Report, *, fenced: bool) -> Iterator[Line]:
         case ExpandReport():
             return answers.render_expanded(report, fenced=fenced)
         case PageReport():
-            return answers.render_page(report)
+            return answers.render_page(report, fenced=fenced)
         case RelatedReport():
-            return answers.render_related(report)
+            return answers.render_related(report, fenced=fenced)
         case RecentReport():
-            return answers.render_recent(report)
+            return answers.render_recent(report, fenced=fenced)
         case _:
             return _told(report)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
+from treering.core.characters import label, one_line
 from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import SECTIONS
@@ -16,6 +17,8 @@ _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
 _VALUE_CHARS = 300
 _LEFT_OUT = 10
+_TASK_CHARS = 300
+_SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
 _USUAL = {"active", "finalized", "open"}
 
 
@@ -41,8 +44,9 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[Line]:
     """Show what stands behind ids, word for word."""
     for item in report.items:
         versions = "" if item.versions == 1 else f", {item.versions} versions"
-        yield line((item.title or item.id, "bold"), f"  ({item.status}{versions})")
-        yield line((", ".join((*item.places[:3], item.id)), "dim"), indent=2)
+        places = [_name(place, fenced=fenced) for place in item.places[:3]]
+        yield line((_name(item.title or item.id, fenced=fenced), "bold"), f"  ({item.status}{versions})")
+        yield line((", ".join((*places, item.id)), "dim"), indent=2)
         text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
         yield line(_quoted(text, item.places[0] if item.places else item.id, fenced=fenced), indent=2)
         if item.cut:
@@ -52,48 +56,54 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[Line]:
         yield line(("not found: ", "red"), identity)
 
 
-def render_page(report: PageReport) -> Iterator[Line]:
+def render_page(report: PageReport, *, fenced: bool) -> Iterator[Line]:
     """Show one object whole: fields, links, what rests on it, history."""
     shown = report.object
-    yield line((report.title, "bold"), f"  ({shown.get('kind')}, {shown.get('status')})")
+    yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {shown.get('status')})")
     yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
-    for name, value in shown.items():
-        if name not in {"id", "type", "kind", "status", "scope", "revision", "title", "segments"} and value:
-            yield line((f"{name}: ", "cyan"), _value(value), indent=2)
+    fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
+    if fenced:
+        yield line(
+            fence("\n".join(f"{name}: {value}" for name, value in fields.items()), origin=report.title), indent=2
+        )
+    else:
+        yield from (line((f"{name}: ", "cyan"), value, indent=2) for name, value in fields.items())
     for segment in shown.get("segments", ()):
         yield line(("segment ", "cyan"), segment["segment_id"], indent=2)
-        yield line(segment["excerpt"], indent=4)
+        yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
     yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
     yield from _listed("Rests on it", report.dependents)
-    yield from _listed("History", [_change(change) for change in report.history])
+    yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
 
 
-def render_related(report: RelatedReport) -> Iterator[Line]:
+def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[Line]:
     """Show neighbours, nearest first."""
     if not report.neighbours:
         yield line("Nothing is related to it here.")
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
+        title = _name(one.title, fenced=fenced)
         yield line(
-            f"{arrow} {one.relation}  ", (one.title, "bold"), f"  ({one.kind}, {one.status})", indent=2 * one.depth - 2
+            f"{arrow} {one.relation}  ", (title, "bold"), f"  ({one.kind}, {one.status})", indent=2 * one.depth - 2
         )
         yield line((one.id, "dim"), indent=2 * one.depth)
 
 
-def render_recent(report: RecentReport) -> Iterator[Line]:
+def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[Line]:
     """Show changes, newest first."""
     if not report.changes:
         yield line("Nothing changed in this window.")
     for one in report.changes:
-        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (one.title, "bold"), f"  by {one.actor}")
-        why = f": {one.reason}" if one.reason else ""
+        title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (title, "bold"), f"  by {actor}")
+        why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
         yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
     if report.more:
         yield line(f"{report.more} more; --limit shows them")
 
 
 def _pack(pack: ContextPack) -> Iterator[Line]:
-    yield line(("Context: ", "bold"), (pack.task, "bold"))
+    yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
     for section in SECTIONS:
         items = [item for item in pack.items if item.section == section]
@@ -104,12 +114,12 @@ def _pack(pack: ContextPack) -> Iterator[Line]:
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
     yield from _listed("Missing", pack.missing_context)
     yield from _listed("Read next", pack.recommended_next_reads)
-    yield from _listed("Citations", [f"{one.mark} {one.place or one.origin}" for one in pack.citations])
+    yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
 
 
 def _pack_item(item: PackItem) -> Iterator[Line]:
     state = "" if item.status in _USUAL else f" ({item.status})"
-    yield line((item.title, "bold"), state, f" {' '.join(item.citations)}")
+    yield line((one_line(item.title), "bold"), state, f" {' '.join(item.citations)}")
     yield from _flags(item.flags)
     yield line(item.text, indent=2)
     yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
@@ -118,9 +128,11 @@ def _pack_item(item: PackItem) -> Iterator[Line]:
 def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
     state = "" if hit.status in _USUAL else f", {hit.status}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-    yield line(f"{rank}. ", (title or hit.origin, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state})")
+    yield line(
+        f"{rank}. ", (_name(title or hit.origin, fenced=fenced), "bold"), f"  {hit.score:.3f}  ({hit.kind}{state})"
+    )
     yield from _flags(hit.flags)
-    yield line((hit.place, "green"), indent=3)
+    yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
     yield line(_quoted(_snippet(hit.text), hit.place, fenced=fenced), indent=3)
     yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
     if hit.explain:
@@ -146,9 +158,14 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[Line]:
         yield from (line(f"- {item}") for item in items)
 
 
-def _change(change: Change) -> str:
-    why = f": {change.reason}" if change.reason else ""
-    return f"{change.time[:19]}Z {change.event} by {change.actor} ({change.patch_id}){why}"
+def _change(change: Change, *, fenced: bool) -> str:
+    why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
+    return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)} ({change.patch_id}){why}"
+
+
+def _name(text: str, *, fenced: bool) -> str:
+    """Write a stored name on one line: quoted where a model may read the answer."""
+    return label(text) if fenced else one_line(text)
 
 
 def _quoted(text: str, origin: str, *, fenced: bool) -> str:

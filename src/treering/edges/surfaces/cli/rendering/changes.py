@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
+from treering.core.characters import one_line
 from treering.core.diff import ObjectChange
 from treering.core.patch import PatchRecord, Receipt
 from treering.edges.surfaces.cli.rendering.lines import Line, line
@@ -16,6 +17,7 @@ _MACHINERY = {"id", "type", "title", "fingerprint", "content_type", "captured_at
 """Fields of an object that tell a reviewer nothing beside its title and id."""
 _MOST_PER_OUTCOME = 10
 _MOST_IDS = 20
+_NAME_CHARS = 400
 
 
 def render_ingest(report: IngestReport) -> Iterator[Line]:
@@ -72,7 +74,7 @@ def render_receipt(what: str, receipt: Receipt) -> Iterator[Line]:
 def render_diff(diff: Sequence[ObjectChange]) -> Iterator[Line]:
     """Show changes field by field, as a diff."""
     for change in diff:
-        yield line(f"{change.event} ", (change.title, "bold"), (f"  {change.id}", "dim"), indent=2)
+        yield line(f"{change.event} ", (one_line(change.title), "bold"), (f"  {change.id}", "dim"), indent=2)
         for field in change.fields:
             if field.field not in _MACHINERY:
                 yield from _side("-", "red", field.field, field.before)
@@ -85,10 +87,10 @@ def render_proposals(records: Sequence[PatchRecord]) -> Iterator[Line]:
         yield line("Nothing waits for review.")
     for record in records:
         count = len(record.operations)
-        what = f"{count} change{'' if count == 1 else 's'} by {record.source.actor} ({record.source.channel})"
+        what = f"{count} change{'' if count == 1 else 's'} by {one_line(record.source.actor)} ({record.source.channel})"
         yield line((record.id, "bold"), f"  {record.created_at:%Y-%m-%d %H:%M}Z  {what}")
         if record.reason:
-            yield line(record.reason, indent=2)
+            yield line(one_line(record.reason, most=_NAME_CHARS), indent=2)
 
 
 def render_erasure(receipt: ErasureReceipt) -> Iterator[Line]:
@@ -116,8 +118,9 @@ def _items(items: Sequence[ItemResult], *, most: int) -> Iterator[Line]:
     for outcome in OUTCOMES:
         these = [item for item in items if item.outcome == outcome]
         for item in these[:most]:
-            why = f": {item.why}" if item.why else f" from {item.moved_from}" if item.moved_from else ""
-            yield line((f"{outcome} ", _STYLES.get(outcome, "")), item.origin, why, indent=2)
+            origin, why, before = (one_line(one, most=_NAME_CHARS) for one in (item.origin, item.why, item.moved_from))
+            more = f": {why}" if why else f" from {before}" if before else ""
+            yield line((f"{outcome} ", _STYLES.get(outcome, "")), origin, more, indent=2)
         if len(these) > most:
             yield line(f"and {len(these) - most} more {outcome}; treering ingest --mode status", indent=2)
 

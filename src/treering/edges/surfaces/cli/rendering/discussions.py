@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from treering.core.characters import label, one_line
 from treering.core.fingerprint import fence
 from treering.edges.surfaces.cli.rendering.changes import render_erasure
 from treering.edges.surfaces.cli.rendering.lines import Line, line
@@ -79,7 +80,9 @@ def render_found(found: Iterable[tuple[str, Found]], *, fenced: bool) -> Iterato
     for rank, (name, one) in enumerate(found, start=1):
         place = f"{name} {_span(one.first, one.last)}"
         said = f", {one.at:%Y-%m-%d}" if one.at else ""
-        yield line(f"{rank}. ", (one.title or one.speaker, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
+        about = one.title or one.speaker
+        called = label(about) if fenced else one_line(about)
+        yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
         yield line(_quoted(_snippet(one.text), f"discussion:{place}", fenced=fenced), indent=3)
         yield line((f"{one.source_id} {one.segment_id}" if one.source_id else one.id, "dim"), indent=3)
     if not rank:

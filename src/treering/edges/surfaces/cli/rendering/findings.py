@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from treering.core.characters import one_line
 from treering.edges.surfaces.cli.rendering.changes import render_diff
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
@@ -13,6 +14,7 @@ _SEVERITIES: Mapping[Severity, tuple[str, str]] = {
     "info": ("For information", "bold cyan"),
 }
 _MOST_IDS = 4
+_SAID_CHARS = 600
 
 
 def render_findings(report: LintReport) -> Iterator[Line]:
@@ -38,9 +40,13 @@ def render_repairs(report: RepairReport) -> Iterator[Line]:
         yield line(("Nothing that lint could repair.", "green"))
     for one in report.repairs:
         style = "red" if one.outcome == "failed" else "bold"
-        yield line((f"{one.outcome} ", style), one.summary, (f"  {one.rule} {one.patch_id}".rstrip(), "dim"))
+        yield line(
+            (f"{one.outcome} ", style),
+            one_line(one.summary, most=_SAID_CHARS),
+            (f"  {one.rule} {one.patch_id}".rstrip(), "dim"),
+        )
         if one.why:
-            yield line(one.why, indent=2)
+            yield line(one_line(one.why, most=_SAID_CHARS), indent=2)
         yield from render_diff(one.diff)
     if any(one.outcome == "planned" for one in report.repairs):
         yield line("Nothing was changed; --apply carries these out.")
@@ -64,12 +70,17 @@ def render_audit(report: AuditReport) -> Iterator[Line]:
     else:
         yield line(("The audit log does not verify: ", "red"), report.problem)
     yield from (line(("index differs: ", "yellow"), one) for one in report.differences)
-    yield from (line(event, indent=2) for event in report.events)
+    yield from (line(one_line(event, most=_SAID_CHARS), indent=2) for event in report.events)
 
 
 def _finding(one: Finding) -> Iterator[Line]:
     more = f" and {len(one.ids) - _MOST_IDS} more" if len(one.ids) > _MOST_IDS else ""
-    yield line((f"{one.rule}: ", "bold"), one.explanation, indent=2)
+    yield line((f"{one.rule}: ", "bold"), one_line(one.explanation, most=_SAID_CHARS), indent=2)
     yield line((f"{', '.join(one.ids[:_MOST_IDS])}{more}", "dim"), indent=4)
     if one.fix_summary:
-        yield line(("fix: ", "green"), one.fix_summary, "  (treering lint repair)" if one.fix else "", indent=4)
+        yield line(
+            ("fix: ", "green"),
+            one_line(one.fix_summary, most=_SAID_CHARS),
+            "  (treering lint repair)" if one.fix else "",
+            indent=4,
+        )
