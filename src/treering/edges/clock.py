@@ -1,6 +1,7 @@
 """The computer's clock and its source of chance."""
 
 import os
+import time
 from datetime import UTC, datetime
 
 
@@ -10,6 +11,10 @@ class SystemClock:
     def now(self) -> datetime:
         """Give the current time, in UTC."""
         return datetime.now(UTC)
+
+    def elapsed(self) -> float:
+        """Give the seconds since the machine started, or about that; the same in all its processes."""
+        return time.monotonic()
 
     def random_bytes(self, count: int) -> bytes:
         """Give unpredictable bytes."""

@@ -6,7 +6,6 @@ before its first turn the ticket's title and description, where the supervisor w
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Literal, Protocol
 
@@ -127,14 +126,14 @@ class Supervisor:
 
     def _worked(self, ticket: Ticket, state: RunState) -> RunState | TicketResult:
         self._progress(ticket.title, state.turns, self._limits.turns)
-        started = self._clock.now()
+        started = self._clock.elapsed()
         response = self._worker.work(state.prompt, seconds=self._limits.seconds - state.seconds)
         changes = {"turns": state.turns + 1, "response": _told(response), "seconds": self._spent(state, started)}
         return self._kept(ticket, state.model_copy(update=changes))
 
     def _assessed(self, ticket: Ticket, state: RunState, memories: str) -> RunState | TicketResult:
         """Have the last turn assessed; before the first one, the ticket itself."""
-        started = self._clock.now()
+        started = self._clock.elapsed()
         briefing = Briefing(ticket, state.turns, self._limits.turns, state.prompt, state.response or "", memories)
         budget = Budget(requests=_REQUESTS, dollars=self._dollars_left(state))
         found: Assessment | TreeringError
@@ -164,8 +163,8 @@ class Supervisor:
             return None
         return max(self._limits.dollars - (state.cost or 0), Decimal(0))
 
-    def _spent(self, state: RunState, started: datetime) -> float:
-        return state.seconds + (self._clock.now() - started).total_seconds()
+    def _spent(self, state: RunState, started: float) -> float:
+        return state.seconds + self._clock.elapsed() - started
 
     def _ended(
         self,

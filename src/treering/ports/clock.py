@@ -13,6 +13,13 @@ class Clock(Protocol):
         """Give the current time, in UTC."""
         ...
 
+    def elapsed(self) -> float:
+        """Give the seconds since some moment in the past: of a clock that nobody sets, one for the whole machine.
+
+        To be used for whatever lasts or waits; the time of day may jump by years.
+        """
+        ...
+
     def random_bytes(self, count: int) -> bytes:
         """Give unpredictable bytes."""
         ...

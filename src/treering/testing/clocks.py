@@ -10,10 +10,13 @@ STEP = timedelta(milliseconds=1)
 class SteppingClock:
     """`ports.clock.Clock` that goes on by `step` each time it is asked. Times are UTC; bytes are hashed from a count.
 
-    Clocks with different seeds give different bytes.
+    Clocks with different seeds give different bytes. `ahead`: how far its time of day is wrong.
     """
 
-    def __init__(self, start: datetime = START, step: timedelta = STEP, *, seed: str = "") -> None:
+    def __init__(
+        self, start: datetime = START, step: timedelta = STEP, *, seed: str = "", ahead: timedelta = timedelta(0)
+    ) -> None:
+        self._ahead = ahead
         self._time = start
         self._step = step
         self._seed = seed.encode()
@@ -21,9 +24,11 @@ class SteppingClock:
 
     def now(self) -> datetime:
         """Give the time, then go on by a step."""
-        time = self._time
-        self._time += self._step
-        return time
+        return self._moment() + self._ahead
+
+    def elapsed(self) -> float:
+        """Give the seconds since `START`, however wrong the time of day is; then go on by a step."""
+        return (self._moment() - START).total_seconds()
 
     def random_bytes(self, count: int) -> bytes:
         """Give bytes that no other call gave, the same in every run."""
@@ -33,3 +38,8 @@ class SteppingClock:
     def set(self, time: datetime) -> None:
         """Put the clock forward or back."""
         self._time = time
+
+    def _moment(self) -> datetime:
+        time = self._time
+        self._time += self._step
+        return time

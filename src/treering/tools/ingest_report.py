@@ -85,8 +85,11 @@ class JobRow(Value):
     warnings: tuple[str, ...] = ()
 
     def state_at(self, now: datetime, *, silence_seconds: float) -> JobState:
-        """Tell the state: a running job that has not been heard of for so long was interrupted."""
-        silent = (now - self.updated_at).total_seconds() > silence_seconds
+        """Tell the state: a running job that has not been heard of for so long was interrupted.
+
+        So was one heard of in the future: by a clock that was ahead.
+        """
+        silent = abs((now - self.updated_at).total_seconds()) > silence_seconds
         return "interrupted" if self.state == "running" and silent else self.state
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_stage import README, Stage
 
+import treering
 from treering.core.errors import (
     Conflict,
     Corrupt,
@@ -20,6 +22,7 @@ from treering.core.errors import (
     TreeringError,
     Unavailable,
 )
+from treering.edges.settings import FILE, FOLDER
 from treering.edges.surfaces.cli.failures import exit_code
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
@@ -466,3 +469,16 @@ class TestTheProcess:
         )
         assert "Ingested: 1 created" in done.stdout
         assert stage.json("vectors")["pending"] == 0
+
+
+def test_a_lease_is_listed_and_can_be_taken_away(stage):
+    stage.done("init")
+    assert stage.done("unlock").out == "Nobody holds a lease here.\n"
+    with treering.open(f"sqlite:{stage.folder / FOLDER / FILE}", background=False) as space:
+        space.engine.leases.take("vectors", "somebody", seconds=60)
+        told = stage.done("unlock").out
+        assert re.fullmatch(rf"vectors: held by process {os.getpid()}, renewed \d+ s ago, lapses in \d+ s\.\n", told)
+        wrong = stage.run("unlock", "vector")
+        assert (wrong.code, "Did you mean 'vectors'?" in wrong.err) == (3, True)
+        assert stage.json("unlock", "vectors")["cleared"]["owner"] == "somebody"
+        assert space.engine.leases.holder("vectors") is None

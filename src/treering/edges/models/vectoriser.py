@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
+from treering.core.errors import Unavailable
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Index, Pending
@@ -19,6 +19,7 @@ BATCH = 32
 _FETCHED = 512  # texts sorted by length at a time, so that a batch has little padding
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 30.0
+_PATIENCE_LEASES = 3  # lengths of a lease that another process may hold without making a vector
 _DOING = "embedding"
 
 
@@ -45,7 +46,7 @@ class BackgroundVectoriser:
         self._leases = leases
         self._embedder = embedder
         self._clock = clock
-        self._budget = timedelta(seconds=budget_seconds)
+        self._budget = budget_seconds
         self._lease_seconds = lease_seconds
         self._batch = batch
         self._owner = clock.random_bytes(8).hex()
@@ -67,14 +68,17 @@ class BackgroundVectoriser:
     def finish(self, progress: Progress = silent) -> None:
         """Embed everything that waits, here and now, or wait until the process that is at it has.
 
-        Takes over where that process ends without having finished. Raises what the embedder or the index
-        raises.
+        Takes over where that process ends without having finished. Raises `Unavailable` where it has made no vector
+        for as long as several of its leases, and what the embedder or the index raises.
         """
         self.stop()
         self._stopping.clear()
+        patience = _Patience(self._clock, _PATIENCE_LEASES * self._lease_seconds)
         while not self._embed(self._stopping.is_set, progress):
             lag = self._index.lag()
             progress(_DOING, lag.total - lag.pending, lag.total)
+            if patience.is_over(lag.pending):
+                raise self._stuck()
             if self._stopping.wait(_POLL_SECONDS):
                 return
         self.last_error = None
@@ -88,7 +92,7 @@ class BackgroundVectoriser:
             thread.join(_STOP_SECONDS)
 
     def _work(self) -> None:
-        deadline = self._clock.now() + self._budget
+        deadline = self._clock.elapsed() + self._budget
         try:
             while self._goes_on(deadline):
                 self._embed(lambda: self._is_over(deadline), silent)
@@ -98,7 +102,7 @@ class BackgroundVectoriser:
             with self._lock:
                 self._thread = None
 
-    def _goes_on(self, deadline: datetime) -> bool:
+    def _goes_on(self, deadline: float) -> bool:
         """Tell whether somebody asked for more since the last round; where not, the thread is over."""
         with self._lock:
             goes_on = self._wanted and not self._is_over(deadline)
@@ -107,8 +111,18 @@ class BackgroundVectoriser:
                 self._thread = None
             return goes_on
 
-    def _is_over(self, deadline: datetime) -> bool:
-        return self._stopping.is_set() or self._clock.now() >= deadline
+    def _is_over(self, deadline: float) -> bool:
+        return self._stopping.is_set() or self._clock.elapsed() >= deadline
+
+    def _stuck(self) -> Unavailable:
+        holding = next((one for one in self._leases.held() if one.name == VECTORS), None)
+        holder = f"process {holding.process}" if holding else "another process"
+        return Unavailable(
+            f"Vectors wait for {holder}, which has the lease for making them and has made none for "
+            f"{_PATIENCE_LEASES * self._lease_seconds:g} seconds.",
+            hint=f"Look at that process, and end it if it hangs; `treering unlock {VECTORS}` takes the lease away.",
+            details={"lease": VECTORS, "process": holding.process if holding else None},
+        )
 
     def _embed(self, is_over: Callable[[], bool], progress: Progress) -> bool:
         """Embed until nothing waits or the run is over; give `False` where another owner is at it."""
@@ -138,6 +152,23 @@ class BackgroundVectoriser:
 
 
 @dataclass(slots=True)
+class _Patience:
+    """How long somebody waits for work that does not go on."""
+
+    clock: Clock
+    seconds: float
+    since: float = 0.0
+    waiting: int = -1
+
+    def is_over(self, waiting: int) -> bool:
+        """Tell whether as much waits as before, for too long."""
+        now = self.clock.elapsed()
+        if waiting != self.waiting:
+            self.waiting, self.since = waiting, now
+        return now - self.since > self.seconds
+
+
+@dataclass(slots=True)
 class _Run:
     """The lease while one run lasts, renewed in good time."""
 
@@ -145,18 +176,18 @@ class _Run:
     owner: str
     clock: Clock
     seconds: float
-    renewed: datetime | None = None
+    renewed: float | None = None
 
     def hold(self) -> bool:
-        now = self.clock.now()
-        if self.renewed and now - self.renewed < timedelta(seconds=self.seconds / 3):
+        now = self.clock.elapsed()
+        if self.renewed is not None and now - self.renewed < self.seconds / 3:
             return True
         held = self.leases.take(VECTORS, self.owner, seconds=self.seconds)
         self.renewed = now if held else None
         return held
 
     def release(self) -> None:
-        if self.renewed:
+        if self.renewed is not None:
             self.leases.take(VECTORS, self.owner, seconds=0)
             self.renewed = None
 

@@ -74,7 +74,7 @@ class ChunkMaker:
 
     def _state(self, job: ChunkState, answer: Generated | TreeringError, made: Sequence[Knowledge]) -> ChunkState:
         if isinstance(answer, TreeringError):
-            wait = min(self._settings.retry_seconds * 2 ** min(job.attempts, _DOUBLINGS), _LONGEST_WAIT.total_seconds())
+            wait = min(self._settings.retry_seconds * 2 ** min(job.attempts, _DOUBLINGS), LONGEST_WAIT.total_seconds())
             retry_at = self._engine.clock.now() + timedelta(seconds=wait)
             error = answer.message[:_ERROR_CHARS]
             return replace(job, status="failed", attempts=job.attempts + 1, error=error, retry_at=retry_at)
@@ -121,7 +121,7 @@ def active_block(engine: Engine, head: BlockHead) -> Block | None:
 
 _RECENT = 3
 _DOUBLINGS = 30
-_LONGEST_WAIT = timedelta(days=1)
+LONGEST_WAIT = timedelta(days=1)
 _ERROR_CHARS = 500
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from treering.core.errors import Conflict, NotFound, TreeringError
 from treering.memories.discussion.blocks import Block, BlockHead
-from treering.memories.discussion.chunk_making import ChunkMaker, active_block
+from treering.memories.discussion.chunk_making import LONGEST_WAIT, ChunkMaker, active_block
 from treering.memories.discussion.chunking import due_chunks
 from treering.memories.discussion.cleaning import archive_fallen
 from treering.memories.discussion.condensing import Condenser
@@ -145,7 +145,8 @@ class _Run:
         return sorted([*again, *fresh], key=lambda state: state.first)
 
     def _waits(self, state: ChunkState) -> bool:
-        return state.retry_at is not None and state.retry_at > self._now
+        # A time further away than any wait was written by a clock that was ahead.
+        return state.retry_at is not None and self._now < state.retry_at <= self._now + LONGEST_WAIT
 
     def _is_over(self, most: int | None) -> bool:
         made = self._made

@@ -120,12 +120,12 @@ class Runner:
             if ended:
                 return _report(workflow, steps, Usage(), ended)
             progress(node.settings.title or node.id, node.position - 1, len(workflow.nodes))
-            begun = self._clock.now()
+            begun = self._clock.elapsed()
             step = NodeStep(node, given, tuple(report.output for report in steps), held, frozenset(memories))
             output = _told(node, step)
             if isinstance(output, Ended):
                 return _report(workflow, steps, step.usage, output)
-            seconds = (self._clock.now() - begun).total_seconds()
+            seconds = self._clock.elapsed() - begun
             memories |= {len(steps)} if step.recalls else set()
             steps.append(StepReport(id=node.id, type=node.type.name, output=output, seconds=seconds, usage=step.usage))
         progress("done", len(workflow.nodes), len(workflow.nodes))

@@ -50,7 +50,10 @@ KEPT: tuple[str, ...] = (
     "CREATE INDEX IF NOT EXISTS vector_queue_by_priority ON vector_queue(model_id, priority, text_id)",
     # Which passages' vectors came or went: how other connections' tables in memory learn of it.
     "CREATE TABLE IF NOT EXISTS vector_log(position INTEGER PRIMARY KEY AUTOINCREMENT, key INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS leases(name TEXT PRIMARY KEY, owner TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID",
+    # `renewed`: seconds on the clock of the machine that nobody sets. (`leases`, of older versions, had times of day.)
+    """CREATE TABLE IF NOT EXISTS held_leases(
+         name TEXT PRIMARY KEY, owner TEXT NOT NULL, process INTEGER NOT NULL, renewed REAL NOT NULL,
+         seconds REAL NOT NULL) WITHOUT ROWID""",
     JOBS,
 )
 """What outlives a rebuild."""

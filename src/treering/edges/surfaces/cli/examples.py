@@ -141,6 +141,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("two messages, and what tells of them", "treering discussion delete lamp 3 4"),
         ("one for good, out of every earlier version", "treering discussion delete lamp 3 --erase"),
     ),
+    "unlock": (
+        ("who holds a lease of this space", "treering unlock"),
+        ("take the one for vectors away", "treering unlock vectors"),
+    ),
     "try": (
         ("see what Treering makes of the folder you are in", "treering try"),
         ("for a task of yours", 'treering try "make the retry limit configurable"'),

@@ -22,6 +22,7 @@ def add_to(app: Typer) -> None:
         ("export", export),
         ("import", import_from),
         ("vectors", vectors),
+        ("unlock", unlock),
         ("mcp", mcp),
         ("version", version),
     ):
@@ -92,6 +93,20 @@ def vectors(
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.vectors(access, quiet=quiet)
+
+
+def unlock(
+    access: Access,
+    name: Annotated[str, Argument(metavar="NAME", help="The lease to take away, as the list names it.")] = "",
+) -> None:
+    """List who holds a lease of a space, or take one away.
+
+    A lease lets one process at a time make vectors or memories. It lapses when
+    it is not renewed, so this is for a process that hangs and renews.
+    """
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.unlock(name, access)
 
 
 def mcp(

@@ -1,14 +1,17 @@
 """What the commands that make, move and serve a space do."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
+from treering.core.characters import visible_line
+from treering.core.errors import NotFound, nearest
 from treering.edges.settings import FILE, FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
 from treering.edges.surfaces.space import Space
-from treering.ports.lease import VECTORS
+from treering.ports.lease import VECTORS, Holding
 
 _PLURALS = {"patch": "patches"}
 
@@ -66,6 +69,28 @@ def vectors(access: Access, *, quiet: bool) -> None:
         made = waiting - lag.pending
         facts = {"made": made, "pending": lag.pending, "total": lag.total}
         answer(access, facts, [line(f"{made} vectors made; {lag.total - lag.pending} of {lag.total} texts have one.")])
+
+
+def unlock(name: str, access: Access) -> None:
+    """List the leases of a space, or take one away from its holder."""
+    with opened(access) as space:
+        held = space.engine.leases.held()
+        cleared = space.engine.leases.clear(name) if name else None
+    if not name:
+        listed = [asdict(one) for one in held]
+        answer(access, {"held": listed}, [line(_told(one)) for one in held] or [line("Nobody holds a lease here.")])
+        return
+    if cleared is None:
+        names = [one.name for one in held]
+        hint = nearest(name, names) if names else "Nobody holds a lease here."
+        raise NotFound(f"Nobody holds the lease {name!r}.", hint=hint)
+    lines = [line(f"Taken away: {_told(cleared)}"), line("Its holder stops at its next renewal.", indent=2)]
+    answer(access, {"cleared": asdict(cleared)}, lines)
+
+
+def _told(one: Holding) -> str:
+    name, process = visible_line(one.name), one.process
+    return f"{name}: held by process {process}, renewed {one.renewed:.0f} s ago, lapses in {one.left:.0f} s."
 
 
 def _is_free(space: Space) -> bool:
