@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
-from treering.core.filters import EVERYTHING, And, Compare, Not, Or, matches, parse_filter
+from treering.core.filters import (
+    EVERYTHING,
+    MOST_CONDITIONS,
+    MOST_VALUES,
+    And,
+    Compare,
+    Not,
+    Or,
+    matches,
+    parse_filter,
+)
 
 RECORD = {"kind": "fact", "status": "active", "title": "Bees", "metadata.n": 3, "metadata.done": True}
 
@@ -137,3 +147,31 @@ def test_a_filter_nested_too_deep_is_refused() -> None:
         data = {"not": data}
     with pytest.raises(InvalidInput):
         parse_filter(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"title": {"in": ["x"] * (MOST_VALUES + 1)}}, "10001 values in its lists; at most 10000"),
+        ({"and": [{"title": ["x"] * 6_000}, {"kind": ["y"] * 6_000}]}, "12000 values in its lists; at most 10000"),
+        ({"or": [{"title": "x"}] * (MOST_CONDITIONS + 1)}, "201 conditions; at most 200"),
+        ({"or": [{"and": [{"title": "x"}, {"title": "y"}]}] * 100}, "301 conditions; at most 200"),
+    ],
+)
+def test_a_filter_larger_than_a_limit_is_refused_with_the_limit(data, told):
+    with pytest.raises(InvalidInput, match=told):
+        parse_filter(data)
+
+
+def test_a_filter_up_to_the_limits_is_taken():
+    parse_filter({"title": ["x"] * MOST_VALUES})
+    parse_filter({"or": [{"title": "x"}] * (MOST_CONDITIONS - 1)})
+
+
+@pytest.mark.parametrize(
+    "data", [{"q" * 100_000: 1}, {"kind": {"q" * 100_000: 1}}, {"kind": {"prefix": ["q" * 100_000]}}]
+)
+def test_an_error_shows_the_beginning_of_what_it_refuses(data):
+    with pytest.raises(InvalidInput) as refused:
+        parse_filter(data)
+    assert len(refused.value.message) < 200

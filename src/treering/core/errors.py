@@ -124,5 +124,9 @@ class Corrupt(TreeringError):
 def nearest(given: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant, else list them all."""
     names = list(known)
-    close = get_close_matches(given, names, n=1, cutoff=0.5)
+    # Comparing takes the product of the lengths, and `given` may be of any.
+    close = get_close_matches(given[:_LONGEST_NAME], names, n=1, cutoff=0.5)
     return f"Did you mean {close[0]!r}?" if close else f"Known: {', '.join(names)}."
+
+
+_LONGEST_NAME = 200

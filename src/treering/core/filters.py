@@ -20,7 +20,12 @@ FIELDS = frozenset(
 )
 TIMES = frozenset({"created_at", "updated_at"})
 METADATA = "metadata."
+MOST_CONDITIONS = 200
+"""Conditions in one filter, with those that join others."""
+MOST_VALUES = 10_000
+"""Values in the lists of one filter, together."""
 _MAX_DEPTH = 12
+_SHOWN_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +76,42 @@ def matches(where: Filter, record: Mapping[str, Any]) -> bool:
 
 
 def parse_filter(data: Mapping[str, Any] | None) -> Filter:
-    """Read a filter from JSON. Raises `InvalidInput` naming an unknown field or operator."""
-    return EVERYTHING if not data else _parse(data, depth=0)
+    """Read a filter from JSON. Raises `InvalidInput` naming an unknown field or operator, or the limit it exceeds."""
+    where = EVERYTHING if not data else _parse(data, depth=0)
+    _check_size(where)
+    return where
+
+
+def _check_size(where: Filter) -> None:
+    """Raise `InvalidInput` for a filter that would make a query of unbounded cost."""
+    conditions, values, waiting = 0, 0, [where]
+    while waiting:
+        conditions += 1
+        match waiting.pop():
+            case And(parts) | Or(parts):
+                waiting += parts
+            case Not(part):
+                waiting.append(part)
+            case Compare(value=tuple(several)):
+                values += len(several)
+            case _:
+                pass
+    _check_limit(conditions, MOST_CONDITIONS, "conditions")
+    _check_limit(values, MOST_VALUES, "values in its lists")
+
+
+def _check_limit(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise InvalidInput(
+            f"The filter has {count} {what}; at most {most} are allowed.",
+            hint="Ask with a narrower filter, or several times with a part of it each.",
+            details={"count": count, "most": most},
+        )
 
 
 def _parse(data: Any, *, depth: int) -> Filter:
     if not isinstance(data, Mapping) or depth > _MAX_DEPTH:
-        raise InvalidInput("A filter is an object of fields, not nested deeper than 12.", hint=_EXAMPLE)
+        raise InvalidInput(f"A filter is an object of fields, not nested deeper than {_MAX_DEPTH}.", hint=_EXAMPLE)
     parts = tuple(_parse_entry(str(key), value, depth=depth + 1) for key, value in data.items())
     return parts[0] if len(parts) == 1 else And(parts)
 
@@ -87,6 +121,7 @@ def _parse_entry(key: str, value: Any, *, depth: int) -> Filter:
         case "and" | "or":
             if not isinstance(value, Sequence) or isinstance(value, str):
                 raise InvalidInput(f"{key!r} takes a list of filters.", hint=_EXAMPLE)
+            _check_limit(len(value), MOST_CONDITIONS, "conditions")
             parts = tuple(_parse(part, depth=depth) for part in value)
             return And(parts) if key == "and" else Or(parts)
         case "not":
@@ -106,14 +141,15 @@ def _parse_field(field: str, value: Any) -> Filter:
 
 def _comparison(field: str, operator: str, operand: Any) -> Compare:
     if operator not in get_args(Operator):
-        raise InvalidInput(f"Unknown operator {operator!r}.", hint=nearest(operator, get_args(Operator)))
+        raise InvalidInput(f"Unknown operator {_shown(operator)}.", hint=nearest(operator, get_args(Operator)))
     name = cast("Operator", operator)
     if name == "in":
         if not isinstance(operand, Sequence) or isinstance(operand, str):
             raise InvalidInput(f"{field}: 'in' takes a list.", hint=_EXAMPLE)
+        _check_limit(len(operand), MOST_VALUES, "values in its lists")
         return Compare(field, name, tuple(_scalar(field, part) for part in operand))
     if (name == "exists" and not isinstance(operand, bool)) or (name == "prefix" and not isinstance(operand, str)):
-        raise InvalidInput(f"{field}: wrong operand for {name!r}: {operand!r}.", hint=_EXAMPLE)
+        raise InvalidInput(f"{field}: wrong operand for {name!r}: {_shown(operand)}.", hint=_EXAMPLE)
     if name == "prefix":
         return Compare(field, name, str(operand))
     return Compare(field, name, _scalar(field, operand))
@@ -125,13 +161,18 @@ def _scalar(field: str, value: Any) -> Scalar:
         return render_time(parse_time(value))
     if isinstance(value, str | int | float | bool):
         return value
-    raise InvalidInput(f"{field}: {value!r} is not a text, number or truth value.", hint=_EXAMPLE)
+    raise InvalidInput(f"{field}: {_shown(value)} is not a text, number or truth value.", hint=_EXAMPLE)
 
 
 def _known_field(key: str) -> str:
     if key in FIELDS or (key.startswith(METADATA) and len(key) > len(METADATA)):
         return key
-    raise InvalidInput(f"Unknown filter field {key!r}.", hint=nearest(key, [*sorted(FIELDS), METADATA + "<key>"]))
+    raise InvalidInput(f"Unknown filter field {_shown(key)}.", hint=nearest(key, [*sorted(FIELDS), METADATA + "<key>"]))
+
+
+def _shown(value: object) -> str:
+    whole = repr(value)
+    return whole if len(whole) <= _SHOWN_CHARS else f"{whole[:_SHOWN_CHARS]}…"
 
 
 def _compare(actual: Any, operator: Operator, value: Scalar | tuple[Scalar, ...]) -> bool:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.filters import FIELDS, And, Compare, Not, Or, matches
+from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Compare, Not, Or, matches
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import passages_of, record_of
 from treering.edges.stores.sqlite.filters import condition
@@ -121,3 +121,29 @@ def test_a_whole_number_too_great_for_the_store_compares_as_a_float(connection):
     store(connection, source)
     assert found(connection, Compare("metadata.n", "gt", 10**29)) == [source.id]
     assert found(connection, Compare("metadata.n", "gt", 10**400)) == []
+
+
+def test_the_work_of_a_list_grows_with_its_values_and_not_with_values_times_passages(connection):
+    builder = Builder(SteppingClock())
+    store(connection, *(builder.source(f"text {n}", origin=f"o:{n}") for n in range(50)))
+    for field in ("title", "scope", "metadata.n"):
+        few, many = (
+            steps(connection, Compare(field, "in", tuple(f"v{n}" for n in range(count)))) for count in (100, 5_000)
+        )
+        assert many < few + 5_000 * 20, field
+
+
+def test_a_filter_at_the_limits_is_within_those_of_sqlite(connection):
+    wide = tuple(Compare(f"metadata.n{n}", "in", (n, f"{n}", True)) for n in range(MOST_CONDITIONS - 2))
+    assert found(connection, And((Or(wide), Compare("title", "in", tuple(map(str, range(MOST_VALUES))))))) == []
+
+
+def steps(connection, where):
+    """Count the steps of SQLite's machine, by tens."""
+    counted = []
+    connection.set_progress_handler(lambda: bool(counted.append(10)), 10)
+    try:
+        found(connection, where)
+    finally:
+        connection.set_progress_handler(None, 0)
+    return sum(counted)
