@@ -1,5 +1,6 @@
 from datetime import UTC, date, datetime
 
+from treering.derived.analysis import LONGEST_QUERY
 from treering.derived.question import Question, days_asked
 from treering.ports.index import AskedDays
 
@@ -26,3 +27,10 @@ def test_the_ends_of_the_calendar_are_no_failure():
     assert list(days_asked("on 31 December 2023", datetime(9999, 12, 31, tzinfo=UTC)))
     assert list(days_asked("What happens today?", datetime(9999, 12, 31, tzinfo=UTC)))
     assert list(days_asked("What happened today?", datetime(1, 1, 1, tzinfo=UTC)))
+
+
+def test_of_a_very_long_question_the_beginning_is_read_and_the_rest_counted():
+    asked = Question.of("honey " * 10_000 + "wax last week", embed=None, now=NOW)
+    assert (len(asked.text), asked.unread) == (LONGEST_QUERY, 60_013 - LONGEST_QUERY)
+    assert "wax" not in asked.terms.words
+    assert asked.days == ()

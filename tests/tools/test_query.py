@@ -660,3 +660,12 @@ def test_an_index_that_is_late_never_shows_what_was_withdrawn(space):
     assert old in found(search(slow, "cardboard"))
     space.crystallize("knowledge", input={"id": old, "status": "archived"})
     assert search(slow, "cardboard").hits == ()
+
+
+@pytest.mark.parametrize(("mode", "field"), [("search", "text"), ("context", "task")])
+def test_a_report_says_that_only_the_beginning_of_a_long_question_was_searched_for(space, mode, field):
+    put(space, "Bees make honey.")
+    report = space.query(mode, input={field: "honey " * 5_000})
+    assert report.status == "ok"
+    assert report.warnings[0] == "The question has 30000 characters; only the first 20000 were searched for."
+    assert not any("characters" in said for said in space.query(mode, input={field: "honey"}).warnings)

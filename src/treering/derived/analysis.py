@@ -25,6 +25,8 @@ IDENTIFIER_TOKENIZER = "trigram"
 MAX_WORDS = 64
 MAX_IDENTIFIERS = 16
 MAX_PHRASES = 8
+LONGEST_QUERY = 20_000
+"""Characters of a question that are read: what a person or an agent asks is shorter, a pasted log is not."""
 
 
 def index_text(text: str) -> str:
@@ -52,7 +54,7 @@ def query_terms(text: str) -> TextQuery:
     Stop words are left out unless nothing else remains. Of a long text the most repeated words are kept,
     then the first ones.
     """
-    text = text[:_LONGEST_QUERY]
+    text = text[:LONGEST_QUERY]
     terms = [term for token in _tokens(text) for term in _sought(token)]
     telling = [term for term in terms if term not in _STOP_TERMS] or terms
     return TextQuery(_most_repeated(telling, MAX_WORDS), _sought_names(text), _phrases(text))
@@ -68,7 +70,6 @@ def fts_query(terms: Iterable[str]) -> str:
     return f"({quoted})" if quoted else '("")'
 
 
-_LONGEST_QUERY = 20_000  # characters; what a person or an agent asks is shorter, a pasted log is not
 _LONGEST_TOKEN = 64  # longer ones are encoded data: their beginning is enough to find them
 _LONGEST_NAME = 200
 _SHORTEST_NAME = 3  # a trigram index cannot find less
@@ -99,7 +100,7 @@ _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
 _ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
 _NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
-_QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
+_QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _POSSESSIVE = re.compile(r"['’][sS]$")
 _APOSTROPHE = re.compile(r"['’]")
 _SEPARATORS = re.compile(r"[_.\-]+")

@@ -5,6 +5,7 @@ Our own rules: no library reads periods, and those there are take "May", "we" an
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -103,13 +104,24 @@ def _apart(phrases: Sequence[_Phrase]) -> list[_Phrase]:
     """Choose the longest where phrases overlap; give them in the order of the text."""
     chosen: list[_Phrase] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.start - phrase.end, phrase.start)):
-        if all(phrase.end <= other.start or other.end <= phrase.start for other in chosen):
-            chosen.append(phrase)
-    return sorted(chosen, key=lambda phrase: phrase.start)
+        # Those chosen do not overlap: only the two neighbours can overlap with one more.
+        at = bisect_left(chosen, phrase.start, key=lambda other: other.start)
+        before_next = at == len(chosen) or phrase.end <= chosen[at].start
+        if before_next and (at == 0 or chosen[at - 1].end <= phrase.start):
+            chosen.insert(at, phrase)
+    return chosen
 
 
 _FROM = re.compile(r"\b(?:from|between)\s+(?:the\s+)?$", re.IGNORECASE | re.ASCII)
 _TO = re.compile(r"\s*(?:-|–|to|until|till|through|and)\s*(?:the\s+)?", re.IGNORECASE | re.ASCII)
+
+
+_LOOK_BACK = 60  # characters before a date in which words that belong to it may begin
+
+
+def _leads(pattern: re.Pattern[str], text: str, phrase: _Phrase) -> re.Match[str] | None:
+    """Find what ends right before a phrase. Not from the text's beginning: that takes the square of a long text."""
+    return pattern.search(text, max(0, phrase.start - _LOOK_BACK), phrase.start)
 
 
 def _joined(text: str, phrases: Sequence[_Phrase]) -> list[_Phrase]:
@@ -117,7 +129,7 @@ def _joined(text: str, phrases: Sequence[_Phrase]) -> list[_Phrase]:
     joined: list[_Phrase] = []
     for phrase in phrases:
         before = joined[-1] if joined else None
-        if before and _TO.fullmatch(text, before.end, phrase.start) and _FROM.search(text, 0, before.start):
+        if before and _TO.fullmatch(text, before.end, phrase.start) and _leads(_FROM, text, before):
             joined[-1] = _both(before, phrase)
         else:
             joined.append(phrase)
@@ -134,12 +146,11 @@ _BEFORE = re.compile(
     rf"week\s+of)\s+(?:the\s+)?$",
     re.IGNORECASE | re.ASCII,
 )
-_LOOK_BACK = 60  # characters before a date in which it may be counted from
 
 
 def _beside(text: str, named: _Phrase) -> Iterator[_Phrase]:
     """Read "the week before" and "two days after" before a date that is named; the date itself counts too."""
-    found = _BEFORE.search(text, max(0, named.start - _LOOK_BACK), named.start)
+    found = _leads(_BEFORE, text, named)
     if found:
         try:
             moved = tuple(_beside_period(found, period) for period in named.periods)
@@ -173,7 +184,7 @@ _SINCE = re.compile(r"\bsince\s+(?:the\s+)?$", re.IGNORECASE | re.ASCII)
 
 def _since(text: str, phrase: _Phrase, reference: Reference) -> _Phrase:
     """Let "since March" last until the day it is said."""
-    if reference.today is None or len(phrase.periods) > 1 or not _SINCE.search(text, 0, phrase.start):
+    if reference.today is None or len(phrase.periods) > 1 or not _leads(_SINCE, text, phrase):
         return phrase
     until = periods.day(reference.today)
     return replace(phrase, periods=tuple(span_of(period, until) for period in phrase.periods))

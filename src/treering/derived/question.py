@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treering.derived import periods
-from treering.derived.analysis import query_terms
+from treering.derived.analysis import LONGEST_QUERY, query_terms
 from treering.derived.dates import asked_ranges
 from treering.ports.index import AskedDays, Index, TextQuery, Vector
 from treering.ports.reach import Reach
@@ -48,19 +48,26 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: its text, its terms, what it means where the embedder could tell, and the days it is about."""
+    """What is asked: its text, its terms, what it means where the embedder could tell, and the days it is about.
+
+    Of a long text only the beginning is read (`LONGEST_QUERY`), so that no question costs more than a long one;
+    `unread` counts the characters behind it.
+    """
 
     text: str
     terms: TextQuery
     meaning: Meaning | None
     embed: Embed | None = None
     days: tuple[AskedDays, ...] = ()
+    unread: int = 0
 
     @classmethod
     def of(cls, text: str, *, embed: Embed | None, now: datetime | None = None) -> "Question":
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
-        meaning = Meaning(embed(text)) if embed else None
-        return cls(text, query_terms(text), meaning, embed, tuple(days_asked(text, now)))
+        read = text[:LONGEST_QUERY]
+        meaning = Meaning(embed(read)) if embed else None
+        days = tuple(days_asked(read, now))
+        return cls(read, query_terms(read), meaning, embed, days, unread=len(text) - len(read))
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Give the question asked together with each of some texts. Costs an encoding for each."""

@@ -8,12 +8,11 @@ from treering.derived.fusion import PLACES
 
 Route = Literal["lookup", "comparison", "question"]
 
-_COMPARES = re.compile(
-    r"\b(?:both|either|same|common|or|which (?:of|one))\b"
-    r"|\b(?:more|less|\w+er)\b.*\b(?:and|than)\b"
-    r"|^(?:are|is|were|was|do|does|did|have|has|can)\b.*\band\b",
-    re.IGNORECASE,
-)
+_COMPARING = re.compile(r"\b(?:both|either|same|common|or|which (?:of|one))\b", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"(?:are|is|were|was|do|does|did|have|has|can)\b", re.IGNORECASE)
+_DEGREE = re.compile(r"\b(?:more|less|\w+er)\b", re.IGNORECASE)
+_AND = re.compile(r"\band\b", re.IGNORECASE)
+_JOINED = re.compile(r"\b(?:and|than)\b", re.IGNORECASE)
 _LOOKUP_WORDS = 2
 
 
@@ -25,4 +24,17 @@ def route(text: str, arms: Mapping[str, Mapping[int, float]]) -> Route:
     """
     if arms.get(PLACES) or len(text.split()) <= _LOOKUP_WORDS:
         return "lookup"
-    return "comparison" if _COMPARES.search(text) else "question"
+    return "comparison" if _compares(text) else "question"
+
+
+def _compares(text: str) -> bool:
+    """Tell whether two things are compared: "both", "is A older than B", "are A and B".
+
+    In steps: one pattern of the form "a word, anything, another word" takes the square of a long line.
+    """
+    lines = text.split("\n")
+    return bool(
+        _COMPARING.search(text)
+        or (_YES_OR_NO.match(lines[0]) and _AND.search(lines[0]))
+        or any((degree := _DEGREE.search(line)) and _JOINED.search(line, degree.end()) for line in lines)
+    )

@@ -38,6 +38,7 @@ from treering.tools.reading import (
     question_of,
     reach_of,
     stood_at,
+    warnings_of,
     why_empty,
 )
 
@@ -95,7 +96,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=lag_warning(call),
+        warnings=warnings_of(call, question),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),

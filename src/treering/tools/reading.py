@@ -214,6 +214,15 @@ def lag_warning(call: Call) -> tuple[str, ...]:
     return (f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only.",)
 
 
+def warnings_of(call: Call, question: Question) -> tuple[str, ...]:
+    """Warn where an answer may lack something: vectors lag, or the question is longer than what is read of it."""
+    if not question.unread:
+        return lag_warning(call)
+    read = len(question.text)
+    cut = f"The question has {read + question.unread} characters; only the first {read} were searched for."
+    return (cut, *lag_warning(call))
+
+
 def stood_at(call: Call, reach: Reach) -> int:
     """Give the sequence number an answer stands for."""
     return reach.at if reach.at is not None else call.engine.ledger.sequence()

@@ -10,11 +10,11 @@ from treering.tools.reading import (
     ReadReport,
     SearchOptions,
     ShownHit,
-    lag_warning,
     question_of,
     reach_of,
     show,
     stood_at,
+    warnings_of,
     why_empty,
 )
 
@@ -45,7 +45,7 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
         mode="search",
         scope=call.scope,
         status="ok" if hits else "empty",
-        warnings=lag_warning(call),
+        warnings=warnings_of(call, question),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),
