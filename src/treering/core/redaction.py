@@ -157,7 +157,7 @@ _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOC
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 # Base64 with armour headers, and what surrounds its lines where it stands in a string literal.
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\,:.\"'\-]{16,}+")
-_KEY_LINE = re.compile(r"[\s\"'+]*[A-Za-z0-9+/=\\]{24,}[\s\"',;+\\]*")
+_KEY_LINE = re.compile(r"[\s\"'+]*+[A-Za-z0-9+/=\\]{24,}+[\s\"',;+\\]*+")
 _KEY_MOST = 12_000
 
 
@@ -233,7 +233,7 @@ def _cut_key_end(text: str, start: int) -> int:
     while at:
         line_end = text.find("\n", at)
         line_end = len(text) if line_end < 0 else line_end
-        if not _KEY_LINE.fullmatch(text, at, line_end) or line_end - start > _KEY_MOST:
+        if line_end - start > _KEY_MOST or not _KEY_LINE.fullmatch(text, at, line_end):
             break
         stop = line_end
         at = line_end + 1 if line_end < len(text) else 0

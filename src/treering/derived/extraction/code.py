@@ -30,7 +30,7 @@ _USE = re.compile(
     r"|\b(?:from|require|import)[ ]?\(?[ ]?['\"](?P<path>[^'\"\n]{1,200})['\"]"
     r"|\b(?:def|class|function|fn|func|struct|interface|trait|enum|protocol|module|type)[ ]++(?P<defined>[A-Za-z_]\w*+)"
     r"|(?<![\w.])(?:self|this|cls)(?:\.|->|::)(?P<own>[A-Za-z_]\w*+)\("
-    r"|(?<![\w.])(?P<called>[A-Za-z_]\w*+(?:(?:\.|::|->)[A-Za-z_]\w*+)*+)!?\("
+    r"|(?<![\w.])(?P<called>[A-Za-z_]\w*+(?:(?:\.|::|->)[A-Za-z_]\w*+){0,20}+)!?\("
     r"|(?<![\w.])(?P<constant>[A-Z][A-Z0-9]*+_[A-Z0-9_]++|[A-Z][A-Z0-9]{3,}+)(?!\w)"
     r"|(?<![\w.])(?P<type>[A-Z][a-z0-9]++(?:[A-Z][a-z0-9]*+)++)(?!\w)"
     r"|[A-Za-z_]\w*+",

@@ -1,7 +1,7 @@
 """What a folder's `.gitignore` files leave out, as git reads them, and what is never read.
 
-Patterns are matched here against one path at a time on the way down, as git does. `pathspec` matches whole
-paths, so there `!keep/` also brings back what lies in `keep/` and another pattern leaves out.
+Patterns are matched here against one path at a time on the way down, as git does; a library that matches whole
+paths lets `!keep/` also bring back what lies in `keep/` and another pattern leaves out.
 """
 
 import re
@@ -46,9 +46,14 @@ class IgnoreRules:
 
 
 def parse_patterns(lines: Sequence[str]) -> Iterator[Pattern]:
-    """Read the lines of a `.gitignore` file. Like git, pass over a pattern that cannot be read."""
-    for line in lines:
-        glob = _TRAILING_SPACE.sub("", line.removesuffix("\r"))
+    """Read the lines of a `.gitignore` file, each once. Like git, pass over a pattern that cannot be read.
+
+    Of a file with very many lines the last ones are read, which decide.
+    """
+    # The same line again changes nothing but which of two is the last to match.
+    latest = list(dict.fromkeys(reversed(lines)))[:_MOST_LINES]
+    for line in reversed(latest):
+        glob = _without_trailing_space(line.removesuffix("\r"))
         if not glob or glob.startswith("#"):
             continue
         leaves_out = not glob.startswith("!")
@@ -56,22 +61,29 @@ def parse_patterns(lines: Sequence[str]) -> Iterator[Pattern]:
         folders_only = glob.endswith("/")
         glob = glob.removesuffix("/")
         try:
-            if glob:
+            if 0 < len(glob) <= _LONGEST_PATTERN:
                 yield Pattern(re.compile(_regex(glob), re.DOTALL), leaves_out, folders_only)
         except re.error:
             continue
 
 
 _LONGEST_RULES = 1_000_000
-_TRAILING_SPACE = re.compile(r"(?<!\\)[ \t]+$")
+_MOST_LINES = 5_000
+_LONGEST_PATTERN = 4_096  # of a path on Linux
 _GLOB = re.compile(
-    r"(?P<star>\*+)|(?P<one>\?)|\[(?P<negated>[!^]?)(?P<chars>\]?(?:\[:\w+:\]|\\.|[^\]\\])*)\]"
+    r"(?P<star>\*+)|(?P<one>\?)|\[(?P<negated>[!^]?)(?P<chars>\]?(?:\[:\w{1,9}:\]|\\.|[^\]\\]){0,200})\]"
     r"|\\(?P<escaped>.)|(?P<plain>.)",
     re.DOTALL,
 )
 _CLASSES = {"alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s"}
 _POSIX = re.compile(r"\[:(\w+):\]")
 _FOLDERS = r"(?:[^/]+/)*"
+
+
+def _without_trailing_space(line: str) -> str:
+    """Give a line without the spaces at its end; one behind a backslash stays."""
+    bare = line.rstrip(" \t")
+    return line[: len(bare) + 1] if bare.endswith("\\") else bare
 
 
 def _regex(glob: str) -> str:

@@ -1,19 +1,39 @@
 """Which files of a repository are asked for, and which the repository itself sets aside."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pathspec import GitIgnoreSpec
-
 from treering.core.errors import InvalidInput
+from treering.edges.sources.ignored import Pattern, parse_patterns
 
-# Matching backtracks once per star: a hostile pattern of many could take hours over one long name.
-_MOST_STARS = 3
-_STARS = re.compile(r"\*+")
+_MOST_GLOBS = 1_000
+_LONGEST_PATH = 4_096
 _TRUE = ("", "=true", "=1", "=set")
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns as in `.gitignore`: a path is matched by the last one that matches it or a folder it lies in."""
+
+    patterns: tuple[Pattern, ...]
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> "Globs":
+        """Read patterns, `!` taking back what others match; one that cannot be read is passed over."""
+        return cls(tuple(parse_patterns(lines)))
+
+    def match(self, path: str) -> bool:
+        """Tell whether a path, relative to the top of the repository, is matched. One of no real length is not."""
+        if len(path) > _LONGEST_PATH:
+            return False
+        folders = [path[:at] for at, sign in enumerate(path) if sign == "/"]
+        for pattern in reversed(self.patterns):
+            places = folders if pattern.folders_only else [path, *folders]
+            if any(pattern.regex.fullmatch(place) for place in places):
+                return pattern.leaves_out
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +44,25 @@ class Selection:
     worktree: bool
     redact: bool
     folder: str
-    include: GitIgnoreSpec | None
-    exclude: GitIgnoreSpec | None
+    include: Globs | None
+    exclude: Globs | None
 
     def takes(self, path: str) -> bool:
         """Tell whether `path` is asked for."""
         inside = not self.folder or path.startswith(f"{self.folder}/")
-        included = self.include is None or self.include.match_file(path)
-        return inside and included and not (self.exclude is not None and self.exclude.match_file(path))
+        included = self.include is None or self.include.match(path)
+        return inside and included and not (self.exclude is not None and self.exclude.match(path))
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
     """What `.gitattributes` at the top of the repository calls vendored or generated."""
 
-    marks: Mapping[str, GitIgnoreSpec]
+    marks: Mapping[str, Globs]
 
     def sets_aside(self, path: str) -> str | None:
         """Name the mark that keeps `path` from being read as this project's own work."""
-        return next((mark for mark, spec in self.marks.items() if spec.match_file(path)), None)
+        return next((mark for mark, spec in self.marks.items() if spec.match(path)), None)
 
 
 def parse_selection(options: Mapping[str, Any], *, prefix: str) -> Selection:
@@ -71,11 +91,11 @@ def parse_attributes(text: str) -> Attributes:
     lines: dict[str, list[str]] = {"linguist-vendored": [], "linguist-generated": []}
     for line in text.splitlines():
         pattern, *attributes = line.split() or [""]
-        if pattern.startswith(("#", "!", "[attr]")) or len(_STARS.findall(pattern)) > _MOST_STARS:
+        if pattern.startswith(("#", "!", "[attr]")):
             continue
         for mark, found in lines.items():
             found.extend(_signed(pattern, attributes, mark))
-    return Attributes({mark: _spec(found) for mark, found in lines.items() if found})
+    return Attributes({mark: Globs.of(found[:_MOST_GLOBS]) for mark, found in lines.items() if found})
 
 
 def _signed(pattern: str, attributes: Sequence[str], mark: str) -> list[str]:
@@ -109,20 +129,13 @@ def _folder(prefix: str, subfolder: str) -> str:
     return str(folder) if folder.parts else ""
 
 
-def _globs(options: Mapping[str, Any], name: str) -> GitIgnoreSpec | None:
+def _globs(options: Mapping[str, Any], name: str) -> Globs | None:
     value = options.get(name)
     if not value:
         return None
     globs = [value] if isinstance(value, str) else value
     if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
         raise InvalidInput(f"`{name}` must be a glob or a list of globs.", hint="Such as ['src/**', '*.md'].")
-    return _spec(globs)
-
-
-def _spec(globs: Sequence[str]) -> GitIgnoreSpec:
-    try:
-        return GitIgnoreSpec.from_lines(globs)
-    except ValueError as error:
-        raise InvalidInput(
-            f"Not a glob: {error}", hint="Write globs as in .gitignore, such as 'docs/**/*.md'."
-        ) from error
+    if len(globs) > _MOST_GLOBS:
+        raise InvalidInput(f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Join them.")
+    return Globs.of(globs)

@@ -40,7 +40,7 @@ _RECORD_PATH = re.compile(
     r"|(?:^|/)adr[-_]?\d[^/]*$",
     re.IGNORECASE,
 )
-_NO_RECORD = re.compile(r"(?:readme|index|template|adr-template|0+-template)[^/]*$", re.IGNORECASE)
+_NO_RECORD = re.compile(r"(?:readme|index|template|adr-template|(?<!0)0+-template)[^/]*$", re.IGNORECASE)
 _NUMBER = re.compile(r"^(?:adr[-_ ]*\d{1,5}|\d{3,5}|\d{1,5}(?=[.:)]))\s*[.:)\-–—]*\s+", re.IGNORECASE)
 _STATUS_LINE = re.compile(r"^[\s*_>+-]{0,8}status[*_]{0,3}\s{0,3}:[*_\s]{0,4}(.{1,200})$", re.IGNORECASE | re.MULTILINE)
 _NOT_IN_FORCE = re.compile(

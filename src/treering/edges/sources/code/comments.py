@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from treering.edges.sources.code.languages import Language
 
 _MARKER = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+!?|=begin)?[ \t]*")
-_CLOSER = re.compile(r"[ \t]*(?:\*+/|=end)$")
+_CLOSER = re.compile(r"(?<![ \t])[ \t]*+(?:(?<!\*)\*++/|=end)$")
 _LICENCE = re.compile(r"copyright|licen[cs]e|SPDX-|all rights reserved", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"@\w|#!?\[")
 _PREAMBLE = ("#!", "<?php", "'use strict'", '"use strict"', "# -*-", "# frozen_string_literal")

@@ -73,7 +73,7 @@ def parsing_of(language: Language) -> Parsing:
 
 
 def _by_shebang(text: str) -> str | None:
-    found = _SHEBANG.match(text)
+    found = _SHEBANG.match(text[:_LONGEST_SHEBANG])
     return _BY_INTERPRETER.get(found[1]) if found else None
 
 
@@ -105,8 +105,9 @@ def _not_static(_name: str, signature: str) -> bool:
     return not signature.startswith("static ")
 
 
+_LONGEST_SHEBANG = 256  # bytes that Linux reads of it
 _SHEBANG = re.compile(r"#!\s*\S*?/?(?:env\s+(?:-S\s+)?)?([a-z]+)[\d.]*(?:\s|$)")
-_CPP_HEADER = re.compile(r"^\s*(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
+_CPP_HEADER = re.compile(r"^[ \t]*+(?:class\s+\w+|namespace\b|template\s*<|public:|private:|using\s+\w)", re.MULTILINE)
 _HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
 _ECMA_WRAPPERS = frozenset({"export_statement", "ambient_declaration"})
 

@@ -1,0 +1,87 @@
+"""Texts made to take the square of their length, or worse, and what reads them.
+
+Run as a program it reads all of them and prints the name of each that is done.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from treering.core.redaction import redact
+from treering.derived.analysis import query_terms
+from treering.derived.dates import asked_ranges, date_ranges
+from treering.derived.extraction.code import read_code
+from treering.derived.routing import route
+from treering.edges.sources.code.comments import comment_text
+from treering.edges.sources.code.languages import language_of
+from treering.edges.sources.ignored import parse_patterns
+from treering.edges.sources.repo_selection import parse_attributes, parse_selection
+from treering.ports.extractor import Excerpt
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class HostileText:
+    """A way to make hostile texts of a length, and what reads them."""
+
+    name: str
+    text: Callable[[int], str]
+    read: Callable[[str], object]
+    length: int
+    """Characters that a linear reader takes in about a second, and one of the square in many minutes."""
+
+
+def _repeated(part: str, *, end: str = "") -> Callable[[int], str]:
+    return lambda length: part * (length // len(part)) + end
+
+
+def _many_stars(path: str) -> object:
+    globs = ["*a" * 30 + "b"]
+    selected = parse_selection({"include": globs}, prefix="").takes(path)
+    return selected, parse_attributes(f"{globs[0]} linguist-generated").sets_aside(path)
+
+
+def _read_as_code(text: str) -> object:
+    return read_code(Excerpt(text=text, title="a.c"))
+
+
+HOSTILE_TEXTS: Sequence[HostileText] = (
+    HostileText("a question of days", _repeated("2024-01-01 "), lambda text: asked_ranges(text, NOW), 300_000),
+    HostileText("a question of weeks", _repeated("last week "), lambda text: asked_ranges(text, NOW), 500_000),
+    HostileText("a text of ranges", _repeated("from june to july "), lambda text: date_ranges(text, said=NOW), 200_000),
+    HostileText("a question of opening quotes", _repeated("“"), query_terms, 1_000_000),
+    HostileText("a question of comparisons", _repeated("more "), lambda text: route(text, {}), 500_000),
+    HostileText("a chain of names", _repeated("a->"), _read_as_code, 300_000),
+    HostileText(
+        "a comment of spaces", _repeated("a    "), lambda text: comment_text([text.replace("a", " ", 9)]), 10**6
+    ),
+    HostileText("a comment of stars", _repeated("*", end="a"), lambda text: comment_text([text]), 300_000),
+    HostileText("a comment of inner spaces", _repeated(" ", end="a"), lambda text: comment_text([f"a{text}"]), 300_000),
+    HostileText("a header of empty lines", _repeated("\n"), lambda text: language_of("a.h", text), 300_000),
+    HostileText(
+        "an interpreter of letters", _repeated("a", end="!"), lambda text: language_of("a", f"#!{text}"), 300_000
+    ),
+    HostileText("an ignore rule of brackets", _repeated("["), lambda text: list(parse_patterns([text])), 200_000),
+    HostileText(
+        "an ignore rule of inner spaces", _repeated(" ", end="a"), lambda text: list(parse_patterns([text])), 300_000
+    ),
+    HostileText("a name below a rule of many stars", _repeated("a"), _many_stars, 300),
+    HostileText(
+        "a key of signs",
+        _repeated("+", end="!"),
+        lambda text: redact(f"-----BEGIN PRIVATE KEY-----\n{text}"),
+        300_000,
+    ),
+)
+
+
+def main() -> None:
+    """Read all of them."""
+    for one in HOSTILE_TEXTS:
+        one.read(one.text(one.length))
+        print(one.name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
