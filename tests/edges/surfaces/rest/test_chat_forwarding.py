@@ -109,6 +109,19 @@ def test_headers_of_the_api_pass_both_ways_and_those_of_a_connection_or_a_site_d
     assert answer.headers.get_list("x-treering-memory") == ["off"]
 
 
+def test_a_cookie_of_the_upstream_goes_to_no_client_and_comes_back_with_no_request(client, upstream):
+    cookies = {**JSON, "Set-Cookie": "session=of-the-first; Path=/"}
+    listed = Answer([b'{"object": "list", "data": []}'], headers=cookies)
+    upstream.will(Answer([completion("x")], headers=cookies), listed)
+    first = client.post(PATH, json=chat("hi"), headers={"Authorization": "Bearer first"})
+    models = client.get("/v1/models")
+    client.post(PATH, json=chat("hi"), headers={"Authorization": "Bearer second"})
+    client.get("/v1/models")
+
+    assert "set-cookie" not in first.headers.keys() | models.headers.keys()
+    assert [one.headers.get("cookie") for one in upstream.asked] == [None] * 4
+
+
 @pytest.mark.parametrize(
     ("status", "error"),
     [

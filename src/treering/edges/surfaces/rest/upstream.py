@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -72,6 +73,8 @@ class Upstream:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
             trust_env=False,
             follow_redirects=False,
+            # One client speaks for everybody: a cookie that one answer sets must not go out with another's request.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         )
 
     async def ask(
