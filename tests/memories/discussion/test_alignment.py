@@ -1,14 +1,19 @@
 """Where a telling belongs beside what is kept. Letters are messages; `-` is one that was deleted."""
 
+import subprocess
+import sys
+from collections import Counter
+
 import pytest
 from discussion_parts import new_log, said, talk, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.memories.discussion.alignment import Agreement, Mark, agreement, align, is_end, walk
+from treering.memories.discussion.alignment import Agreement, Mark, agreement, align, is_end, parts_of, steps
 from treering.memories.discussion.log import Recorded
 from treering.tools.turns import Message
 
+A, B = "a1 a2 a3 a4 a5 a6 a7 a8 a9", "b1 b2 b3 b4 b5 b6 b7 b8 b9"
 LETTERS = st.lists(st.sampled_from("abc"), max_size=8)
 
 
@@ -49,11 +54,18 @@ def test_another_last_answer_takes_the_place_of_the_last(tell):
 
 
 def test_a_beginning_alone_is_a_rewind(tell):
-    assert tell("a b c d e", "a b") == ("a b", Recorded(unchanged=2, withdrawn=3, diverged_at=2, count=2))
+    assert tell("a b c d e f", "a b c d") == (
+        "a b c d",
+        Recorded(unchanged=4, withdrawn=2, diverged_at=4, count=4),
+    )
 
 
-def test_even_the_first_message_alone_is_a_rewind(tell):
-    assert tell("a b c", "a")[0] == "a"
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [("a b c", "a"), ("a b c d e", "a b"), ("a b c d e", "a b c"), ("a b c d e f g h i", "a b c d")],
+)
+def test_a_beginning_of_few_messages_or_of_fewer_than_would_go_withdraws_nothing(tell, kept, told):
+    assert tell(kept, told) == (kept, Recorded(unchanged=len(told.split()), count=len(kept.split())))
 
 
 def test_an_edit_early_on_replaces_what_it_edits_and_keeps_equal_messages_in_their_places(tell):
@@ -64,7 +76,21 @@ def test_an_edit_early_on_replaces_what_it_edits_and_keeps_equal_messages_in_the
 
 
 def test_an_edit_followed_by_something_else_withdraws_the_rest(tell):
-    assert tell("a b c d e", "a x y")[0] == "a x y"
+    assert tell("a b c d e f", "a b c d x y z")[0] == "a b c d x y z"
+
+
+def test_a_conversation_that_only_begins_alike_is_one_of_its_own(tell):
+    assert tell("a b c d e", "a x y") == (
+        "a b c d e a x y",
+        Recorded(appended=3, count=8, is_apart=True),
+    )
+
+
+def test_an_edit_of_more_than_agree_stands_beside_what_it_edits(tell):
+    assert tell("a b c d e f g h i j", "a b c d x y") == (
+        "a b c d e f g h i j x y",
+        Recorded(unchanged=4, appended=2, count=12),
+    )
 
 
 def test_an_edit_of_the_first_message_is_told_from_a_summary_by_the_equal_number(tell):
@@ -128,7 +154,7 @@ def test_ok_said_again_after_other_messages_is_a_new_message(tell):
 
 
 def test_something_entirely_different_is_appended_and_withdraws_nothing(tell):
-    assert tell("a b c", "x y") == ("a b c x y", Recorded(appended=2, count=5))
+    assert tell("a b c", "x y") == ("a b c x y", Recorded(appended=2, count=5, is_apart=True))
 
 
 def test_a_window_that_stops_short_of_the_last_answer_is_a_rewind(tell):
@@ -142,8 +168,9 @@ def test_a_window_with_another_last_answer_replaces_it(tell):
     assert tell("a b c d e f", "c d e x")[0] == "a b c d e x"
 
 
-def test_a_long_window_that_stops_short_is_a_rewind_however_far(tell):
-    assert tell("a b c d e f g h i j k l", "b c d e")[0] == "a b c d e"
+def test_a_long_window_that_stops_short_is_a_rewind_by_no_more_than_it_holds(tell):
+    assert tell("a b c d e f g h i", "b c d e")[0] == "a b c d e"
+    assert tell("a b c d e f g h i j", "b c d e")[0] == "a b c d e f g h i j"
 
 
 def test_a_short_exchange_said_again_withdraws_nothing(tell):
@@ -204,6 +231,92 @@ def test_white_space_makes_no_other_message(space):
     assert log.record([Message(role="user", content=" two words here ")]).unchanged == 1
 
 
+@pytest.fixture
+def told(space):
+    """Record tellings, one after the other, and give what is kept then."""
+
+    def tell_all(*tellings):
+        log = new_log(space)
+        for one in tellings:
+            log.record(said(one))
+        return texts(log)
+
+    return tell_all
+
+
+@pytest.mark.parametrize("window", [9, 4, 2])
+def test_two_conversations_side_by_side_under_one_id_take_nothing_from_each_other(space, window):
+    log, first, second = new_log(space), A.split(), B.split()
+    for end in range(2, 10):
+        for words in (first, second):
+            log.record(said(" ".join(words[:end][-window:])))
+    assert {*texts(log).split()} == {*first, *second}
+
+
+def test_what_is_new_in_conversations_told_from_the_beginning_is_kept_once(told):
+    turns = [(first, second) for first in (2, 4, 6) for second in (A, B)]
+    assert told(*(" ".join(words.split()[:end]) for end, words in turns)) == "a1 a2 b1 b2 a3 a4 b3 b4 a5 a6 b5 b6"
+
+
+@pytest.mark.parametrize("beginning", ["hi", "hi hello"])
+def test_conversations_that_begin_alike_with_a_greeting_take_nothing_from_each_other(told, beginning):
+    kept = told(*(f"{beginning} {words[:end]}" for end in (5, 11, 17) for words in (A, B)))
+    assert {*A[:17].split(), *B[:17].split()} <= {*kept.split()}
+
+
+def test_another_last_answer_of_one_of_two_conversations_takes_the_place_of_that_alone(told):
+    assert told(A, B, f"{A} q1 r1", f"{A} q1 r2") == f"{A} {B} q1 r2"
+    assert told(A, B, f"{A} q1 r1", f"{B} p1 s1", f"{A} q1 r2") == f"{A} {B} q1 r1 p1 s1 r2"
+
+
+def test_an_edit_of_the_newest_part_ends_where_the_part_begins(told):
+    assert told(A, B, f"{A} q1 r1 q2 r2", f"{A} x1 y1") == f"{A} {B} x1 y1"
+    assert told(A, B, f"{A} x1", f"{B} y1", f"{A} x1 z1") == f"{A} {B} x1 y1 z1"
+
+
+def test_a_rewind_of_a_conversation_never_reaches_into_another(told):
+    assert told(A, B, A[:14]) == f"{A} {B}"
+    assert told(A, B, f"{A[:23]} x y") == f"{A} {B} x y"
+    assert told(A, B, f"{A[:23]} x y", f"{A[:23]} x y z") == f"{A} {B} x y z"
+
+
+def test_messages_sent_without_those_before_are_appended_and_so_is_a_window_of_them(told):
+    assert told("a1 a2", "a3 a4", "a5 a6", "a3 a4 a5 a6 a7 a8") == "a1 a2 a3 a4 a5 a6 a7 a8"
+
+
+def test_an_id_that_somebody_else_names_takes_nothing_away(space):
+    log = new_log(space)
+    log.record(talk(0, 60))
+    for stranger in ("x", "hi there", "x y z x y z x y z"):
+        assert log.record(said(stranger)).withdrawn == 0
+    assert [kept.text for kept in log.read(0, 59)] == [message.content for message in talk(0, 60)]
+    assert log.record([*talk(0, 62)]).appended == 2
+
+
+def test_parts_are_kept_where_messages_are_deleted_or_erased(open_space):
+    for erase in (False, True):
+        log = new_log(open_space(channel="user"))
+        for words in (A, B, f"{A} q1 r1", f"{B} p1 s1"):
+            log.record(said(words))
+        log.delete([9, 18], erase=erase)
+        log.record(said(f"{A} q1 r1 q2"))
+        log.record(said(f"{B} p1 s1 p2"))
+        assert texts(log) == f"{A} - {B[3:]} - r1 p1 s1 q2 p2"
+
+
+def test_equal_messages_by_ten_thousands_are_no_work_without_end():
+    # Comparing each with each would take minutes; the time limit only ends that.
+    script = """
+from treering.memories.discussion.alignment import Mark, align, parts_of
+kept = [Mark("ok")] * 40_000
+parts = parts_of(kept, {at: 0 for at in range(2, 40_000, 2)}, first=0)
+for told in ([Mark("new"), *kept], [Mark("new")] * 40_000, kept[:20_000] + [Mark("new")] * 20_000):
+    align(told, parts_of(kept, {}, first=0), {"told": [0]})
+    align(told, parts, {"told": [0]})
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 @given(LETTERS, LETTERS)
 def test_agreement_is_the_common_beginning_where_nothing_is_deleted(kept, told):
     found = agreement(marks(kept), marks(told))
@@ -211,17 +324,31 @@ def test_agreement_is_the_common_beginning_where_nothing_is_deleted(kept, told):
     assert found == Agreement(*[min(len(kept), len(told)) if common is None else common] * 2)
 
 
-@given(LETTERS, LETTERS)
-def test_an_alignment_lies_within_what_is_kept_and_what_is_told(kept, told):
-    agreed = agreement(marks(kept), marks(told))
-    found = align(marks(told), marks(kept)[agreed.kept :], agreed=agreed, count=len(kept))
-    assert agreed.kept <= found.position <= len(kept)
+def aligned(told, kept, begins=None):
+    counts = {"told": steps(marks(kept), marks(told), deleted="told")}
+    return align(marks(told), parts_of(marks(kept), begins or {}, first=0), counts)
+
+
+@given(LETTERS, LETTERS.filter(bool), st.dictionaries(st.integers(1, 7), st.integers(-1, 9), max_size=3))
+def test_an_alignment_lies_within_what_is_kept_and_what_is_told(told, kept, begins):
+    found = aligned(told, kept, begins)
     assert 0 <= found.ignored <= found.told <= len(told)
+    assert 0 <= found.position <= len(kept)
+    assert found.after is None or (found.position == len(kept) and found.after <= len(kept))
+
+
+@given(LETTERS, LETTERS.filter(bool), st.dictionaries(st.integers(1, 7), st.integers(0, 7), max_size=3))
+def test_no_more_goes_than_agrees_and_nothing_of_an_older_part(told, kept, begins):
+    found = aligned(told, kept, begins)
+    lost = Counter(kept[found.position :]) - Counter(told[found.told :])
+    agree = len(told) - (Counter(told) - Counter(kept)).total()
+    assert lost.total() <= max(1, agree if agree >= 4 else 0)
+    assert found.position >= max((start for start in begins if start < len(kept)), default=0)
 
 
 @given(LETTERS)
 def test_nothing_told_in_front_of_what_is_new_is_ever_lost(told):
-    found = align(marks(told), marks("xyz"), agreed=Agreement(0, 0), count=3)
+    found = aligned(told, "xyz")
     assert (found.position, found.told) == (3, 0)
 
 
@@ -237,8 +364,8 @@ def test_a_deleted_message_may_lack_only_where_that_is_allowed(kept, place):
         told.pop(place)
         stands = [Mark(key, deleted=at == place) for at, key in enumerate(kept)]
         assert agreement(stands, told).kept == len(kept)
-        exact = walk(stands, told, deleted="always told")
-        assert exact.kept == place + len_of_common(kept[place:], kept[place + 1 :])
+        exact = steps(stands, told, deleted="always told")
+        assert len(exact) - 1 == place + len_of_common(kept[place:], kept[place + 1 :])
 
 
 def len_of_common(one, other):

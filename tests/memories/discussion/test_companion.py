@@ -129,10 +129,23 @@ def test_the_same_again_changes_nothing_and_keeps_its_time(space):
 
 def test_a_rewind_and_an_edit_take_away_what_followed(space):
     mine = companion(space)
-    mine.keep([user("a"), assistant("b"), user("c")], "d")
-    mine.keep([user("a"), assistant("b"), user("C")], "D")
+    mine.keep([user("a"), assistant("b"), user("c"), assistant("d"), user("e")], "f")
+    mine.keep([user("a"), assistant("b"), user("c"), assistant("d"), user("E")], "F")
 
-    assert words_of(space) == ["a", "b", "C", "D"]
+    assert words_of(space) == ["a", "b", "c", "d", "E", "F"]
+
+
+def test_two_chats_side_by_side_under_one_id_take_nothing_from_each_other(space):
+    mine, chats = companion(space), ([], [])
+    for number in range(4):
+        for name, chat in zip("ab", chats, strict=True):
+            chat.append(user(f"Question {number} of {name}"))
+            recorded = mine.keep(chat, f"Answer {number} of {name}")
+            chat.append(assistant(f"Answer {number} of {name}"))
+            assert (recorded.appended, recorded.withdrawn, recorded.is_apart) == (2, 0, number == 0 and name == "b")
+
+    assert {*words_of(space)} == {message.content for chat in chats for message in chat}
+    assert len(words_of(space)) == 16
 
 
 def test_a_conversation_that_begins_like_the_discussion_takes_nothing_of_it_away(space):

@@ -80,6 +80,40 @@ def test_the_files_are_written_again_just_so(space, other, folder, tmp_path):
         assert lines(tmp_path / "second", name) == lines(folder, name)
 
 
+def test_conversations_side_by_side_go_on_where_they_were_imported(space, other, folder):
+    discussion, chats = opened(space, identity="both"), [["a1", "a2"], ["b1", "b2"]]
+    for chat in chats:
+        discussion.record(said(*chat))
+    write_discussion(discussion, folder)
+    imported = opened(other, identity="both")
+    read_discussion(imported, folder)
+    for chat in chats:
+        assert imported.record(said(*chat, f"{chat[0]} more", "and more")).withdrawn == 0
+
+    assert [line.get("after") for line in map(json.loads, lines(folder, "messages.jsonl"))] == [None, None, 0, None]
+    assert [kept.text for kept in imported.messages()] == [
+        "a1",
+        "a2",
+        "b1",
+        "b2",
+        "a1 more",
+        "and more",
+        "b1 more",
+        "and more",
+    ]
+
+
+def test_a_position_far_behind_all_others_is_rejected(space, other, folder):
+    write_discussion(told(space), folder)
+    with (folder / "messages.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"position": 900000000000, "role": "user", "text": "far away"}\n')
+    discussion = opened(other)
+    imported = read_discussion(discussion, folder)
+
+    assert len(discussion.messages()) == 10
+    assert any("900000000000" in why for why in imported.rejected)
+
+
 def test_what_was_withdrawn_is_not_written(space, folder):
     discussion = told(space)
     discussion.delete([0])

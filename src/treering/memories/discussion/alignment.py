@@ -2,23 +2,39 @@
 
 A client sends all messages with every request, or the newest ones that fit, or those behind a summary of the
 rest. So leaving messages out says nothing; saying something else in their place does, and so does stopping
-short, for what is sent always ends with the newest message:
+short, for what is sent always ends with the newest message.
 
-- What begins like what is kept is told from the beginning. Where it parts from what is kept, or ends, everything
-  from there on is withdrawn.
-- What has a run of messages in common with the newest ones kept (the longest; of equal ones the latest) is a
-  window of the end, and what stands in front of that run is a summary, or a prompt.
+One discussion may hold several conversations: a client names by one id what a person said in two windows, or
+somebody names an id that is not theirs. So what is kept is a tree of parts. A part is a run of messages that
+follow each other; it continues a message of an earlier part, or nothing. What is told is compared with each
+conversation in that tree, not with the messages in the order in which they came in:
+
+- What begins like a conversation is told from its beginning. The longest agreement counts, of equal ones the latest.
+- What has a run of messages in common with the newest ones of a conversation (the longest; of equal ones the
+  latest) is a window of its end, and what stands in front of that run is a summary, or a prompt.
 - As many messages as what they stand in the place of are an edit; fewer are a summary.
 - A run that would make more go than it holds must be at least four messages long: shorter ones get said twice.
-- What has nothing in common is something new, and nothing is withdrawn.
+- What has nothing in common is a conversation of its own.
+
+Where a telling then parts from what is kept, or stops short, what it leaves out is withdrawn, if it is the end of
+the newest part, and one message at most or no more than agree, at least four. Otherwise nothing is withdrawn:
+what is new becomes a part that continues the last message that agrees. Where less than four agree and the next
+kept message contradicts the telling, it only happens to begin alike, and is a conversation of its own.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 _SURE = 4
 """So many equal messages in a row are no coincidence."""
+_CONVERSATIONS, _LOOKED_AT = 8, 100
+"""A window is looked for in so many conversations that share a message with it, among so many of the newest."""
+_TOLD_COMPARED, _KEPT_COMPARED = 500, 900
+"""A run is looked for among so many of the newest messages of each: equal ones can take time as the product of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +55,33 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Messages that follow each other: where they begin, what they continue, and what is compared of them.
+
+    `after` is the position behind the message that the first one continues; 0: it continues none.
+    """
+
+    start: int
+    after: int
+    marks: Sequence[Mark]
+
+    @property
+    def end(self) -> int:
+        """The position behind its last message."""
+        return self.start + len(self.marks)
+
+
+@dataclass(frozen=True, slots=True)
 class Alignment:
-    """From `position` on, `told[told:]` is what stands. Of what is told before that, `ignored` are no messages."""
+    """From `position` on, `told[told:]` is what stands. Of what is told before that, `ignored` are no messages.
+
+    `after`: what stands there is a new part, which continues what is kept before this position.
+    """
 
     position: int
     told: int
     ignored: int = 0
+    after: int | None = None
 
 
 def same(kept: Mark, told: Mark) -> bool:
@@ -54,49 +91,64 @@ def same(kept: Mark, told: Mark) -> bool:
     return kept.key == told.key
 
 
-def agreement(kept: Sequence[Mark], told: Sequence[Mark]) -> Agreement:
-    """Tell how far a telling agrees. A deleted message may be in it or not."""
-    readings = [walk(kept, told, deleted="told")]
-    if any(mark.deleted for mark in kept):
-        readings.append(walk(kept, told, deleted="left out"))
-    return max(readings, key=lambda found: found.kept)
-
-
 Reading = Literal["told", "left out", "always told"]
 """How deleted messages are looked for in a telling: where they fit, not at all, or without exception."""
 
 
-def walk(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: Reading) -> Agreement:
-    """Tell how far a telling agrees, where deleted messages are read in one way."""
-    at = 0
-    for place, mark in enumerate(kept):
+def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: Reading) -> list[int]:
+    """Count the told messages that agree: before the first kept one, behind it, behind the next, as far as they do."""
+    counts = [0]
+    for mark in kept:
+        at = counts[-1]
         looked_for = not mark.deleted or deleted != "left out"
         if looked_for and at < len(told) and same(mark, told[at]):
-            at += 1
+            counts.append(at + 1)
         elif not mark.deleted or deleted == "always told":
-            return Agreement(place, at)
-    return Agreement(len(kept), at)
+            break
+        else:
+            counts.append(at)
+    return counts
 
 
-def align(told: Sequence[Mark], newest: Sequence[Mark], *, agreed: Agreement, count: int) -> Alignment:
-    """Tell where a telling belongs that agrees with what is kept up to `agreed` and no further.
+def agreement(kept: Sequence[Mark], told: Sequence[Mark]) -> Agreement:
+    """Tell how far a telling agrees. A deleted message may be in it or not."""
+    counts = [steps(kept, told, deleted="told")]
+    if any(mark.deleted for mark in kept):
+        counts.append(steps(kept, told, deleted="left out"))
+    return max((agreed(each) for each in counts), key=lambda found: found.kept)
 
-    `newest` are the last of the `count` messages kept: as many as a window is looked for in.
+
+def agreed(counts: Sequence[int]) -> Agreement:
+    """Tell how far a telling agrees by the counts of `steps`."""
+    return Agreement(len(counts) - 1, counts[-1])
+
+
+def parts_of(marks: Sequence[Mark], begins: Mapping[int, int], *, first: int) -> list[Part]:
+    """Cut the kept messages from position `first` on into parts. `begins`: where one begins, and what it continues.
+
+    The first part continues what stands before it and is not given.
     """
-    placed = list(enumerate(newest, start=count - len(newest)))
-    if agreed.told:
-        whole = _run(told, placed)
-        if not whole.told and whole.size >= max(_SURE, agreed.told + 1):
-            # It only happens to begin like the discussion did: a window that begins with "ok" does.
-            return Alignment(placed[whole.kept][0], 0)
-    comparison = _closest(told[agreed.told :], placed, after=agreed.kept)
-    match comparison.left_out() if agreed.told else comparison.window():
-        case _Run(told=at, kept=place):
-            return Alignment(comparison.placed[place][0], agreed.told + at, ignored=at)
-        case "edit":
-            return Alignment(agreed.kept, agreed.told)
-        case None:
-            return Alignment(agreed.kept, agreed.told) if agreed.told else Alignment(count, 0)
+    count = first + len(marks)
+    starts = sorted({first, *(start for start in begins if first < start < count)})
+    # A part continues something that came in before it. Anything else can only stand in a file that was altered.
+    after = {start: begins[start] if 0 <= begins[start] <= start else 0 for start in starts if start in begins}
+    ends = [*starts[1:], count]
+    return [
+        Part(start, after.get(start, first), marks[start - first : end - first])
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def align(told: Sequence[Mark], parts: Sequence[Part], counts: Mapping[Reading, Sequence[int]]) -> Alignment:
+    """Tell where a telling belongs. It is no telling of everything that is kept, in the order in which it came in.
+
+    `parts` hold the newest messages. `counts` are the `steps` of everything, for each way to read deleted messages.
+    """
+    found = max((_from_beginning(told, parts, each, reading) for reading, each in counts.items()), key=_rank)
+    if found.position < parts[-1].end:
+        windows = (_in_thread(told, thread, found) for thread in _threads(told, parts))
+        found = max((found, *(window for window in windows if window)), key=_weight)
+    return _without_loss(told, parts, found)
 
 
 def is_end(told: Sequence[Mark], newest: Sequence[Mark]) -> bool:
@@ -106,13 +158,146 @@ def is_end(told: Sequence[Mark], newest: Sequence[Mark]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Found:
+    """A telling agrees up to a position with a conversation; `told` of its messages, the `ignored` ones with them.
+
+    `kept`: how many messages of the conversation agree. `edited`: it tells the conversation from its first message
+    on, but another one in the place of that.
+    """
+
+    position: int
+    told: int
+    ignored: int = 0
+    kept: int = 0
+    edited: bool = False
+
+
+def _rank(found: _Found) -> tuple[int, int, int]:
+    return found.told, found.kept, found.position
+
+
+def _weight(found: _Found) -> tuple[int, bool, int]:
+    return found.told - found.ignored, found.edited, found.position
+
+
+def _from_beginning(told: Sequence[Mark], parts: Sequence[Part], counts: Sequence[int], deleted: Reading) -> _Found:
+    """Follow a telling from its first message on through the tree of parts, as far as any way agrees."""
+    unread = min(len(counts) - 1, parts[0].start)
+    best = _Found(unread, counts[unread], kept=unread)
+    branches = {part.after for part in parts}
+    reached = {
+        position: _Found(position, counts[position], kept=position) for position in branches if position <= unread
+    }
+    for part in parts:
+        before = reached.get(part.after)
+        if before is None:
+            continue
+        rest = told[before.told : before.told + len(part.marks)]
+        for at, count in enumerate(steps(part.marks, rest, deleted=deleted)):
+            position = part.start + at
+            if at and (position in branches or count > best.told - before.told):
+                reached[position] = _Found(position, before.told + count, kept=before.kept + at)
+                best = max(best, reached[position], key=_rank)
+    return best
+
+
+_Placed = Sequence[tuple[int, Mark]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Thread:
+    """The newest messages of one conversation, each with its position. Those before position `unread` come first.
+
+    `is_tail`: the newest part is all of it.
+    """
+
+    placed: _Placed
+    unread: int
+    is_tail: bool
+
+    def holds(self, position: int) -> bool:
+        """Tell whether the conversation leads through the message before a position."""
+        return 0 < position <= self.unread or any(at == position - 1 for at, _ in self.placed)
+
+
+def _threads(told: Sequence[Mark], parts: Sequence[Part]) -> Iterator[_Thread]:
+    """Give the newest conversations that have messages in common with a telling."""
+    keys = {mark.key for mark in told}
+    starts = [part.start for part in parts]
+    continued = {part.after for part in parts[1:]}
+    ends = (part for part in reversed(parts) if part is parts[-1] or part.end not in continued)
+    threads = (_thread(parts, starts, part) for part in islice(ends, _LOOKED_AT))
+    known = (thread for thread in threads if any(mark.key in keys for _, mark in thread.placed))
+    return islice(known, _CONVERSATIONS)
+
+
+def _thread(parts: Sequence[Part], starts: Sequence[int], end: Part) -> _Thread:
+    """Give the conversation that ends with a part."""
+    pieces, part = [list(enumerate(end.marks, end.start))], end
+    while (at := bisect_left(starts, part.after)) > 0:
+        stop, part = part.after, parts[at - 1]
+        pieces.append(list(enumerate(part.marks[: stop - part.start], part.start)))
+    placed = [pair for piece in reversed(pieces) for pair in piece]
+    return _Thread(placed, part.after, is_tail=end is parts[-1] and part is end and not part.after)
+
+
+def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Found) -> _Found | None:
+    """Look for a telling among the newest messages of a conversation. `found`: how it agrees from the beginning."""
+    begun = found if found.told and thread.holds(found.position) else _Found(0, 0)
+    if begun.told:
+        whole = _run(told, thread.placed)
+        if not whole.told and whole.size >= max(_SURE, begun.told + 1):
+            # It only happens to begin like the conversation did: a window that begins with "ok" does.
+            return _on_from(told, thread, thread.placed[whole.kept][0], 0)
+    comparison = _closest(told[begun.told :], thread, after=begun.position)
+    first = comparison.left_out() if begun.told else comparison.window()
+    if first is None:
+        return None
+    if not begun.told and thread.is_tail and comparison.is_edit(first):
+        return _Found(0, 0, edited=True)
+    return _on_from(told, thread, comparison.placed[first.kept][0], begun.told + first.told, ignored=first.told)
+
+
+def _on_from(told: Sequence[Mark], thread: _Thread, position: int, at: int, *, ignored: int = 0) -> _Found:
+    """Tell how far a telling agrees whose message `at` stands at a position."""
+    pairs = [pair for pair in thread.placed if pair[0] >= position]
+    further = agreement([mark for _, mark in pairs], told[at:])
+    end = pairs[further.kept - 1][0] + 1 if further.kept else position
+    return _Found(end, at + further.told, ignored)
+
+
+def _without_loss(told: Sequence[Mark], parts: Sequence[Part], found: _Found) -> Alignment:
+    """Say what stands from where on, so that nothing goes which is not sure to be this conversation's own."""
+    tail, rest = parts[-1], told[found.told :]
+    if found.position == tail.end:
+        return Alignment(tail.end, found.told, found.ignored)
+    if not found.told and not found.edited:
+        return Alignment(tail.end, 0, after=0)
+    agreed = found.told - found.ignored
+    at = tail.start if found.position == tail.after else found.position
+    own = found.position == tail.after or found.position > tail.start
+    if own and _may_go(tail.marks[at - tail.start :], rest, agreed=agreed):
+        return Alignment(at, found.told, found.ignored)
+    ends = {part.end for part in parts} | {part.start for part in parts if part.after != part.start}
+    contradicted = found.position not in ends
+    if rest and contradicted and agreed < _SURE:
+        return Alignment(tail.end, 0, after=0)
+    return Alignment(tail.end, found.told, found.ignored, after=found.position)
+
+
+def _may_go(kept: Sequence[Mark], told: Sequence[Mark], *, agreed: int) -> bool:
+    """Tell whether a telling may take the place of what is kept behind the messages that agree."""
+    live = Counter(mark.key for mark in kept if not mark.deleted)
+    lost = (live - Counter(mark.key for mark in told)).total()
+    sure = agreed + live.total() - lost
+    return lost <= 1 or sure >= max(_SURE, lost)
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     told: int
     kept: int
     size: int
-
-
-_Placed = Sequence[tuple[int, Mark]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +319,19 @@ class _Comparison:
         first = self._first_on_diagonal()
         return first if first.told < min(self._replaced(first)) else None
 
-    def window(self) -> _Run | Literal["edit"] | None:
-        """Give where a window of the end begins, or tell that it is an edit of the first messages."""
+    def window(self) -> _Run | None:
+        """Give where a window of the end begins."""
         size = self.run.size
         if not size:
             return None
         first = self._first_on_diagonal()
         if size < _SURE and (size <= self._withdrawn(first) or (first.told and size == 1)):
             return None
-        return "edit" if first.told and first.told in self._replaced(first) else first
+        return first
+
+    def is_edit(self, first: _Run) -> bool:
+        """Tell whether what is told in front of a window is an edit of as many messages."""
+        return first.told > 0 and first.told in self._replaced(first)
 
     def _replaced(self, first: _Run) -> set[int]:
         """Count the kept messages before the first that agrees: with deleted ones, and without."""
@@ -151,8 +340,8 @@ class _Comparison:
 
     def _withdrawn(self, first: _Run) -> int:
         marks = [mark for _, mark in self.placed[first.kept :]]
-        agreed = agreement(marks, self.rest[first.told :])
-        return sum(not mark.deleted for mark in marks[agreed.kept :])
+        found = agreement(marks, self.rest[first.told :])
+        return sum(not mark.deleted for mark in marks[found.kept :])
 
     def _first_on_diagonal(self) -> _Run:
         """Give the first message that agrees at the same distance as the run: a window may begin before an edit."""
@@ -162,20 +351,23 @@ class _Comparison:
         return _Run(at, at + shift, self.run.size)
 
 
-def _closest(rest: Sequence[Mark], placed: _Placed, *, after: int) -> _Comparison:
-    """Compare with what is kept from position `after` on.
+def _closest(rest: Sequence[Mark], thread: _Thread, *, after: int) -> _Comparison:
+    """Compare with what is kept of a conversation from position `after` on.
 
     A client may send deleted messages or not: with them or without, the longer run is the better reading.
     """
-    known = [(position, mark) for position, mark in placed if position >= after]
+    known = [(position, mark) for position, mark in thread.placed if position >= after]
     live = [(position, mark) for position, mark in known if not mark.deleted]
-    unseen = known[0][0] - after if known else 0
+    unseen = max(0, thread.unread - after)
     readings = [_Comparison(rest, marks, _run(rest, marks), unseen) for marks in (known, live)]
     return max(readings, key=lambda reading: reading.run.size)
 
 
 def _run(told: Sequence[Mark], placed: _Placed) -> _Run:
-    return _longest_run([mark.key for mark in told], [mark.key for _, mark in placed])
+    """Give the longest common run of the newest messages that are told and the newest that are kept."""
+    before, earlier = max(0, len(told) - _TOLD_COMPARED), max(0, len(placed) - _KEPT_COMPARED)
+    run = _longest_run([mark.key for mark in told[before:]], [mark.key for _, mark in placed[earlier:]])
+    return _Run(run.told + before, run.kept + earlier, run.size)
 
 
 def _longest_run(told: Sequence[str], kept: Sequence[str]) -> _Run:

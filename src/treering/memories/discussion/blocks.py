@@ -76,6 +76,11 @@ class Block:
     formerly: tuple[str, ...] = ()
     """Withdrawn sources that stood in its place before."""
 
+    @property
+    def begins(self) -> dict[int, int]:
+        """Where parts begin in it, and which position each continues."""
+        return {kept.position: kept.after for kept in self.messages if kept.after is not None}
+
     def changed(
         self,
         *,
@@ -87,6 +92,7 @@ class Block:
             chunks=self.chunks if chunks is None else chunks,
             condensations=self.condensations if condensations is None else condensations,
             deletions=self.deletions,
+            begins=self.begins,
             closed=self.closed,
             noted=self.source.payload,
         )
@@ -121,10 +127,12 @@ def block_of(source: Source) -> Block:
     """Give the block that a source holds."""
     payload = source.payload
     deletions = tuple(_deletion(item) for item in payload.get("deleted", ()))
+    begins = {item["position"]: item["after"] for item in payload.get("begins", ())}
+    messages = [*_spoken(source, begins), *_deleted(source, deletions, begins)]
     return Block(
         head=_head(source.origin, SourceState(source.id, source.fingerprint, source.status, source.revision)),
         source=source,
-        messages=tuple(sorted([*_spoken(source), *_deleted(source, deletions)], key=lambda kept: kept.position)),
+        messages=tuple(sorted(messages, key=lambda kept: kept.position)),
         chunks=tuple(_chunk(item) for item in payload.get("chunks", ())),
         condensations=tuple(Condensation(**item) for item in payload.get("condensations", ())),
         deletions=deletions,
@@ -149,6 +157,7 @@ def payload_of(
     chunks: Iterable[ChunkState],
     condensations: Iterable[Condensation],
     deletions: Iterable[Deletion],
+    begins: Mapping[int, int],
     closed: bool,
     noted: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -157,6 +166,7 @@ def payload_of(
         "chunks": [_chunk_data(state) for state in chunks],
         "condensations": [{"first": one.first, "last": one.last, "memory": one.memory} for one in condensations],
         "deleted": [_deletion_data(one) for one in deletions],
+        "begins": [{"position": position, "after": after} for position, after in begins.items()],
         "closed": closed,
     }
     others = {name: value for name, value in (noted or {}).items() if name not in parts}
@@ -190,15 +200,16 @@ def _head(origin: str, state: SourceState) -> BlockHead:
     return BlockHead(int(origin.rpartition("#")[2]), int(count), chain, state.id, state.revision)
 
 
-def _spoken(source: Source) -> Iterator[Kept]:
+def _spoken(source: Source, begins: Mapping[int, int]) -> Iterator[Kept]:
     placed = [(segment.locator, segment) for segment in source.segments]
     turns = [(turn, segment) for turn, segment in placed if isinstance(turn, Turn)]
     for _, group in groupby(turns, key=lambda pair: pair[0].turn):
         pairs = list(group)
-        yield _kept(pairs[0][0], [segment for _, segment in pairs], source.id)
+        turn = pairs[0][0]
+        yield _kept(turn, [segment for _, segment in pairs], source.id, begins.get(turn.turn))
 
 
-def _kept(turn: Turn, segments: Sequence[Segment], source_id: str) -> Kept:
+def _kept(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | None) -> Kept:
     return Kept(
         position=turn.turn,
         role=turn.role or turn.speaker,
@@ -208,10 +219,11 @@ def _kept(turn: Turn, segments: Sequence[Segment], source_id: str) -> Kept:
         chain=turn.chain,
         source_id=source_id,
         segment_ids=tuple(segment.segment_id for segment in segments),
+        after=after,
     )
 
 
-def _deleted(source: Source, deletions: Iterable[Deletion]) -> Iterator[Kept]:
+def _deleted(source: Source, deletions: Iterable[Deletion], begins: Mapping[int, int]) -> Iterator[Kept]:
     for one in deletions:
         yield Kept(
             position=one.position,
@@ -223,6 +235,7 @@ def _deleted(source: Source, deletions: Iterable[Deletion]) -> Iterator[Kept]:
             source_id=source.id,
             segment_ids=(),
             deleted=True,
+            after=begins.get(one.position),
         )
 
 

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
-from treering.core.conversation import message_key
 from treering.core.fingerprint import fence
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.memories.discussion.built_in import BuiltInGenerator
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.identity import Place, without_tags
-from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.log import MessageLog, Recorded
 from treering.memories.discussion.making import Made, MemoryMaker
 from treering.memories.discussion.search import Found, SearchOptions, search
@@ -32,8 +29,6 @@ _OF_THIS: tuple[tuple[Form, str], ...] = (
     ("rolling_summary", "Earlier in this conversation:"),
 )
 _SAID_BEFORE = "Said before:"
-_TRIED_AGAIN = 2
-"""So many messages at the end may be said again: a question asked anew, and its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +68,16 @@ class Companion:
         return _packed([*self._before(seen), *self._found(asked[-_QUERY_CHARS:], seen)], self._tokens)
 
     def keep(self, messages: Sequence[Message], answer: str) -> Recorded:
-        """Store what was said, and the answer. A window, an edit or another try of what is kept is told from new.
+        """Store what was said, and the answer. `alignment` tells a window, an edit or another try from what is new.
 
-        What follows the last answer among the messages was said now, and so was the new answer. A conversation that
-        begins like this discussion did, but goes on from its end, or begins anew, takes nothing of it away.
+        What follows the last answer among the messages was said now, and so was the new answer.
         """
         now = self._engine.clock.now()
         answers = [place for place, message in enumerate(messages) if message.role == "assistant"]
         old = answers[-1] + 1 if answers else 0
         new = [*messages[old:], Message(content=answer, role="assistant")]
         dated = [message.model_copy(update={"at": now}) for message in new]
-        return self._log.record([*messages[:old], *dated], start=self._start([one.key for one in tell(messages)]))
+        return self._log.record([*messages[:old], *dated])
 
     def make_memories(self) -> Made:
         """Make the memories that are due."""
@@ -94,23 +88,6 @@ class Companion:
             generator=self._generator,
             progress=self._engine.progress,
         ).make()
-
-    def _start(self, told: Sequence[str]) -> int | None:
-        """Say where messages, by their keys, belong that begin like this discussion but are no telling of it.
-
-        Nothing is said of others, which the log itself knows to place.
-        """
-        count, length = self._log.count(), len(told) + _TRIED_AGAIN
-        if not told or count <= length:
-            return None
-        agreed = _agreement(_keys(self._log.read(0, len(told) - 1)), told)
-        if not agreed:
-            return None
-        end = _keys(self._log.tail(length))
-        size, at = max((_agreement(end[at:], told), at) for at in range(length))
-        if size >= agreed:
-            return count - length + at
-        return count if len(told) == 1 else None
 
     def _before(self, seen: "_Seen") -> Iterator["_Passage"]:
         """Tell of this discussion, where its beginning is before the model's eyes no more."""
@@ -133,16 +110,6 @@ class Companion:
         if found.kind != "memory" or found.scope != self._place.scope:
             return False
         return all(seen.holds(kept.text) for kept in self._log.read(found.first, found.last))
-
-
-def _keys(messages: Iterable[Kept]) -> list[str]:
-    return [message_key(kept.role or kept.speaker, kept.text) for kept in messages]
-
-
-def _agreement(kept: Sequence[str], told: Sequence[str]) -> int:
-    """Count the messages that agree from the first on."""
-    pairs = zip(kept, told, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class _Seen:

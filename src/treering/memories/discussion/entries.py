@@ -16,7 +16,7 @@ from treering.tools.turns import Message
 class Entry:
     """One message as it shall stand: a new one, one that is kept, or one whose words are gone.
 
-    `kept` and `segments` are there where it stands so already.
+    `kept` and `segments` are there where it stands so already. `after`: a part begins with it (`alignment.Part`).
     """
 
     key: str
@@ -24,6 +24,7 @@ class Entry:
     kept: Kept | None = None
     segments: tuple[Segment, ...] = ()
     deletion: Deletion | None = None
+    after: int | None = None
 
     @property
     def mark(self) -> Mark:
@@ -41,7 +42,7 @@ class Entry:
         role = self.message.role or self.message.name
         empty = Message(content="", role=role)
         deletion = Deletion(position, role, "" if erased else self.key, self.at)
-        return Entry(empty.key if erased else self.key, empty, deletion=deletion)
+        return Entry(empty.key if erased else self.key, empty, deletion=deletion, after=self.after)
 
 
 def entries_of(block: Block) -> list[Entry]:
@@ -62,4 +63,4 @@ def _entry(kept: Kept, segments: Mapping[str, Segment], deletion: Deletion | Non
         at=kept.at,
     )
     key = deletion.key if deletion and deletion.key else message.key
-    return Entry(key, message, kept, own, deletion)
+    return Entry(key, message, kept, own, deletion, kept.after)

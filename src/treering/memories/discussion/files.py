@@ -40,7 +40,10 @@ class _Line(BaseModel):
 
 
 class MessageLine(_Line):
-    """A message and its position; a deleted one has no text."""
+    """A message and its position; a deleted one has no text.
+
+    `after`: it continues not the message before it, but the one before this position, or none (0).
+    """
 
     position: int = Field(ge=0)
     role: str = ""
@@ -48,6 +51,7 @@ class MessageLine(_Line):
     text: str = ""
     at: AwareDatetime | None = None
     deleted: bool = False
+    after: int | None = Field(default=None, ge=0)
 
 
 class ChunkLine(_Line):
@@ -156,6 +160,7 @@ def _messages(engine: Engine, place: Place) -> Iterator[MessageLine]:
             text=kept.text,
             at=kept.at,
             deleted=kept.deleted,
+            after=kept.after,
         )
 
 

@@ -5,7 +5,17 @@ from dataclasses import dataclass, field
 
 from treering.core.conversation import chain_hashes, message_key
 from treering.core.errors import Conflict
-from treering.memories.discussion.alignment import Agreement, Alignment, Mark, Reading, align, is_end, walk
+from treering.memories.discussion.alignment import (
+    Agreement,
+    Alignment,
+    Mark,
+    Reading,
+    agreed,
+    align,
+    is_end,
+    parts_of,
+    steps,
+)
 from treering.memories.discussion.blocks import Block, BlockHead, read_block, sorted_heads
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
@@ -62,30 +72,38 @@ class History:
         end = self.count if last is None else last + 1
         return [kept for block in self.blocks(first, last) for kept in block.messages if first <= kept.position < end]
 
-    def agreement(self, told: Sequence[Mark], *, start: int = 0, exact: bool = False) -> Agreement:
-        """Tell how far a telling agrees from a position on; `exact`: deleted messages are all in it."""
-        if exact:
-            return self._walk(told, start, deleted="always told")
-        found = self._walk(told, start, deleted="told")
-        if not any(block.deletions for block in self._blocks.values()):
-            return found
-        return max(found, self._walk(told, start, deleted="left out"), key=lambda reading: reading.kept)
+    def agreement(self, told: Sequence[Mark], *, start: int) -> Agreement:
+        """Tell how far a telling of everything from a position on agrees; deleted messages are all in it."""
+        found = agreed(self._steps(told, start, deleted="always told"))
+        return Agreement(start + found.kept, found.told)
 
     def alignment(self, told: Sequence[Mark]) -> Alignment:
         """Tell where a telling belongs."""
-        agreed = self.agreement(told)
-        if not told or agreed.kept == self.count:
-            return Alignment(agreed.kept if told else self.count, agreed.told)
-        if agreed.told == len(told) and self._ends_with(told):
-            return Alignment(self.count, len(told))
+        if not told or not self.count:
+            return Alignment(self.count, 0)
+        counts = self._counts(told)
+        found = max(map(agreed, counts.values()), key=lambda reading: reading.kept)
+        if found.kept == self.count or (found.told == len(told) and self._ends_with(told)):
+            return Alignment(self.count, found.told)
         # Where most of it agrees it is told from the beginning, and what stands there need not be read.
-        least = agreed.kept if 2 * agreed.told >= len(told) else 0
-        return align(told, self._newest(least, len(told)), agreed=agreed, count=self.count)
+        least = found.kept if 2 * found.told >= len(told) else 0
+        first = max(least, self.count - len(told) - _REACH)
+        return align(told, parts_of(self._newest(first), self._begins(first), first=first), counts)
 
-    def _newest(self, least: int, count: int) -> list[Mark]:
-        """Give the newest messages, none before position `least`: some more than `count`."""
-        first = max(least, self.count - count - _REACH)
+    def _counts(self, told: Sequence[Mark]) -> dict[Reading, Sequence[int]]:
+        """Follow a telling through all messages in the order in which they came in."""
+        counts: dict[Reading, Sequence[int]] = {"told": self._steps(told, 0, deleted="told")}
+        if any(block.deletions for block in self._blocks.values()):
+            counts["left out"] = self._steps(told, 0, deleted="left out")
+        return counts
+
+    def _newest(self, first: int) -> list[Mark]:
         return [mark for block in self.blocks(first) for mark in _marks(block, first)]
+
+    def _begins(self, first: int) -> dict[int, int]:
+        """Give where parts begin from a position on, and which position each continues."""
+        kept = (kept for block in self.blocks(first) for kept in block.messages)
+        return {one.position: one.after for one in kept if one.after is not None and one.position >= first}
 
     def _ends_with(self, told: Sequence[Mark]) -> bool:
         """Tell whether a telling is just the last messages; reads no further back than that may be."""
@@ -100,20 +118,23 @@ class History:
                 return True
         return False
 
-    def _walk(self, told: Sequence[Mark], start: int, *, deleted: Reading) -> Agreement:
-        at = 0
+    def _steps(self, told: Sequence[Mark], start: int, *, deleted: Reading) -> list[int]:
+        """Count the told messages that agree behind each kept one from a position on (`alignment.steps`)."""
+        counts = [0]
         for head in self.heads:
-            first = max(head.first, start)
-            part = told[at : at + max(head.end - first, 0)]
-            if head.end <= first or (first == head.first and len(part) == head.count and _chain(part) == head.chain):
-                at += len(part)
+            first, at = max(head.first, start), counts[-1]
+            if head.end <= first:
+                continue
+            part = told[at : at + head.end - first]
+            if first == head.first and len(part) == head.count and _chain(part) == head.chain:
+                counts += range(at + 1, at + 1 + head.count)
                 continue
             marks = _marks(self.block(head), first)
-            found = walk(marks, part, deleted=deleted)
-            at += found.told
-            if found.kept < len(marks):
-                return Agreement(first + found.kept, at)
-        return Agreement(max(self.count, start), at)
+            further = steps(marks, part, deleted=deleted)
+            counts += [at + count for count in further[1:]]
+            if len(further) <= len(marks):
+                break
+        return counts
 
 
 def mark_of(kept: Kept, key: str | None = None) -> Mark:

@@ -9,7 +9,10 @@ from treering.memories.discussion.generating import MemoryItem
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One message as it is kept. `source_id` and `segment_ids` cite it; a deleted one says nothing any more."""
+    """One message as it is kept. `source_id` and `segment_ids` cite it; a deleted one says nothing any more.
+
+    `after`: a part begins with it that does not continue the message before; see `alignment.Part`.
+    """
 
     position: int
     role: str
@@ -20,6 +23,7 @@ class Kept:
     source_id: str
     segment_ids: tuple[str, ...]
     deleted: bool = False
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The messages of a discussion, in the ledger: recorded as they are told, read, and deleted one by one."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import TypeVar
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
@@ -39,6 +40,8 @@ class Recorded:
     """How many messages there are now, deleted ones too."""
     staled: tuple[str, ...] = ()
     """Knowledge that lost its last support."""
+    is_apart: bool = False
+    """Whether what was appended continues nothing that was kept until then: it is a conversation of its own."""
 
 
 class MessageLog:
@@ -86,11 +89,16 @@ class MessageLog:
         """Keep messages as they are told; the same again changes nothing.
 
         With `start` they are all the messages from that position on. Without, a client tells all messages, or a
-        window of the newest ones: `alignment` says how that is understood. Raises `InvalidInput` for a `start`
-        after the end.
+        window of the newest ones: `alignment` says how that is understood, and how little it can withdraw. Raises
+        `InvalidInput` for a `start` after the end.
         """
         told = tell(messages)
         return self._retried(lambda: self._record(told, start))
+
+    def restore(self, messages: Sequence[Message], *, begins: Mapping[int, int]) -> Recorded:
+        """Keep all messages of a discussion as they were exported. `begins`: what the part at a position continues."""
+        told = tell(messages)
+        return self._retried(lambda: self._rewrite(self._history(), told, at=0, begins=begins))
 
     def append(self, messages: Sequence[Message]) -> Recorded:
         """Keep messages after all that are there; the same again is said again."""
@@ -120,26 +128,34 @@ class MessageLog:
         history, marks = self._history(), [Mark(one.key, one.role) for one in told]
         if start is not None:
             _check_start(start, history.count)
-            agreed = history.agreement(marks, start=start, exact=True)
+            agreed = history.agreement(marks, start=start)
             return self._rewrite(history, told[agreed.told :], at=agreed.kept, unchanged=agreed.told)
         place = history.alignment(marks)
-        agreed = history.agreement(marks[place.told :], start=place.position)
-        known = place.told + agreed.told
-        return self._rewrite(history, told[known:], at=agreed.kept, unchanged=known - place.ignored)
+        begins = {place.position: place.after} if place.after is not None else {}
+        unchanged = place.told - place.ignored
+        return self._rewrite(history, told[place.told :], at=place.position, unchanged=unchanged, begins=begins)
 
     def _append(self, told: Sequence[Told]) -> Recorded:
         history = self._history()
         return self._rewrite(history, told, at=history.count)
 
-    def _rewrite(self, history: History, told: Sequence[Told], *, at: int, unchanged: int = 0) -> Recorded:
-        """Let `told` be all that stands from a position on."""
+    def _rewrite(
+        self,
+        history: History,
+        told: Sequence[Told],
+        *,
+        at: int,
+        unchanged: int = 0,
+        begins: Mapping[int, int] = MappingProxyType({}),
+    ) -> Recorded:
+        """Let `told` be all that stands from a position on. `begins`: what the part at a position continues."""
         if at == history.count and not told:
             return Recorded(unchanged=unchanged, count=at)
         # The block before is looked at too: it is closed, or goes on.
         first = next((head.first for head in reversed(history.heads) if head.first < at), at)
         found = [entry for block in history.blocks(first) for entry in entries_of(block)]
         kept = found[at - first :]
-        stands = _merged(kept, told)
+        stands = [replace(one, after=begins.get(place, one.after)) for place, one in enumerate(_merged(kept, told), at)]
         entries = [*found[: at - first], *stands]
         stretch = Stretch(first, entries, block_sizes(entries))
         operations = Rewriting(self._engine, self._place, history, stretch).operations()
@@ -153,6 +169,7 @@ class MessageLog:
             diverged_at=at if kept else None,
             count=at + len(told),
             staled=receipt.staled,
+            is_apart=begins.get(at) == 0,
         )
 
     def _delete(self, positions: frozenset[int]) -> Deleted:
@@ -175,12 +192,16 @@ class MessageLog:
 
 
 def _merged(kept: Sequence[Entry], told: Sequence[Told]) -> list[Entry]:
-    """Give what shall stand: what is told, and in places where that is kept already, what is kept."""
+    """Give what shall stand: what is told, and in places where that is kept already, what is kept.
+
+    The first continues what it continued, whatever it says.
+    """
     pairs = zip_longest(told, kept[: len(told)])
-    return [
+    stands = [
         before if before and same(before.mark, Mark(one.key, one.role)) else Entry(one.key, one.message)
         for one, before in pairs
     ]
+    return [replace(stands[0], after=kept[0].after), *stands[1:]] if kept and stands else stands
 
 
 def _check_start(start: int, count: int) -> None:

@@ -84,9 +84,15 @@ class _Import:
         """Record the messages, each at its position; places without words are recorded and deleted again."""
         read = read_lines(self._files, MESSAGES, MessageLine)
         self._rejected += read.rejected
-        by_position = {line.position: line for line in read.lines}
+        # The places between two lines are kept, too, as those of deleted messages.
+        most = len(read.lines) + _MOST_MISSING
+        self._rejected += [
+            f"{MESSAGES}: no message is at {line.position}" for line in read.lines if line.position > most
+        ]
+        by_position = {line.position: line for line in read.lines if line.position <= most}
         lines = [by_position.get(at, MessageLine(position=at)) for at in range(max(by_position, default=-1) + 1)]
-        self._log.record([_message(line) for line in lines], start=0)
+        begins = {line.position: line.after for line in lines if line.after is not None}
+        self._log.restore([_message(line) for line in lines], begins=begins)
         empty = [line.position for line in lines if line.deleted or not line.text]
         if empty:
             self._log.delete(empty)
@@ -236,3 +242,4 @@ def _covers(line: MemoryLine, memory: Memory) -> bool:
 
 
 _NO_WORDS = "…"
+_MOST_MISSING = 10_000

@@ -270,6 +270,7 @@ class _Written:
             chunks=[one for one in old.chunks if not _tells_of(one, gone)] if old else (),
             condensations=[one for one in old.condensations if not _tells_of(one, gone)] if old else (),
             deletions=[entry.deletion for entry in self.entries if entry.deletion],
+            begins={at: entry.after for at, entry in enumerate(self.entries, self.first) if entry.after is not None},
             closed=self.closed,
             noted=old.source.payload if old else None,
         )
