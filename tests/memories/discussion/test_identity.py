@@ -1,15 +1,13 @@
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import parse_scope
-from treering.memories.discussion.identity import checked_id, place_of, shelf_of, without_tags
-from treering.tools.turns import Message
-
-
-def tagged(*contents):
-    return without_tags([Message(role="user", content=content) for content in contents])
+from treering.memories.discussion.identity import Tagged, checked_id, place_of, shelf_of, without_tags
 
 
 def test_a_discussion_lies_below_the_scope_it_is_kept_in():
@@ -54,26 +52,47 @@ def test_every_id_that_passes_makes_a_scope(text):
 
 
 def test_a_tag_names_the_discussion_and_is_taken_out():
-    named, left = tagged("[DiscussionId]garden[/DiscussionId]Hello")
-    assert named == "garden"
-    assert [message.content for message in left] == ["Hello"]
+    assert without_tags("[DiscussionId]garden[/DiscussionId]Hello") == Tagged("Hello", ("garden",))
 
 
-def test_tags_are_taken_out_of_all_messages_and_the_last_one_counts():
-    named, left = tagged("a[DiscussionId]one[/DiscussionId]", "b", "c[discussionid]two\n[/DISCUSSIONID]d")
-    assert named.strip() == "two"
-    assert [message.content for message in left] == ["a", "b", "cd"]
+def test_every_tag_is_taken_out_whatever_its_case():
+    text = "a[DiscussionId]one[/DiscussionId]b[discussionid]two\n[/DISCUSSIONID]c"
+    assert without_tags(text) == Tagged("abc", ("one", "two\n"))
 
 
-def test_an_open_tag_is_text():
-    assert tagged("[DiscussionId]garden")[1][0].content == "[DiscussionId]garden"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "[DiscussionId]garden",
+        "garden[/DiscussionId]",
+        "[/DiscussionId]garden[DiscussionId]",
+        f"[DiscussionId]{'x' * 257}[/DiscussionId]",
+        "[D\u0130scussionId]garden[/DiscussionId]",
+    ],
+)
+def test_a_tag_that_is_open_too_long_or_spelt_otherwise_is_text(text):
+    assert without_tags(text) == Tagged(text)
 
 
-def test_without_a_tag_no_discussion_is_named():
-    assert tagged("a", "b")[0] is None
+def test_of_two_openings_the_last_one_counts():
+    assert without_tags("[DiscussionId]a[DiscussionId]b[/DiscussionId]") == Tagged("[DiscussionId]a", ("b",))
 
 
 def test_an_empty_tag_is_an_empty_id_that_is_refused():
-    named, _ = tagged("[DiscussionId][/DiscussionId]")
+    (named,) = without_tags("[DiscussionId][/DiscussionId]").ids
     with pytest.raises(InvalidInput, match="empty"):
         checked_id(named)
+
+
+@pytest.mark.parametrize(
+    "text", ["[DiscussionId]", "[", "[DiscussionId", "[/DiscussionId]", "[DiscussionId]x[/Discussion"]
+)
+def test_tags_by_the_megabyte_are_no_work_without_end(text):
+    # In the square of the length this would take hours; the time limit only ends that.
+    script = f"""
+from treering.memories.discussion.identity import without_tags
+assert without_tags({text!r} * 200_000).ids == ()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -70,7 +70,7 @@ def test_what_the_system_and_tools_say_is_no_part_of_the_log(log):
     assert texts(log) == "user"
 
 
-def test_recalled_text_secrets_and_tags_are_taken_out(log):
+def test_recalled_text_and_secrets_are_taken_out_and_tags_are_text(log):
     recalled = fence("[DiscussionId]x[/DiscussionId] of old", origin="a note")
     secret = "token ghp_" + "a1B2" * 9
     log.record(
@@ -81,7 +81,7 @@ def test_recalled_text_secrets_and_tags_are_taken_out(log):
         ]
     )
     kept = [kept.text for kept in log.read()]
-    assert kept == ["See  here", "token [redacted:github_token]"]
+    assert kept == ["See  here [DiscussionId]talk[/DiscussionId]", "token [redacted:github_token]"]
 
 
 def test_a_long_message_is_several_segments_and_reads_as_one(log):

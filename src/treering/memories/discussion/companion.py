@@ -157,6 +157,5 @@ def _shown(passages: Sequence[_Passage]) -> str:
         "\n".join([heading, *(passage.text for passage in passages if passage.heading == heading)])
         for heading in headings
     )
-    # A tag would be taken out of what is passed on, and the fence around it would no longer be one.
-    _, (bare,) = without_tags([Message(content="\n\n".join(parts))])
-    return fence(bare.content, origin=ORIGIN)
+    # Whoever quotes it must not name a discussion by it, nor break the fence where that tag is taken out.
+    return fence(without_tags("\n\n".join(parts)).text, origin=ORIGIN)

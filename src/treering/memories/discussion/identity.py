@@ -1,15 +1,16 @@
 """Which discussion it is: a checked id, its scope, and the tag that may name it in a message."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from treering.core.errors import InvalidInput
+from treering.core.fingerprint import cut
 from treering.core.scope import ROOT, parse_scope
-from treering.tools.turns import Message
 
-_TAG = re.compile(r"\[DiscussionId\](.*?)\[/DiscussionId\]", re.IGNORECASE | re.DOTALL)
+_MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
+_MOST_TAGGED = 256
+"""What stands between two marks and is longer is no id, with however much white space."""
 _SECTION = "discussion"
 
 
@@ -54,12 +55,24 @@ def checked_id(discussion_id: object) -> str:
     return name
 
 
-def without_tags(messages: Iterable[Message]) -> tuple[str | None, list[Message]]:
-    """Take `[DiscussionId]…[/DiscussionId]` out of all messages; give the last id that is named, unchecked."""
-    named: str | None = None
-    left: list[Message] = []
-    for message in messages:
-        found = _TAG.findall(message.content)
-        named = found[-1] if found else named
-        left.append(message.model_copy(update={"content": _TAG.sub("", message.content)}) if found else message)
-    return named, left
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A text without its tags, and the ids that they name, in order and unchecked."""
+
+    text: str
+    ids: tuple[str, ...] = ()
+
+
+def without_tags(text: str) -> Tagged:
+    """Take `[DiscussionId]…[/DiscussionId]` out of a text. In time that grows with its length."""
+    ids: list[str] = []
+    spans: list[tuple[int, int]] = []
+    opening: re.Match[str] | None = None
+    for mark in _MARK.finditer(text):
+        if not mark["end"]:
+            opening = mark
+        elif opening and mark.start() - opening.end() <= _MOST_TAGGED:
+            ids.append(text[opening.end() : mark.start()])
+            spans.append((opening.start(), mark.end()))
+            opening = None
+    return Tagged(cut(text, spans), tuple(ids))

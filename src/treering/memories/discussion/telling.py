@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from treering.core.canonical import digest
-from treering.memories.discussion.identity import without_tags
 from treering.tools.turns import Message, cleaned
 
 _NOT_SPOKEN = frozenset({"system", "developer", "tool", "function"})
@@ -32,8 +31,7 @@ class Told:
 def tell(messages: Iterable[Message]) -> list[Told]:
     """Give the messages that belong into a log.
 
-    Recalled text, secrets and discussion tags are taken out; what is empty then, or was said by the system or by
-    a tool, is left out.
+    Recalled text and secrets are taken out; what is empty then, or was said by the system or by a tool, is left out.
     """
     spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
     clean = (_without_noise(message) for message in spoken)
@@ -41,15 +39,8 @@ def tell(messages: Iterable[Message]) -> list[Told]:
 
 
 def _without_noise(message: Message) -> Message:
-    # Recalled text goes first: where a tag inside it were taken out, its fence would not be recognised.
-    content = _cleaned(message.content)
-    _, (bare,) = without_tags([message if content == message.content else _saying(message, content)])
-    content = bare.content.strip()
-    return message if content == message.content else _saying(message, content)
-
-
-def _saying(message: Message, content: str) -> Message:
-    return message.model_copy(update={"content": content})
+    content = _cleaned(message.content).strip()
+    return message if content == message.content else message.model_copy(update={"content": content})
 
 
 def _cleaned(content: str) -> str:

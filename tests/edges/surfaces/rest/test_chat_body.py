@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import example, given, settings
@@ -31,8 +33,8 @@ bodies = st.builds(
 )
 
 
-def read(data):
-    body = read_chat_body(json.dumps(data).encode())
+def read(data, *, tags=True):
+    body = read_chat_body(json.dumps(data).encode(), tags=tags)
     assert body is not None
     return body
 
@@ -44,7 +46,7 @@ def test_everything_but_the_messages_stays_byte_for_byte(data, ascii_only, inden
     text = json.dumps(data, ensure_ascii=ascii_only, indent=indent)
     if any("\ud800" <= c <= "\udfff" for c in text):
         return
-    body = read_chat_body(text.encode())
+    body = read_chat_body(text.encode(), tags=True)
     assert body is not None
     edited = json.loads(body.with_recalled(BLOCK))
 
@@ -53,8 +55,9 @@ def test_everything_but_the_messages_stays_byte_for_byte(data, ascii_only, inden
     assert BLOCK in json.dumps(edited["messages"], ensure_ascii=False).replace("\\n", "\n").replace('\\"', '"').replace(
         "\\\\", "\\"
     )
-    if body.tag is None:
-        assert body.data == text.encode()
+    untouched = read_chat_body(text.encode(), tags=False)
+    assert untouched is not None
+    assert (untouched.tags, untouched.data) == ((), text.encode())
 
 
 def recalled(messages):
@@ -82,26 +85,89 @@ def test_without_one_that_can_be_added_to_it_is_a_system_message_in_front(messag
     assert recalled(messages) == [{"role": "system", "content": BLOCK}, *messages]
 
 
-def test_tags_are_taken_out_of_all_texts_and_the_last_one_names_the_discussion():
-    tagged = [
-        {"role": "system", "content": "[DiscussionId]one[/DiscussionId]Be kind."},
-        {"role": "user", "content": [{"type": "text", "text": "hi [discussionid] two [/discussionid]"}, {"type": "x"}]},
-        {"role": "user", "content": None, "n": 1.50},
-    ]
-    body = read({"messages": tagged, "user": "u"})
+TAG = "[DiscussionId]d[/DiscussionId]"
 
-    assert (body.tag, body.user) == (" two ", "u")
+
+def message(role, content):
+    return {"role": role, "content": content}
+
+
+def test_the_tag_of_the_first_system_message_names_the_discussion_before_that_of_the_last_user():
+    first = [message("user", "before"), message("system", "[DiscussionId]one[/DiscussionId]Be kind.")]
+    parts = [{"type": "text", "text": "hi [discussionid] two [/discussionid]"}, {"type": "x"}]
+    last = [message("user", parts), message("assistant", "yes"), {"role": "user", "content": None, "n": 1.50}]
+    body = read({"messages": [*first, *last[:1]], "user": "u"})
+
+    assert (body.tags, body.user) == (("one",), "u")
     assert json.loads(body.data)["messages"] == [
-        {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": [{"type": "text", "text": "hi "}, {"type": "x"}]},
-        {"role": "user", "content": None, "n": 1.5},
+        message("user", "before"),
+        message("system", "Be kind."),
+        message("user", [{"type": "text", "text": "hi "}, {"type": "x"}]),
     ]
-    assert [message.content for message in body.messages] == ["Be kind.", "hi ", ""]
+    assert [one.content for one in body.messages] == ["before", "[DiscussionId]one[/DiscussionId]Be kind.", "hi "]
+    assert read({"messages": last[:1]}).tags == ("two",)
+    assert read({"messages": last}).tags == ()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [message("tool", TAG)],
+        [message("function", TAG)],
+        [message("assistant", TAG)],
+        [message("user", TAG), message("assistant", "yes")],
+        [message("system", "first"), message("system", TAG)],
+        [message("", TAG)],
+        [{"content": TAG}],
+        [{"role": "user", "name": TAG, "tool_calls": TAG, "content": [{"type": "x", "note": TAG}]}],
+    ],
+)
+def test_a_tag_anywhere_else_is_text(others):
+    data = {"messages": [*others, message("user", "hi")]}
+    body = read(data)
+
+    assert (body.tags, body.data) == ((), json.dumps(data).encode())
+
+
+def test_a_tag_that_is_quoted_from_memory_names_nothing():
+    assert read({"messages": [message("user", f"You said: {fence(TAG, origin='memory')}")]}).tags == ()
+
+
+def test_without_the_option_no_tag_means_anything():
+    data = {"messages": [message("system", TAG), message("user", TAG)]}
+    body = read(data, tags=False)
+
+    assert (body.tags, body.data) == ((), json.dumps(data).encode())
+    assert [one.content for one in body.messages] == [TAG, TAG]
+
+
+def test_several_ids_in_one_message_are_all_given():
+    assert read({"messages": [message("user", f"{TAG} {TAG} [DiscussionId]e[/DiscussionId]")]}).tags == ("d", "e")
+
+
+def test_the_user_is_told_without_tags_in_earlier_messages_too():
+    body = read({"messages": [message("user", f"{TAG}one"), message("assistant", TAG), message("user", f"{TAG}two")]})
+
+    assert [one.content for one in body.messages] == ["one", TAG, "two"]
+
+
+def test_a_body_of_nothing_but_tags_or_brackets_is_no_work_without_end():
+    # In the square of the length this would take hours; the time limit only ends that.
+    script = """
+import json
+from treering.edges.surfaces.rest.chat_body import read_chat_body
+for text in ("[DiscussionId]", "[", "<<treering:recalled origin=\\"x\\" 0123456789abcdef>>", "\\ud800", "\\n "):
+    for messages in ([{"role": "user", "content": text * 100_000}], [{"role": "user", "content": text}] * 20_000):
+        body = read_chat_body(json.dumps({"messages": messages}).encode(), tags=True)
+        assert body.tags == () and body.with_recalled("x")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 def test_of_two_members_of_one_name_the_last_counts_as_for_everybody_else():
     body = read_chat_body(
-        b'{"messages": [{"role": "user", "content": "a"}], "messages": [{"role": "user", "content": "b"}]}'
+        b'{"messages": [{"role": "user", "content": "a"}], "messages": [{"role": "user", "content": "b"}]}',
+        tags=False,
     )
 
     assert body is not None
@@ -113,7 +179,7 @@ def test_halves_of_characters_pass_and_are_not_remembered():
     data = (
         b'{"messages": [{"role": "system", "content": "\\ud800"}, {"role": "user", "content": "a\\udc00b"}], "n": 1E+2}'
     )
-    body = read_chat_body(data)
+    body = read_chat_body(data, tags=True)
 
     assert body is not None
     assert body.data == data

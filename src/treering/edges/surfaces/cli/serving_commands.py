@@ -43,6 +43,10 @@ class Chatting:
     wait_ms: Annotated[
         int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for memory.")
     ] = 300
+    tags: Annotated[
+        bool,
+        Option("--discussion-tags", help="Let [DiscussionId] tags of system and user messages name the discussion."),
+    ] = False
 
 
 def serve(
@@ -88,6 +92,6 @@ def serve(
         projects=projects,
         files=files,
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
-        memory=MemorySettings(chat.within, chat.tokens, chat.wait_ms / 1_000),
+        memory=MemorySettings(chat.within, chat.tokens, chat.wait_ms / 1_000, tags=chat.tags),
     )
     serve_until_stopped(what, host=host, port=port, tell=lambda address: say(f"Treering listens on {address}"))

@@ -66,7 +66,8 @@ class Chat:
         """Answer a chat."""
         upstream = self._asked_upstream()
         data = await read_body(request)
-        chat = await run_sync(read_chat_body, data, limiter=self._readers)
+        read = partial(read_chat_body, data, tags=self._memory.settings.tags)
+        chat = await run_sync(read, limiter=self._readers)
         asked = _asked(request, data, chat, self._memory.settings)
         return await unless_gone(request.receive, self._answer(upstream, request, asked))
 
@@ -165,7 +166,7 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
     if chat is None:
         return _Asked(data, None, None, _OFF)
     named = _header_value(request, DISCUSSION_HEADER)
-    named = chat.tag if named is None else named
+    named = _tagged(chat) if named is None else named
     if named is not None:
         return _Asked(chat.data, chat, place_of(named, within=scope), _OFF)
     try:
@@ -174,6 +175,16 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
         # The field has uses of its own, which are not ours to refuse.
         return _Asked(chat.data, chat, None, _FOREIGN_USER)
     return _Asked(chat.data, chat, place, _OFF)
+
+
+def _tagged(chat: ChatBody) -> str | None:
+    """Give the id that a tag names. Raises `InvalidInput` for several, of which one may be pasted text."""
+    if len(chat.tags) > 1:
+        raise InvalidInput(
+            f"The message names {len(chat.tags)} discussion ids: {', '.join(map(repr, chat.tags[:2]))}.",
+            hint=f"Keep one [DiscussionId] tag, or name the discussion by the header {DISCUSSION_HEADER}.",
+        )
+    return chat.tags[0] if chat.tags else None
 
 
 def _header_value(request: Request, name: str) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecoder
 
+from treering.core.fingerprint import without_recalled
 from treering.memories.discussion.identity import without_tags
 from treering.tools.turns import Message
 
@@ -22,7 +23,8 @@ def _left_alone(_number: str) -> None:
 
 _DECODER = JSONDecoder(parse_int=_left_alone, parse_float=_left_alone, parse_constant=_left_alone)
 _SPACE = re.compile(r"[ \t\n\r]*")
-_LEADING = {"system", "developer"}
+_LEADING = ("system", "developer")
+_USER = "user"
 _TEXT_PART = "text"
 
 
@@ -31,11 +33,11 @@ class ChatBody:
     """A chat request that could be read."""
 
     text: str
-    """The JSON text, without tags of discussions."""
+    """The JSON text, without the tags that may name a discussion."""
     messages: tuple[Message, ...]
     """What was said, as far as it is text; a message without text is empty."""
-    tag: str | None = None
-    """The discussion that a tag names, unchecked."""
+    tags: tuple[str, ...] = ()
+    """The discussions that tags name, unchecked: each once."""
     user: str | None = None
     """The field `user`."""
 
@@ -54,8 +56,12 @@ class ChatBody:
         return self.text.encode()
 
 
-def read_chat_body(data: bytes) -> ChatBody | None:
-    """Read a chat request; nothing where it is none, which is the upstream's to say."""
+def read_chat_body(data: bytes, *, tags: bool) -> ChatBody | None:
+    """Read a chat request; nothing where it is none, which is the upstream's to say.
+
+    `tags`: the client may name the discussion by a tag, in its first system message or else in the last message of
+    the user. Nobody else's words name one: what a tool gave, or what an answer repeats, is text.
+    """
     try:
         text = data.decode()
         asked, _ = _DECODER.raw_decode(text, _after_space(text, 0))
@@ -63,7 +69,7 @@ def read_chat_body(data: bytes) -> ChatBody | None:
             return None
         user = asked.get("user")
         body = ChatBody(text, _said(asked["messages"]), user=user if isinstance(user, str) else None)
-        return _without_tags(body)
+        return _without_tags(body) if tags else body
     except (ValueError, RecursionError):
         return None
 
@@ -117,33 +123,52 @@ def _sound(text: str) -> str:
 
 
 def _without_tags(body: ChatBody) -> ChatBody:
+    system, user = _naming(_messages_of(body.text))
     edits: list[_Edit] = []
-    named: str | None = None
-    for literal in _texts(body.text):
-        tag, left = without_tags([Message(content=str(literal.value))]) if _may_be_tagged(literal) else (None, [])
-        if tag is not None:
-            named = tag
-            edits.append(_Edit(literal.start, literal.end, json.dumps(left[0].content)))
-    if not edits:
-        return body
-    text = _edited(body.text, edits)
-    return replace(body, text=text, messages=_said([one.value for one in _messages_of(text)]), tag=named)
+    named: list[tuple[str, ...]] = []
+    for message in (system, user):
+        texts = [(literal, str(literal.value)) for literal in _texts(body.text, message)]
+        named.append(tuple(dict.fromkeys(name for _, text in texts for name in _named(text))))
+        edits += [
+            _Edit(literal.start, literal.end, json.dumps(bare))
+            for literal, text in texts
+            if (bare := without_tags(text).text) != text
+        ]
+    text = _edited(body.text, sorted(edits, key=lambda edit: edit.start))
+    return replace(body, text=text, tags=named[0] or named[1], messages=tuple(map(_bare, body.messages)))
 
 
-def _may_be_tagged(literal: _Part) -> bool:
-    return "[discussionid]" in str(literal.value).casefold()
+def _naming(messages: Sequence[_Part]) -> tuple[_Part | None, _Part | None]:
+    """Give the first system message and the last one of the user."""
+    system = next((message for message in messages if _role(message) in _LEADING), None)
+    return system, next((message for message in reversed(messages) if _role(message) == _USER), None)
 
 
-def _texts(text: str) -> Iterator[_Part]:
+def _named(text: str) -> Iterator[str]:
+    """Give the ids that a text names itself, and not what it quotes of this memory."""
+    own, _ = without_recalled(text)
+    yield from (name.strip() for name in without_tags(own).ids)
+
+
+def _bare(message: Message) -> Message:
+    """Give a message of the user without tags: each was the last one once, and is told again with the next."""
+    tagged = without_tags(message.content) if message.role == _USER else None
+    return message.model_copy(update={"content": tagged.text}) if tagged and tagged.ids else message
+
+
+def _role(message: _Part) -> Json:
+    return message.value.get("role") if isinstance(message.value, Mapping) else None
+
+
+def _texts(text: str, message: _Part | None) -> Iterator[_Part]:
     """Give every string of a message that is its text."""
-    for message in _messages_of(text):
-        content = _member(text, message, "content")
-        match content:
-            case _Part(value=str()):
-                yield content
-            case _Part(value=list()):
-                parts = (_member(text, part, _TEXT_PART) for part in _elements(text, content.start))
-                yield from (part for part in parts if part and isinstance(part.value, str))
+    content = _member(text, message, "content") if message else None
+    match content:
+        case _Part(value=str()):
+            yield content
+        case _Part(value=list()):
+            parts = (_member(text, part, _TEXT_PART) for part in _elements(text, content.start))
+            yield from (part for part in parts if part and isinstance(part.value, str))
 
 
 def _insertion(text: str, block: str) -> _Edit:
@@ -166,7 +191,7 @@ def _leading(messages: Sequence[_Part]) -> _Part | None:
     """Give the last of the system messages that stand in front."""
     last: _Part | None = None
     for message in messages:
-        if not isinstance(message.value, Mapping) or message.value.get("role") not in _LEADING:
+        if _role(message) not in _LEADING:
             break
         last = message
     return last

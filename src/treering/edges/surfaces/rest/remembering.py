@@ -36,6 +36,8 @@ class MemorySettings:
     """At most so much is recalled, in estimated tokens."""
     wait_seconds: float = 0.3
     """An answer waits at most so long for what is recalled; after that it goes without."""
+    tags: bool = False
+    """Whether a tag in the client's first system message, or in the last one of the user, may name the discussion."""
 
     def __post_init__(self) -> None:
         parse_scope(self.within)
