@@ -1,7 +1,7 @@
 """Short ways to fill a space in tests and to look into it."""
 
 import treering
-from treering.core.patch import Create, Patch
+from treering.core.patch import Create, MoveScope, Patch
 from treering.ports.clock import fresh_id
 from treering.ports.ledger import Selection
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -75,9 +75,17 @@ def all_of(space, kind, scope="/"):
 
 def put(space, *objects):
     """Commit objects made by hand as one patch."""
-    clock = space.engine.clock
-    operations = [Create(object=item) for item in objects]
-    author = space.engine.author
+    return _commit(space, [Create(object=item) for item in objects])
+
+
+def move(space, identity, to):
+    """Move an object to another scope, whatever refers to it."""
+    operation = MoveScope(id=identity, expected_revision=read(space, identity).revision, to=to)
+    return _commit(space, [operation])
+
+
+def _commit(space, operations):
+    clock, author = space.engine.clock, space.engine.author
     return space.engine.ledger.commit(
         Patch(id=fresh_id("patch", clock), source=author, operations=operations, created_at=clock.now())
     )

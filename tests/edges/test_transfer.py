@@ -55,11 +55,18 @@ def test_what_comes_back_is_found_and_goes_on(open_space, export):
     assert again.lint("audit").verified
 
 
-def test_a_retry_after_the_move_still_gives_the_first_receipt(open_space, filled, export):
+def test_a_retry_after_the_move_still_gives_the_first_receipt(open_space, filled, tmp_path):
+    given = {"title": "Ours", "kind": "preference", "payload": {"statement": "Ours"}}
+    options = {"idempotency_key": "here"}
+    for scope in ("/", "/a"):
+        filled.crystallize("knowledge", scope=scope, input=given, options=options)
+    filled.export(tmp_path / "second")
     again = open_space()
-    again.import_from(export)
-    given = {"title": "x", "kind": "preference", "payload": {"statement": "x"}}
-    assert again.crystallize("knowledge", input=given, options={"idempotency_key": "k"}).receipt.replayed
+    again.import_from(tmp_path / "second")
+    for scope in ("/", "/a"):
+        assert again.crystallize("knowledge", scope=scope, input=given, options=options).receipt.replayed
+        with pytest.raises(Conflict):
+            again.crystallize("knowledge", scope=scope, input={**given, "title": "Theirs"}, options=options)
 
 
 def test_the_files_are_plain(export):

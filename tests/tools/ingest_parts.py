@@ -11,6 +11,7 @@ from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.core.scope import sees
 from treering.edges.sources.markdown import segment_inline_markdown, segment_markdown
 from treering.edges.sources.text import segment_inline_text, segment_text
 from treering.ports.adapter import (
@@ -122,8 +123,9 @@ class Jobs:
     def find(self, job_id: str) -> JobRow | None:
         return self.rows.get(job_id)
 
-    def recent(self, limit: int) -> Sequence[JobRow]:
-        return list(reversed(self.rows.values()))[:limit]
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        newest = reversed(self.rows.values())
+        return [row for row in newest if sees(scope, row["scope"], descend=True)][:limit]
 
 
 @dataclass

@@ -137,9 +137,9 @@ def test_a_repository_goes_in_and_is_found_by_words(desk, repository):
 
 def test_a_second_run_over_the_same_commit_writes_nothing(desk, repository):
     ingest(desk, repository)
-    before = desk.ledger.sequence(), len(desk.ledger.patches()), len(desk.engine.jobs.recent(10))
+    before = desk.ledger.sequence(), len(desk.ledger.patches()), len(desk.engine.jobs.recent(10, scope="/"))
     assert ingest(desk, repository).status == "unchanged"
-    assert (desk.ledger.sequence(), len(desk.ledger.patches()), len(desk.engine.jobs.recent(10))) == before
+    assert (desk.ledger.sequence(), len(desk.ledger.patches()), len(desk.engine.jobs.recent(10, scope="/"))) == before
 
 
 def test_a_new_version_in_the_manifest_leaves_its_neighbours_presentable(desk, repository):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import apsw
 import pytest
 
-from space_parts import decide, note, put, read, records, state_fact, status, task
+from space_parts import decide, move, note, put, read, records, state_fact, status, task
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Source
 from treering.core.patch import Link
@@ -279,9 +279,11 @@ class TestReport:
         assert set(lint(space, "structure", scope="/a").ids) == {inside.id, below.id}
 
     def test_nothing_is_told_of_other_scopes(self, space):
-        hidden = note(space, "Secret words", scope="/b", origin="secret", title="Secret")
-        reason = decide(space, "Secret reason", hidden, scope="/b")
+        hidden = note(space, "Secret words", scope="/", origin="secret", title="Secret")
+        reason = decide(space, "Secret reason", hidden, scope="/")
         decide(space, "Leaning", hidden, scope="/a", derived_from=[reason])
+        move(space, hidden["source_id"], "/b")
+        move(space, reason, "/b")
         note(space, "Other words", scope="/b", origin="secret")
         for mode in ("structure", "semantic", "repair", "audit"):
             assert "Secret" not in lint(space, mode, scope="/a").model_dump_json()

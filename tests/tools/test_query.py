@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 import treering
-from space_parts import decide, note, put, read, records, state_fact, status, task
+from space_parts import decide, move, note, put, read, records, state_fact, status, task
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.fingerprint import without_recalled
 from treering.derived.tokens import estimate_tokens
@@ -346,8 +346,9 @@ class TestScope:
         assert hidden in in_pack(context(space, "flux compensator", scope="/b"))
 
     def test_evidence_in_another_scope_is_cited_by_its_id_alone(self, space):
-        quote = note(space, "Secret words", scope="/b", origin="secret.md", title="Secret title")
+        quote = note(space, "Secret words", origin="secret.md", title="Secret title")
         decide(space, "Cardboard", quote, scope="/a")
+        move(space, quote["source_id"], "/b")
         report = context(space, "cardboard", scope="/a")
         assert "Secret" not in report.text
         assert report.pack.citations[0].object_id == quote["source_id"]
@@ -363,8 +364,9 @@ class TestScope:
     def test_a_page_names_no_neighbour_out_of_sight(self, space):
         quote = note(space, "We use SQLite.")
         shown, hidden = (decide(space, f"SQLite {scope}", quote, scope=scope) for scope in ("/a", "/b"))
-        item = task(space, "Look", scope="/b")
-        space.crystallize("work_item", scope="/b", input={"id": item, "links": [{"type": "about", "target": shown}]})
+        item = task(space, "Look", scope="/a", related_knowledge_refs=[shown])
+        space.crystallize("work_item", scope="/a", input={"id": item, "links": [{"type": "about", "target": shown}]})
+        move(space, item, "/b")
         page = space.query("page", scope="/a", input={"id": quote["source_id"]})
         assert page.dependents == (shown,)
         assert space.query("page", scope="/a", input={"id": shown}).links == ()
@@ -372,8 +374,9 @@ class TestScope:
 
     def test_a_walk_does_not_pass_through_what_is_hidden(self, space):
         first, last = decide(space, "First", scope="/a"), decide(space, "Last", scope="/a")
-        middle = decide(space, "Middle", scope="/b", derived_from=[first])
+        middle = decide(space, "Middle", scope="/a", derived_from=[first])
         space.crystallize("knowledge", scope="/a", input={"id": last, "derived_from": [middle]})
+        move(space, middle, "/b")
         report = space.query("related", scope="/a", input={"id": first, "depth": 3})
         assert report.neighbours == ()
 
@@ -664,7 +667,7 @@ def test_an_index_that_is_late_never_shows_what_was_withdrawn(space):
 
 @pytest.mark.parametrize(("mode", "field"), [("search", "text"), ("context", "task")])
 def test_a_report_says_that_only_the_beginning_of_a_long_question_was_searched_for(space, mode, field):
-    put(space, "Bees make honey.")
+    note(space, "Bees make honey.")
     report = space.query(mode, input={field: "honey " * 5_000})
     assert report.status == "ok"
     assert report.warnings[0] == "The question has 30000 characters; only the first 20000 were searched for."

@@ -8,7 +8,7 @@ from treering.core.errors import Corrupt
 from treering.core.evidence import segment_hash
 from treering.core.ids import kind_of
 from treering.core.objects import Object, Source, content_hash, stored_form
-from treering.core.patch import PatchRecord
+from treering.core.patch import PatchRecord, record_hash
 
 
 @dataclass(slots=True)
@@ -21,6 +21,10 @@ class Account:
     """Type, source and target of the links that stand now."""
     statuses: dict[str, str] = field(default_factory=dict)
     """By id of a patch, what was last decided about it; a patch applied directly has no entry."""
+    records: dict[str, str] = field(default_factory=dict)
+    """By id of a patch, the hash of its record; one of an earlier version, whose events carry none, has no entry."""
+    patches: set[str] = field(default_factory=set)
+    """Ids of the patches that events name."""
 
     def check_revision(self, item: Object, seq: int) -> None:
         """Check one stored revision, and the words of its segments."""
@@ -43,9 +47,19 @@ class Account:
             raise _wrong(f"the link {source} {kind} {target} is not what the audit log says", source)
 
     def check_patch(self, record: PatchRecord) -> None:
-        """Check what became of a patch."""
+        """Check what became of a patch, and the rest of its record: who made it, why, what it did or proposes."""
         if record.status != self.statuses.get(record.id, "applied"):
             raise _wrong(f"{record.id} is {record.status}, which is not what the audit log says", record.id)
+        if self.records.get(record.id, record_hash(record)) != record_hash(record):
+            raise _wrong(f"the record of {record.id} is not what the audit log says", record.id)
+        # A patch that changed nothing leaves no event.
+        if record.id not in self.patches and (record.effects or record.operations):
+            raise _wrong(f"no event of the audit log tells of {record.id}", record.id)
+
+    def check_patches_complete(self, found: Iterable[str]) -> None:
+        """Check that no record of a patch is missing: `found` are the ids of all that are stored."""
+        for identity in sorted(self.patches - set(found)):
+            raise _wrong(f"the record of {identity} is missing", identity)
 
 
 def account(events: Iterable[AuditEvent]) -> Account:
@@ -53,6 +67,9 @@ def account(events: Iterable[AuditEvent]) -> Account:
     told = Account()
     erased: set[str] = set()
     for event in events:
+        told.patches.add(event.patch_id)
+        if event.patch_hash:
+            told.records[event.patch_id] = event.patch_hash
         if event.event_type == "erased":
             erased.add(event.target)
         else:
@@ -72,6 +89,8 @@ def _tell(event: AuditEvent, told: Account) -> None:
             told.links.discard(_link_key(event.before or {}))
         case _ if kind_of(event.target) == "patch":
             told.statuses[event.target] = str(after["status"])
+            if "hash" in after:
+                told.records[event.target] = str(after["hash"])
         case _:
             told.revisions[event.target, int(after["revision"])] = (event.seq, str(after["hash"]))
 

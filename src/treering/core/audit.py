@@ -7,7 +7,7 @@ against an `Anchor` kept outside the store.
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Corrupt
@@ -17,7 +17,10 @@ GENESIS = "0" * 40
 
 
 class AuditEvent(BaseModel):
-    """One change. `before` and `after` name revision, status and content hash, never the content."""
+    """One change. `before` and `after` name revision, status and content hash, never the content.
+
+    A field added later is left out where it is empty: events written before it keep their hashes.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,6 +36,9 @@ class AuditEvent(BaseModel):
     timestamp: Instant
     patch_id: str
     prev_hash: str
+    patch_hash: str = Field(default="", exclude_if=lambda digest: not digest)
+    """Hash of the record of a patch that was applied directly; the last event of such a patch carries it. An event
+    about a patch itself carries the hash of its record in `after`."""
     hash: str = ""
 
     def sealed(self) -> "AuditEvent":

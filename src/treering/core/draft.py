@@ -11,6 +11,7 @@ from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.objects import Knowledge, Object, invalid_fields
 from treering.core.patch import Effect, Link, OperationResult
 from treering.core.policy import Policy
+from treering.core.scope import sees
 
 _Kind = TypeVar("_Kind", bound=Object)
 
@@ -28,6 +29,10 @@ class View(Protocol):
 
     def exists(self, identity: str) -> bool:
         """Tell whether an object has this id, without reading it."""
+        ...
+
+    def scope_of(self, identity: str) -> str | None:
+        """Give the scope of an object, without reading it, or `None`."""
         ...
 
     def ever_existed(self, identity: str) -> bool:
@@ -104,6 +109,8 @@ class Draft:
     policy: Policy
     now: datetime
     patch_id: str
+    scope: str | None = None
+    """The scope the patch was made at, where it has one: errors name no id that lies elsewhere."""
     writes: list[Write] = field(default_factory=list)
     objects: dict[str, Object] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
@@ -131,6 +138,12 @@ class Draft:
         if identity not in self.stored:
             self.stored[identity] = self.view.get(identity)
         return self.stored[identity]
+
+    def shown(self, identity: str) -> str:
+        """Return an id as an error may name it: `…` for one that lies outside the patch's scope."""
+        item = self.find(identity) if self.scope else None
+        hidden = item and self.scope and not sees(self.scope, item.scope, descend=True)
+        return "…" if hidden else identity
 
     def exists(self, identity: str) -> bool:
         """Tell whether the object exists after this patch so far."""

@@ -4,7 +4,7 @@ Pure, and shared by all ledgers, so that they cannot differ in what they say abo
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from treering.core.canonical import canonical_json, digest
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, effect_of
 from treering.core.errors import Conflict
 from treering.core.objects import Object, content_hash, stored_form
-from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt, Remembered, Waiting
+from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt, Remembered, Waiting, record_hash
 from treering.core.plan import Plan
 
 ERASED_KEY = "erased:"
@@ -65,6 +65,7 @@ def journal(
         created_at=patch.created_at,
         effects=tuple(map(effect_of, plan.writes)),
         decided_at=now,
+        scope=patch.scope,
     )
     return _journal(plan, record, (), (), proposals, author=patch.source, head=head, now=now, new_id=new_id)
 
@@ -80,7 +81,7 @@ def approval(
     proposals: Iterable[PatchRecord] = (),
 ) -> Journal:
     """Tell what applying a proposed patch leaves. Its writes are the proposer's; the approval is `by`'s."""
-    changes = {"status": "applied", "operations": (), "effects": tuple(map(effect_of, plan.writes))}
+    changes = {"status": "applied", "operations": (), "salt": "", "effects": tuple(map(effect_of, plan.writes))}
     applied = record.model_copy(update={**changes, "decided_by": by.actor, "decided_at": now})
     line = _decision("approved", record, applied, by, reason="")
     return _journal(plan, applied, (), (line,), proposals, author=record.source, head=head, now=now, new_id=new_id)
@@ -113,8 +114,8 @@ def reversal(
     return _journal(plan, undoing, (undone,), (line,), (), author=by, head=head, now=now, new_id=new_id)
 
 
-def proposal(patch: Patch, *, head: Anchor, now: datetime, new_id: NewId) -> Notice:
-    """Tell what proposing a patch leaves."""
+def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
+    """Tell what proposing a patch leaves. `salt` (random, hex) keys the hash of what it proposes."""
     record = PatchRecord(
         id=patch.id,
         source=patch.source,
@@ -122,8 +123,10 @@ def proposal(patch: Patch, *, head: Anchor, now: datetime, new_id: NewId) -> Not
         status="proposed",
         created_at=patch.created_at,
         operations=patch.operations,
+        scope=patch.scope,
+        salt=salt,
     )
-    line = _Line("proposed", patch.source, patch.id, None, {"status": "proposed"}, patch.reason, patch.id)
+    line = _Line("proposed", patch.source, patch.id, None, _standing(record), patch.reason, patch.id)
     (event,) = _chained([line], head=head, now=now, new_id=new_id)
     return Notice(event, record)
 
@@ -145,6 +148,7 @@ def patch_of(record: PatchRecord) -> Patch:
         operations=record.operations,
         reason=record.reason,
         created_at=record.created_at,
+        scope=record.scope,
     )
 
 
@@ -158,15 +162,31 @@ def require_new(patch: Patch, known: PatchRecord | None) -> None:
         )
 
 
-def first_receipt(known: Remembered | None, key: str) -> Receipt | None:
-    """Give the receipt an idempotency key remembers. Raises `Conflict` where the key stands for a proposal."""
-    if isinstance(known, Waiting):
+def first_receipt(known: Remembered | None, key: str, request: str) -> Receipt | None:
+    """Return the receipt an idempotency key remembers.
+
+    Raises `Conflict` where the key stands for a proposal, or for another request.
+    """
+    require_same_request(known, key, request)
+    if known is None:
+        return None
+    if isinstance(known.outcome, Waiting):
         raise Conflict(
             f"The idempotency key {key!r} belongs to the proposal {known.patch_id}.",
             hint="Review that proposal, or use another key.",
             details={"patch_id": known.patch_id},
         )
-    return known.model_copy(update={"replayed": True}) if known else None
+    return known.outcome.model_copy(update={"replayed": True})
+
+
+def require_same_request(known: Remembered | None, key: str, request: str) -> None:
+    """Raise `Conflict` where an idempotency key was used for another request before."""
+    if known and known.request and request and known.request != request:
+        raise Conflict(
+            f"The idempotency key {key!r} was used for another call.",
+            hint="Repeat a call exactly as it was first made, or use another key.",
+            details={"patch_id": known.patch_id},
+        )
 
 
 def require_proposed(record: PatchRecord) -> None:
@@ -185,12 +205,17 @@ def erased_by(plan: Plan) -> tuple[str, ...]:
 
 
 def erased_key(key: str, known: Remembered) -> str:
-    """Give what stands for the idempotency key of a patch that touched erased content.
+    """Return what stands for the idempotency key of a patch that touched erased content.
 
     The key may hold anything, the erased words too. A repetition is still recognised by it: it does not bring back what
     was erased.
     """
     return ERASED_KEY + digest(key, salt=known.patch_id)
+
+
+def without_request(known: Remembered) -> Remembered:
+    """Return what a key of erased content remembers: the digest of the request could confirm a guess of the content."""
+    return known.model_copy(update={"request": ""})
 
 
 def mentions(record: PatchRecord, identities: Iterable[str]) -> bool:
@@ -210,6 +235,7 @@ class _Line:
     after: dict[str, Any] | None
     reason: str
     patch_id: str
+    patch_hash: str = ""
 
 
 def _journal(
@@ -235,6 +261,8 @@ def _journal(
             for old, new in zip(dropped, rejected, strict=True)
         ),
     ]
+    if lines and all(line.target != record.id for line in lines):
+        lines[-1] = replace(lines[-1], patch_hash=record_hash(record))
     events = _chained(lines, head=head, now=now, new_id=new_id)
     receipt = Receipt(
         patch_id=record.id,
@@ -264,6 +292,7 @@ def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: New
             timestamp=now,
             patch_id=line.patch_id,
             prev_hash=head.hash,
+            patch_hash=line.patch_hash,
         ).sealed()
         head = Anchor(seq=event.seq, hash=event.hash)
         events.append(event)
@@ -291,8 +320,11 @@ def _line(
 def _decision(
     event: str, old: PatchRecord, new: PatchRecord, by: Author, *, reason: str, patch_id: str | None = None
 ) -> _Line:
-    before, after = {"status": old.status}, {"status": new.status}
-    return _Line(event, by, old.id, before, after, reason, patch_id or old.id)
+    return _Line(event, by, old.id, {"status": old.status}, _standing(new), reason, patch_id or old.id)
+
+
+def _standing(record: PatchRecord) -> dict[str, Any]:
+    return {"status": record.status, "hash": record_hash(record)}
 
 
 def _state(item: Object) -> dict[str, Any]:
@@ -308,7 +340,8 @@ def _relation(link: Link) -> dict[str, Any]:
 
 
 def _rejected(record: PatchRecord, by: Author, now: datetime) -> PatchRecord:
-    return record.model_copy(update={"status": "rejected", "operations": (), "decided_by": by.actor, "decided_at": now})
+    decided = {"decided_by": by.actor, "decided_at": now}
+    return record.model_copy(update={"status": "rejected", "operations": (), "salt": "", **decided})
 
 
 _ERASED = "It names an object whose content was erased."

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from treering.core.canonical import canonical_json, digest
 from treering.core.objects import AnyObject, Channel
 from treering.core.scope import Scope
 from treering.core.times import Instant
@@ -135,6 +136,10 @@ class Patch(_Value):
     operations: tuple[Operation, ...] = Field(min_length=1)
     reason: str = ""
     created_at: Instant
+    scope: Scope | None = None
+    """The scope it was made at, which limits what it may name and change (`core.confinement`); `None`: no limit."""
+    request: str = ""
+    """A digest of the call it carries out: an idempotency key stands for one request."""
 
 
 class PatchRecord(_Value):
@@ -155,6 +160,15 @@ class PatchRecord(_Value):
     decided_at: Instant | None = None
     reverts: str = ""
     reverted_by: str = ""
+    scope: Scope | None = Field(default=None, exclude_if=lambda scope: scope is None)
+    """The scope the patch was made at; `None` where it had no limit."""
+    salt: str = Field(default="", exclude_if=lambda salt: not salt)
+    """Keys the hash of a proposal, as long as it has operations: what they say cannot be guessed afterwards."""
+
+
+def record_hash(record: PatchRecord) -> str:
+    """Hash what is remembered of a patch, keyed by its salt where it has one."""
+    return digest(canonical_json(record.model_dump(mode="json")), salt=record.salt)
 
 
 class Effect(_Value):
@@ -197,7 +211,20 @@ class Waiting(_Value):
     patch_id: str
 
 
-Remembered = Receipt | Waiting
-"""What an idempotency key stands for."""
+class Remembered(_Value):
+    """What an idempotency key stands for: what became of the first call, and which request that was."""
 
-REMEMBERED: TypeAdapter[Remembered] = TypeAdapter(Remembered)
+    outcome: Receipt | Waiting
+    request: str = ""
+    """The patch's `request`; empty where none was told."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_the_outcome_alone(cls, data: Any) -> Any:
+        # Spaces and exports written before 0.2 keep the outcome by itself.
+        return {"outcome": data} if isinstance(data, dict) and "outcome" not in data else data
+
+    @property
+    def patch_id(self) -> str:
+        """The patch that the first call made."""
+        return self.outcome.patch_id

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from treering.core.alteration import merge, move, relate, supersede, transition, update
+from treering.core.confinement import confined
 from treering.core.contradiction import settle_claims
 from treering.core.creation import create
 from treering.core.draft import Draft, Put, View, Write, resolved_link
@@ -49,7 +50,8 @@ def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     Raises `InvalidPatch`, `IllegalTransition`, `NotFound`, `Conflict` or `Denied`; nothing was changed then.
     """
     check_trust(patch, policy)
-    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id)
+    view = confined(patch, view)
+    draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope)
     results = [_apply(operation, patch, draft) for operation in patch.operations]
     return _finish(draft, results)
 

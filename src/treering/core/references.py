@@ -61,7 +61,7 @@ def check_references(before: Object | None, after: Object, draft: Draft) -> None
 def check_acyclic(item: WorkItem, draft: Draft) -> None:
     """Raise `InvalidPatch`, printing the cycle, where work would depend on itself or be its own ancestor."""
     for field in ACYCLIC_FIELDS:
-        cycle = cycle_of(item, field, draft.find)
+        cycle = [draft.shown(step) for step in cycle_of(item, field, draft.find)]
         if cycle:
             raise InvalidPatch(
                 f"{field} would form a cycle: {' -> '.join(cycle)}.",

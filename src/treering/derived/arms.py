@@ -39,7 +39,7 @@ def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, 
     """Ask every arm for candidates, then fill in the exact cosine of all of them."""
     arms = {
         WORDS: _scores(index.by_words(question.terms, reach=reach, limit=POOL)),
-        NAMES: _scores(index.by_names(_parts_of_names(question, index), reach=reach, limit=POOL)),
+        NAMES: _scores(index.by_names(_parts_of_names(question, index, reach), reach=reach, limit=POOL)),
         PLACES: _scores(_places(question.text, index, reach)),
         DATED: _dated(question, index, reach),
     }
@@ -88,7 +88,7 @@ def widen(question: Question, arms: Arms, association: Association, *, index: In
     return {**arms, VECTORS: vectors, **wide}
 
 
-def _parts_of_names(question: Question, index: Index) -> TextQuery:
+def _parts_of_names(question: Question, index: Index, reach: Reach) -> TextQuery:
     """Give the names to look for as parts of others.
 
     Looking for a part walks the postings of every three characters of it, which for common ones are long. So in a
@@ -98,7 +98,7 @@ def _parts_of_names(question: Question, index: Index) -> TextQuery:
     if len(question.text.split()) <= _PART_WORDS:
         return TextQuery(identifiers=names)
     wholes = {name: words[0] for name in names if (words := index_text(name).split())}
-    known = index.knows(sorted(set(wholes.values())))
+    known = index.knows(sorted(set(wholes.values())), reach=reach)
     return TextQuery(identifiers=tuple(name for name in names if wholes.get(name) not in known))
 
 

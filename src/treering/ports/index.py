@@ -166,8 +166,8 @@ class Index(Protocol):
         """Count the passages in reach."""
         ...
 
-    def knows(self, words: Sequence[str]) -> frozenset[str]:
-        """Give those of the (stemmed) words that occur anywhere in the space."""
+    def knows(self, words: Sequence[str], *, reach: Reach) -> frozenset[str]:
+        """Give those of the (stemmed) words that occur in anything current in the scopes of a reach."""
         ...
 
     def remains(self, object_ids: Sequence[str]) -> int:
@@ -209,8 +209,8 @@ class JobLog(Protocol):
         """Give a job's last state."""
         ...
 
-    def recent(self, limit: int) -> Sequence[JobRow]:
-        """Give the newest jobs."""
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        """Give the newest of the jobs that ran at a scope, below it, or at one of its ancestors."""
         ...
 
     def remains(self, object_ids: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.errors import NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
 from treering.core.objects import Object, Source, title_of
@@ -78,6 +79,25 @@ def selects(selection: Selection, item: Object) -> bool:
         sees(selection.scope, item.scope, descend=selection.descend)
         and (not selection.types or item.type in selection.types)
         and matches(selection.where, fields)
+    )
+
+
+def missing_object(identity: str) -> NotFound:
+    """Return the error for an id that leads nowhere; one of another scope is answered in the same words."""
+    return NotFound(
+        f"There is no object {identity}.",
+        hint="Ids come from reports and hits; it may lie in another scope (name it, or set options.descend), "
+        "have been erased, or not have existed at that time.",
+        details={"id": identity},
+    )
+
+
+def missing_segment(source_id: str, segment_id: str) -> NotFound:
+    """Return the error for a segment that is not there."""
+    return NotFound(
+        f"{source_id} has no segment {segment_id}.",
+        hint="Take source_id and segment_id from a hit.",
+        details={"source_id": source_id, "segment_id": segment_id},
     )
 
 

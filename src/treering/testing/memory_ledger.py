@@ -18,15 +18,26 @@ from treering.core.journal import (
     proposal,
     rejection,
     require_new,
+    require_same_request,
     reversal,
 )
 from treering.core.objects import Object, Source
-from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt, Waiting
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt, Remembered, Waiting
 from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_reverter
 from treering.core.scope import is_within
-from treering.ports.clock import Clock, fresh_id
-from treering.ports.ledger import AsOf, Head, Record, Selection, SourceState, head_of, selects
+from treering.ports.clock import Clock, fresh_id, fresh_salt
+from treering.ports.ledger import (
+    AsOf,
+    Head,
+    Record,
+    Selection,
+    SourceState,
+    head_of,
+    missing_object,
+    missing_segment,
+    selects,
+)
 from treering.testing.memory_tables import Tables
 
 
@@ -42,8 +53,10 @@ class MemoryLedger:
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch."""
         with self._lock:
-            if idempotency_key and (first := first_receipt(self._tables.remembered(idempotency_key), idempotency_key)):
-                return first
+            if idempotency_key:
+                known = self._tables.remembered(idempotency_key)
+                if first := first_receipt(known, idempotency_key, patch.request):
+                    return first
             check_gate(patch, self.policy)
             require_new(patch, self._tables.patches.get(patch.id))
             now = self._now()
@@ -58,7 +71,7 @@ class MemoryLedger:
             )
             self._keep(planned, result)
             if idempotency_key:
-                self._tables.receipts[idempotency_key] = result.receipt
+                self._tables.receipts[idempotency_key] = Remembered(outcome=result.receipt, request=patch.request)
             return result.receipt
 
     def preview(self, patch: Patch) -> Plan:
@@ -70,13 +83,16 @@ class MemoryLedger:
         """Keep a patch for review, checked against the current state."""
         with self._lock:
             if idempotency_key and (known := self._tables.remembered(idempotency_key)):
+                require_same_request(known, idempotency_key, patch.request)
                 return self.patch(known.patch_id)
             require_new(patch, self._tables.patches.get(patch.id))
             now = self._now()
             plan(patch, self._tables, policy=self.policy, now=now)
-            notice = proposal(patch, head=self._tables.head(), now=now, new_id=self._new_event_id)
+            salt = fresh_salt(self._clock)
+            notice = proposal(patch, salt=salt, head=self._tables.head(), now=now, new_id=self._new_event_id)
             if idempotency_key:
-                self._tables.receipts[idempotency_key] = Waiting(patch_id=patch.id)
+                waiting = Remembered(outcome=Waiting(patch_id=patch.id), request=patch.request)
+                self._tables.receipts[idempotency_key] = waiting
             return self._keep_notice(notice)
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
@@ -136,7 +152,7 @@ class MemoryLedger:
         with self._lock:
             item = self._tables.get_as_of(identity, self.sequence(as_of))
         if item is None:
-            raise _missing(identity)
+            raise missing_object(identity)
         return item
 
     def history(self, identity: str) -> Sequence[Object]:
@@ -144,7 +160,7 @@ class MemoryLedger:
         with self._lock:
             rows = self._tables.revisions.get(identity)
             if not rows:
-                raise _missing(identity)
+                raise missing_object(identity)
             return [row.item for row in rows]
 
     def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
@@ -161,11 +177,7 @@ class MemoryLedger:
                 for segment in row.item.segments if isinstance(row.item, Source) else ():
                     if segment.segment_id == segment_id:
                         return segment
-        raise NotFound(
-            f"{source_id} has no segment {segment_id}.",
-            hint="Take source_id and segment_id from a hit.",
-            details={"source_id": source_id, "segment_id": segment_id},
-        )
+        raise missing_segment(source_id, segment_id)
 
     def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now."""
@@ -300,11 +312,3 @@ class MemoryLedger:
 
     def _new_event_id(self) -> str:
         return fresh_id("audit_event", self._clock)
-
-
-def _missing(identity: str) -> NotFound:
-    return NotFound(
-        f"There is no object {identity}.",
-        hint="Ids come from reports and hits; it may have been erased, or not have existed at that time.",
-        details={"id": identity},
-    )

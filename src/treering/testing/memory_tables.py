@@ -11,9 +11,9 @@ from treering.core.account import account
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
-from treering.core.journal import ERASED_KEY, erased_key
+from treering.core.journal import ERASED_KEY, erased_key, without_request
 from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form
-from treering.core.patch import REMEMBERED, Link, PatchRecord, Remembered
+from treering.core.patch import Link, PatchRecord, Remembered
 from treering.ports.ledger import Record
 
 
@@ -71,6 +71,11 @@ class Tables:
     def exists(self, identity: str) -> bool:
         """Tell whether an object has this id."""
         return identity in self.revisions
+
+    def scope_of(self, identity: str) -> str | None:
+        """Give the scope of an object."""
+        item = self.get(identity)
+        return item.scope if item else None
 
     def ever_existed(self, identity: str) -> bool:
         """Tell whether the audit log knows of this id."""
@@ -159,10 +164,10 @@ class Tables:
         """Replace the idempotency keys of these patches, and of all that touched what is erased."""
         gone = frozenset(erased)
         touched = {*patches, *(event.patch_id for event in self.events if event.target in gone)}
-        self.receipts = {
-            erased_key(key, known) if known.patch_id in touched and not key.startswith(ERASED_KEY) else key: known
-            for key, known in self.receipts.items()
-        }
+        for key, known in list(self.receipts.items()):
+            if known.patch_id in touched and not key.startswith(ERASED_KEY):
+                del self.receipts[key]
+                self.receipts[erased_key(key, known)] = without_request(known)
 
     def verify(self, anchor: Anchor | None) -> Anchor:
         """Check everything against the audit log. Raises `Corrupt`."""
@@ -175,6 +180,7 @@ class Tables:
         told.check_links(_link_order(span.link) for span in self.spans if span.stands_at(head.seq))
         for record in self.patches.values():
             told.check_patch(record)
+        told.check_patches_complete(self.patches)
         return head
 
     def records(self) -> Iterator[Record]:
@@ -210,7 +216,7 @@ class Tables:
             words={(row["source_id"], row["segment_id"]): row["text"] for row in rows.pop("segment", [])},
             spans=[_span(row) for row in rows.pop("link", [])],
             patches={row["id"]: PatchRecord.model_validate(row) for row in rows.pop("patch", [])},
-            receipts={row["key"]: REMEMBERED.validate_python(row["receipt"]) for row in rows.pop("receipt", [])},
+            receipts={row["key"]: Remembered.model_validate(row["receipt"]) for row in rows.pop("receipt", [])},
         )
         tables.tell(AuditEvent.model_validate(row) for row in rows.pop("event", []))
         for row in rows.pop("revision", []):

@@ -1,6 +1,6 @@
 """`query` in modes `page`, `related`, `recent` and `expand`: going deeper from what an answer named."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -16,9 +16,10 @@ from treering.core.patch import LinkType
 from treering.core.references import references_of
 from treering.core.times import render_time
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.ports.ledger import AsOf, Selection, head_of
+from treering.ports.ledger import AsOf, Selection
 from treering.tools.envelope import Call, Mode, Report, Value
-from treering.tools.reading import ReadOptions, parse_moment, visible
+from treering.tools.reading import ReadOptions, parse_moment
+from treering.tools.scoped_ledger import whole
 
 _MOST_SEGMENTS = 200
 _DEFAULT_TOKENS = 8_000
@@ -64,16 +65,13 @@ class PageReport(Report):
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     """Show one object whole."""
-    moment = options.moment()
-    item = _visible(call, given.id, options) if given.id else _named(call, given.name, options)
+    ledger, moment = call.engine.ledger, options.moment()
+    item = ledger.get(given.id, as_of=moment) if given.id else _named(call, given.name, options)
     if isinstance(item, Node) and item.merged_into:
-        item = _visible(call, item.merged_into, options)
-    links = call.engine.ledger.links(item.id, as_of=moment)
-    dependents = _dependents(call, item.id, moment)
-    ends = {end for link in links for end in (link.source, link.target)}
-    seen = _seen(call, {*ends, *dependents}, options)
-    events = call.engine.ledger.events_of(item.id)
-    until = call.engine.ledger.sequence(moment)
+        item = ledger.get(item.merged_into, as_of=moment)
+    # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
+    events = whole(ledger).events_of(item.id)
+    until = ledger.sequence(moment)
     return PageReport(
         verb="query",
         mode="page",
@@ -82,8 +80,8 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         object=shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS),
         title=title_of(item),
         history=tuple(_change(event) for event in events if event.seq <= until),
-        links=tuple(link.model_dump() for link in links if {link.source, link.target} <= seen),
-        dependents=tuple(identity for identity in dependents if identity in seen),
+        links=tuple(link.model_dump() for link in ledger.links(item.id, as_of=moment)),
+        dependents=tuple(_dependents(call, item.id, moment)),
     )
 
 
@@ -121,7 +119,7 @@ class RelatedReport(Report):
 def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedReport:
     """Walk the links and references around an object, breadth first."""
     moment = options.moment()
-    start = _visible(call, given.id, options)
+    start = call.engine.ledger.get(given.id, as_of=moment)
     seen = {start.id}
     frontier, found = [start.id], list[Neighbour]()
     for depth in range(1, given.depth + 1):
@@ -130,7 +128,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
         heads = call.engine.ledger.heads(fresh, as_of=moment)
         for identity, (via, _, relation, direction) in fresh.items():
             head = heads.get(identity)
-            if head and visible(call, head, options):
+            if head:
                 found.append(
                     Neighbour(
                         id=identity,
@@ -146,7 +144,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
                 )
         seen |= fresh.keys()
         # The walk ends where the read's sight ends: what lies behind something hidden would tell of it.
-        frontier = sorted(identity for identity, head in heads.items() if visible(call, head, options))
+        frontier = sorted(heads)
     return RelatedReport(
         verb="query",
         mode="related",
@@ -190,12 +188,12 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
     last = ledger.sequence(moment)
     # An event of the very moment `since` belongs to the window.
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
-    events = [event for event in ledger.events(after=first, limit=last - first) if _within(event, since, until)]
+    events = [event for event in whole(ledger).events(after=first, limit=last - first) if _within(event, since, until)]
     heads = ledger.heads((event.target for event in events), as_of=moment)
     shown = []
     for event in reversed(events):
         head = heads.get(event.target)
-        if head and visible(call, head, options) and (not given.types or head.type in given.types):
+        if head and (not given.types or head.type in given.types):
             change = _change(event).model_dump()
             shown.append(RecentChange(**change, id=head.id, type=head.type, title=head.title))
     kept = tuple(shown[: given.limit])
@@ -271,24 +269,6 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _visible(call: Call, identity: str, options: ReadOptions) -> Object:
-    """Give an object by id. Raises `NotFound` for one that lies out of the read's sight, as if it were not there."""
-    item = call.engine.ledger.get(identity, as_of=options.moment())
-    if not visible(call, head_of(item), options):
-        raise NotFound(
-            f"There is no object {identity} in {call.scope}.",
-            hint="Name the scope it lies in (a hit says which), or set options.descend.",
-            details={"id": identity},
-        )
-    return item
-
-
-def _seen(call: Call, identities: Collection[str], options: ReadOptions) -> frozenset[str]:
-    """Give those of the ids that the read may be told of."""
-    heads = call.engine.ledger.heads(identities, as_of=options.moment())
-    return frozenset(identity for identity, head in heads.items() if visible(call, head, options))
-
-
 def _named(call: Call, name: str, options: ReadOptions) -> Object:
     wanted = name.casefold()
     selection = Selection(
@@ -351,7 +331,7 @@ def _change(event: AuditEvent) -> Change:
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:
     identity, _, segment_id = reference.strip().partition(" ")
-    item = _visible(call, identity, options)
+    item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
     if not isinstance(item, Source):
         if segment_id:

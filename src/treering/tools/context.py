@@ -15,7 +15,6 @@ from treering.core.injection import instruction_flags
 from treering.core.locator import place_in
 from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
-from treering.core.scope import sees
 from treering.derived.analysis import index_text
 from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
@@ -233,16 +232,18 @@ def _places(call: Call, item: Object, reach: Reach) -> Iterable[Citation]:
 def _place(call: Call, ref: EvidenceRef, reach: Reach) -> Citation | None:
     """Cite evidence; of a source in another scope only its id is told."""
     origin = _origin(call, ref.source_id, reach)
+    if origin == ref.source_id:
+        return cite(ref, origin=origin, place="")
     try:
         segment = call.engine.ledger.segment(ref.source_id, ref.segment_id)
     except NotFound:
         return None
-    return cite(ref, origin=origin, place="" if origin == ref.source_id else place_in(segment.locator, origin))
+    return cite(ref, origin=origin, place=place_in(segment.locator, origin))
 
 
 def _origin(call: Call, source_id: str, reach: Reach) -> str:
     head = call.engine.ledger.heads([source_id], as_of=reach.at).get(source_id)
-    return head.title if head and sees(reach.scope, head.scope, descend=reach.descend) else source_id
+    return head.title if head else source_id
 
 
 def _build(
@@ -293,8 +294,8 @@ def _conflicts(call: Call, packed: Packed, reach: Reach) -> tuple[ConflictNote, 
     if not contested:
         return ()
     everything = Selection(
-        scope="/",
-        descend=True,
+        scope=reach.scope,
+        descend=reach.descend,
         types=("knowledge",),
         where=Compare("status", "eq", "contested"),
         as_of=reach.at,
@@ -329,7 +330,8 @@ def _unknown_names(call: Call, question: Question, reach: Reach) -> list[str]:
     if reach.at is not None:
         return []  # which words occurred at that time is not kept
     names = names_in(question.text)
-    return unknown_among(names, call.engine.index.knows(sorted({term for terms in names.values() for term in terms})))
+    terms = sorted({term for terms in names.values() for term in terms})
+    return unknown_among(names, call.engine.index.knows(terms, reach=reach))
 
 
 def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, str, str]]:

@@ -1,15 +1,18 @@
 """The one envelope of all four verbs, and what every report carries."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope
 from treering.tools.engine import Engine
+from treering.tools.scoped_ledger import ScopedLedger
 
 Verb = Literal["ingest", "query", "crystallize", "lint"]
 
@@ -46,7 +49,10 @@ class Call:
     """A checked call, as a mode's function receives it."""
 
     engine: Engine
+    """Its ledger is seen from the scope, where a verb was called (`tools.scoped_ledger`)."""
     scope: str
+    request: str = ""
+    """A digest of what is asked for, for idempotency keys."""
 
 
 Run = Callable[[Call, Any, Any], Report]
@@ -93,7 +99,20 @@ class Tool:
         mode = self.find(envelope.mode)
         given = parse(mode.input, envelope.input, where="input")
         options = parse(mode.options, envelope.options, where="options")
-        return mode.run(Call(engine, envelope.scope), given, options)
+        return mode.run(_call(engine, envelope, f"{self.name} {mode.name}", options), given, options)
+
+
+def _call(engine: Engine, envelope: Envelope, ability: str, options: Value) -> Call:
+    # Reads see below their scope only where they ask for it; writes and lint work on what lies there.
+    descend = getattr(options, "descend", True)
+    ledger = ScopedLedger(engine.ledger, scope=envelope.scope, descend=descend)
+    keyed = getattr(options, "idempotency_key", None) is not None
+    return Call(replace(engine, ledger=ledger), envelope.scope, _request(ability, envelope) if keyed else "")
+
+
+def _request(ability: str, envelope: Envelope) -> str:
+    data = envelope.model_dump(mode="json", include={"input"}, fallback=str)
+    return digest(json.dumps([ability, data], sort_keys=True))
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

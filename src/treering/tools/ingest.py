@@ -7,6 +7,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.patch import Author
+from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.tools.engine import silent
 from treering.tools.envelope import Call, Mode, Tool, Value
@@ -185,15 +186,17 @@ def _run(call: Call, task: Task, writer: Writer, readings: Iterable[Reading], op
 
 
 def _job(call: Call, job_id: str) -> JobRow | None:
-    rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1))
+    """Give a job at or below the call's scope, or above it: the one asked for, or the newest."""
+    rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
     found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
-    if job_id and found is None:
+    row = JobRow.model_validate(found) if found else None
+    if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
         raise NotFound(
             f"There is no job {job_id}.",
             hint="Leave the id out for the newest job; ids come from the reports of ingest.",
             details={"id": job_id},
         )
-    return JobRow.model_validate(found) if found else None
+    return row
 
 
 _MODES = (

@@ -8,12 +8,14 @@ from pydantic import Field
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.diff import ObjectChange, changes_of
 from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.ids import kind_of
 from treering.core.policy import needs_review
 from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
 from treering.tools.rules import semantic, structure
 from treering.tools.rules.survey import Finding, Rule, survey
+from treering.tools.scoped_ledger import whole
 from treering.tools.submission import build_patch
 
 _EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
@@ -120,7 +122,7 @@ class ReindexReport(Report):
 def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
     """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
     index = call.engine.index
-    differences = tuple(index.differences())
+    differences = _told_of_index(call, index.differences())
     rebuilt = index.rebuild() if options.apply else 0
     if options.wait:
         call.engine.vectoriser.finish(call.engine.progress)
@@ -162,9 +164,9 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
     try:
         head = ledger.verify()
         # What a damaged ledger would make of the index says nothing about the index.
-        differences = tuple(call.engine.index.differences())
+        differences = _told_of_index(call, call.engine.index.differences())
     except TreeringError as error:
-        problem = f"{error.message} {error.hint}"
+        problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
     told = [event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event)]
     events = _within(call, told)[-options.limit :]
     return AuditReport(
@@ -184,12 +186,24 @@ def _named_in(event: AuditEvent) -> tuple[str, str]:
     return event.target, event.patch_id
 
 
+def _told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
+    """Give the differences at the root; below it only that there are some, for they name what lies elsewhere."""
+    return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
+
+
+_NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see what differs."
+_DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
+
+
 def _within(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
-    """Leave out what happened in other scopes; at the root everything is told, also of what was erased since."""
+    """Leave out what happened above the scope; at the root everything is told, also of what was erased since."""
     if call.scope == ROOT:
         return list(events)
-    heads = call.engine.ledger.heads(event.target for event in events)
-    return [event for event in events if event.target in heads and is_within(heads[event.target].scope, call.scope)]
+    ledger, targets = call.engine.ledger, {event.target for event in events}
+    patches = {target for target in targets if kind_of(target) == "patch"}
+    scopes = {identity: head.scope for identity, head in ledger.heads(targets - patches).items()}
+    scopes |= {identity: ledger.patch(identity).scope or ROOT for identity in patches}
+    return [event for event in events if is_within(scopes.get(event.target, ROOT), call.scope)]
 
 
 def _line(event: AuditEvent) -> str:
@@ -232,7 +246,8 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> list[Find
             )
     ledger = call.engine.ledger
     wanted = [name for name in given.rules or rules if name not in ledger.policy.silenced_rules]
-    seen = survey(ledger, scope=call.scope, now=call.engine.clock.now())
+    # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
+    seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
     return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)]
 
 

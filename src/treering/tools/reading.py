@@ -9,16 +9,16 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.locator import place_in
 from treering.core.objects import Knowledge
-from treering.core.scope import sees
 from treering.core.times import Instant, parse_time
 from treering.derived.association import Association
 from treering.derived.fusion import WALKED
 from treering.derived.paths import path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown
-from treering.ports.ledger import AsOf, Head
+from treering.ports.ledger import AsOf
 from treering.ports.reach import Reach
 from treering.tools.envelope import Call, Report, Value
+from treering.tools.scoped_ledger import whole
 
 _LAST_SEQUENCE = 2**63 - 1
 
@@ -154,12 +154,8 @@ def source_behind(call: Call, hit: Hit, reach: Reach) -> str:
         return hit.head.object_id if hit.state.type == "source" else ""
     item = call.engine.ledger.get(hit.head.object_id, as_of=reach.at)
     refs = item.evidence_refs if isinstance(item, Knowledge) else ()
-    return refs[0].source_id if refs else ""
-
-
-def visible(call: Call, head: Head | None, options: ReadOptions) -> bool:
-    """Tell whether a read at the call's scope may be told of an object."""
-    return head is not None and sees(call.scope, head.scope, descend=options.descend)
+    seen = call.engine.ledger.heads((ref.source_id for ref in refs), as_of=reach.at)
+    return next((ref.source_id for ref in refs if ref.source_id in seen), "")
 
 
 def explanation(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach) -> dict[str, Any]:
@@ -190,10 +186,11 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     unfiltered = _matches(call, question, Reach(reach.scope, reach.descend, withdrawn=reach.withdrawn, at=reach.at))
     if reach.where != EVERYTHING and unfiltered:
         return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
-    elsewhere = _matches(call, question, Reach("/", descend=True, withdrawn=reach.withdrawn, at=reach.at))
-    if elsewhere:
-        hint = "There are matches in other scopes; name one of them as scope, or set options.descend."
-        return Empty(reason="out_of_scope", count=elsewhere, hint=hint)
+    # Only what options.descend would show: nothing is told of scopes beside this one.
+    below = _matches(call, question, Reach(reach.scope, descend=True, withdrawn=reach.withdrawn, at=reach.at))
+    if below:
+        hint = "There are matches below this scope; set options.descend, or name one of those scopes."
+        return Empty(reason="out_of_scope", count=below, hint=hint)
     withdrawn = 0 if reach.withdrawn else _matches(call, question, replace(reach, where=EVERYTHING, withdrawn=True))
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
@@ -201,9 +198,9 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     lag = index.lag()
     if lag.pending:
         return Empty(reason="not_indexed_yet", count=lag.pending, hint="Vectors are still being made; ask again.")
-    if index.knows(question.terms.words):
+    if index.knows(question.terms.words, reach=reach):
         return Empty(reason="known_but_empty", hint="The words occur, but nothing says anything about them here.")
-    return Empty(reason="unknown_entity", hint="No word of the question occurs in this space; ingest what knows it.")
+    return Empty(reason="unknown_entity", hint="No word of the question occurs here; ingest what knows it.")
 
 
 def lag_warning(call: Call) -> tuple[str, ...]:
@@ -238,7 +235,8 @@ def _matches(call: Call, question: Question, reach: Reach) -> int:
     words = index.by_words(terms, reach=reach, limit=_COUNTED)
     names = index.by_names(terms, reach=reach, limit=_COUNTED)
     found = index.heads(list({hit.key for hit in (*words, *names)}))
-    states = call.engine.ledger.heads((head.object_id for head in found.values()), as_of=reach.at)
+    # The call's own view may not descend, and below it is where this looks.
+    states = whole(call.engine.ledger).heads((head.object_id for head in found.values()), as_of=reach.at)
     return sum(is_shown(states.get(head.object_id), reach) for head in found.values())
 
 

@@ -17,7 +17,10 @@ class WriteOptions(Value):
 
     dry_run: bool = Field(default=False, description="Show what would change, and change nothing.")
     idempotency_key: str | None = Field(
-        default=None, min_length=1, max_length=200, description="The same key again gives the first receipt."
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="The same call again with the same key, at the same scope, gives the first receipt.",
     )
     reason: str = Field(default="", description="Why, for the audit log.")
 
@@ -43,6 +46,7 @@ def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reas
         operations=tuple(operations),
         reason=reason,
         created_at=call.engine.clock.now(),
+        request=call.request,
     )
 
 

@@ -11,6 +11,7 @@ from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.edges.stores.sqlite.tables import FULL_TEXT, write_state
 from treering.ports.index import Lag, TextQuery
+from treering.ports.reach import Reach
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 
@@ -185,9 +186,15 @@ def test_a_name_that_only_ends_inside_a_word_with_the_text_comes_after_one_that_
 def test_words_are_known_while_something_current_has_them(space):
     source = space.make.source("Bees live in a hive.", title="Swarm")
     space.commit(source)
-    assert space.index.knows(["bee", "swarm", "submarin"]) == {"bee", "swarm"}
+    assert space.index.knows(["bee", "swarm", "submarin"], reach=Reach("/")) == {"bee", "swarm"}
     space.move(source, "archived")
-    assert space.index.knows(["bee"]) == frozenset()
+    assert space.index.knows(["bee"], reach=Reach("/")) == frozenset()
+
+
+def test_words_of_other_scopes_are_not_known(space):
+    space.commit(space.make.source("Bees live in a hive.", scope="/a"))
+    assert space.index.knows(["bee"], reach=Reach("/a/below")) == {"bee"}
+    assert space.index.knows(["bee"], reach=Reach("/b")) == frozenset()
 
 
 def test_heads_say_what_a_hit_needs_and_leave_out_what_is_not_there(space):
@@ -324,14 +331,15 @@ def test_an_import_is_found_like_what_was_written_here(space):
 def test_jobs_are_remembered_across_openings_newest_first(path):
     space = open_space(path)
     jobs = SqliteJobs(space.database)
-    jobs.save("job:1", {"state": "running", "done": 1})
-    jobs.save("job:2", {"state": "running", "done": 0})
-    jobs.save("job:1", {"state": "done", "done": 2})
+    jobs.save("job:1", {"state": "running", "done": 1, "scope": "/a"})
+    jobs.save("job:2", {"state": "running", "done": 0, "scope": "/b"})
+    jobs.save("job:1", {"state": "done", "done": 2, "scope": "/a"})
     space.ledger.close()
     again = open_space(path)
     jobs = SqliteJobs(again.database)
-    assert jobs.find("job:1") == {"state": "done", "done": 2}
+    assert jobs.find("job:1") == {"state": "done", "done": 2, "scope": "/a"}
     assert jobs.find("job:3") is None
-    assert [row["state"] for row in jobs.recent(5)] == ["running", "done"]
-    assert jobs.recent(1) == [{"state": "running", "done": 0}]
+    assert [row["state"] for row in jobs.recent(5, scope="/")] == ["running", "done"]
+    assert jobs.recent(1, scope="/") == [{"state": "running", "done": 0, "scope": "/b"}]
+    assert [row["state"] for row in jobs.recent(5, scope="/a/below")] == ["done"]
     again.ledger.close()

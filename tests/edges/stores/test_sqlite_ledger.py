@@ -122,6 +122,10 @@ EDITS = {
     "a link cut short": "UPDATE links SET removed = added",
     "a decision nobody made": """UPDATE patches SET status = 'applied', body = edited(body, '"proposed"', '"applied"')
                                  WHERE status = 'proposed'""",
+    "who made a patch": "UPDATE patches SET body = edited(body, 'ada', 'eve') WHERE status = 'applied'",
+    "why a patch was made": """UPDATE patches SET body = edited(body, '"reason":""', '"reason":"So."')""",
+    "what a patch did": "UPDATE patches SET body = edited(body, 'Maybe', 'Nest') WHERE status = 'proposed'",
+    "a missing patch": "DELETE FROM patches WHERE status = 'applied'",
     "a row of a patch": "UPDATE patches SET status = 'rejected' WHERE status = 'proposed'",
     "an event's author": "UPDATE audit SET body = edited(body, 'ada', 'eve') WHERE seq = 2",
     "an event's time": "UPDATE audit SET timestamp = '2020-01-01T00:00:00.000000Z' WHERE seq = 2",

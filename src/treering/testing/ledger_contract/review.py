@@ -57,6 +57,20 @@ class Review(Stage):
         assert told == [("proposed", "eve"), ("created", "eve"), ("approved", "ada")]
         ledger.revert(patch.id, by=ADA, reason="Wrong.")
 
+    def test_what_was_proposed_cannot_be_guessed_once_it_is_decided(self, ledger: Ledger, make: Builder) -> None:
+        known = make.node("Hive")
+        ledger.commit(make.patch(known))
+        approved, rejected = make.patch(make.node("Box"), by=EVE), make.patch(make.node("Tub"), by=EVE)
+        dropped = make.patch(Update(id=known.id, expected_revision=1, changes={"name": "Keg"}), by=EVE)
+        salts = {ledger.propose(patch).salt for patch in (approved, rejected, dropped)}
+        assert len(salts) == 3
+        ledger.approve(approved.id, by=ADA)
+        ledger.reject(rejected.id, by=ADA, reason="No.")
+        ledger.commit(make.patch(Erase(id=known.id, expected_revision=1)))
+        assert {ledger.patch(patch.id).salt for patch in (approved, rejected, dropped)} == {""}
+        assert not any(salt in text for salt in salts for text in contents(ledger))
+        ledger.verify()
+
     def test_nobody_approves_their_own_proposal(self, ledger: Ledger, make: Builder) -> None:
         patch = make.patch(make.node("Hive"), by=ADA)
         ledger.propose(patch)

@@ -50,7 +50,14 @@ class Transfer(Stage):
             new.load(old.records())
         assert contents(new) == before
 
-    @pytest.mark.parametrize("forge", ["word", "body", "status", "revision", "event", "order", "link", "patch"])
+    @pytest.mark.parametrize(
+        "forge",
+        [
+            *("word", "body", "status", "revision", "event", "order", "link", "patch"),
+            *("a patch's author", "a patch's reason", "a patch's effects", "a proposal", "a missing patch"),
+            *("a patch nobody made", "a patch's scope", "a patch's salt"),
+        ],
+    )
     def test_an_export_that_was_tampered_with_is_refused(
         self, open_ledger: OpenLedger, make: Builder, forge: str
     ) -> None:
@@ -118,6 +125,20 @@ def _without_last(table: str) -> Callable[[Rows], Rows]:
     return forge
 
 
+def _with_another_proposal(rows: Rows) -> Rows:
+    place = next(i for i, one in enumerate(rows) if one.table == "patch" and one.row["status"] == "proposed")
+    (operation,) = rows[place].row["operations"]
+    forged = {**operation, "object": {**operation["object"], "name": "Certainly"}}
+    rows[place] = replace(rows[place], row={**rows[place].row, "operations": [forged]})
+    return rows
+
+
+def _with_a_forged_patch(rows: Rows) -> Rows:
+    place = max(index for index, record in enumerate(rows) if record.table == "patch")
+    forged = {**rows[place].row, "id": "patch:00000000000000000000000000"}
+    return [*rows, Record("patch", forged)]
+
+
 def _renumbered(rows: Rows) -> Rows:
     first, second = rows[0], rows[1]
     rows[0] = replace(first, row={**second.row, "seq": 1})
@@ -134,4 +155,12 @@ _FORGERIES: dict[str, Callable[[Rows], Rows]] = {
     "order": _renumbered,
     "link": _changed("link", removed=None, target="node:00000000000000000000000000"),
     "patch": _changed("patch", status="proposed"),
+    "a patch's author": _changed("patch", source={"actor": "eve", "channel": "user", "tool": ""}),
+    "a patch's reason": _changed("patch", reason="Ada asked for it."),
+    "a patch's effects": _changed("patch", effects=[]),
+    "a patch's scope": _changed("patch", scope="/elsewhere"),
+    "a patch's salt": _changed("patch", salt="0" * 32),
+    "a proposal": _with_another_proposal,
+    "a missing patch": _without_last("patch"),
+    "a patch nobody made": _with_a_forged_patch,
 }

@@ -45,7 +45,7 @@ def stale_knowledge(seen: Survey) -> Iterator[Finding]:
             yield Finding(
                 rule="stale",
                 severity="warning",
-                ids=(item.id, *dict.fromkeys(ref.source_id for ref in item.evidence_refs)),
+                ids=(item.id, *seen.told(ref.source_id for ref in item.evidence_refs)),
                 explanation=f"{named(item.title)} is stale: {_why_stale(item, seen)}"
                 " Verify it against what is there now, or archive it.",
                 fix=fix,
@@ -116,7 +116,7 @@ def freed_work(seen: Survey) -> Iterator[Finding]:
             yield Finding(
                 rule="blocked-by-closed",
                 severity="warning",
-                ids=(work.id, *(one.id for one in done)),
+                ids=(work.id, *seen.told(one.id for one in done)),
                 explanation=f"{named(work.title)} is blocked, and everything it waits for is done.",
                 fix=(Transition(id=work.id, expected_revision=work.revision, to="open"),),
                 fix_summary="Open it.",
@@ -151,7 +151,7 @@ def _why_stale(item: Knowledge, seen: Survey) -> str:
     lost = [_loss(ref, seen) for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
     parents = [parent for parent in map(seen.find, item.derived_from) if isinstance(parent, Knowledge)]
     fallen = [parent for parent in parents if parent.status in _WITHDRAWN]
-    lost += [f"{seen.named(parent)}, which it was derived from, is {parent.status}." for parent in fallen]
+    lost += [f"{seen.named(parent)}, which it was derived from, is {_standing(parent, seen)}." for parent in fallen]
     if lost:
         return " ".join(lost)
     return f"it was valid until {item.valid_until:%Y-%m-%d}." if _is_over(item, seen) else "it was marked so."
@@ -166,7 +166,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
     if not isinstance(source, Source):
         return f"Source {ref.source_id} was erased."
     if not seen.shows(source):
-        return f"Source {ref.source_id}, in another scope, no longer holds its evidence."
+        return "A source in another scope no longer holds its evidence."
     if source.status != "active":
         return f"{source.origin} is {source.status}."
     try:
@@ -214,17 +214,21 @@ def _leaning(identity: str, title: str, on: str, seen: Survey) -> Iterator[Findi
         yield Finding(
             rule="superseded-but-used",
             severity="warning",
-            ids=(identity, parent.id),
-            explanation=f"{named(title)} leans on {seen.named(parent)}, "
-            f"which is {parent.status}{_successor(parent, seen)}.",
+            ids=(identity, *seen.told([parent.id])),
+            explanation=f"{named(title)} leans on {seen.named(parent)}, which is {_standing(parent, seen)}.",
         )
+
+
+def _standing(parent: Knowledge, seen: Survey) -> str:
+    return f"{parent.status}{_successor(parent, seen)}" if seen.shows(parent) else "withdrawn"
 
 
 def _successor(parent: Knowledge, seen: Survey) -> str:
     links: Sequence[str] = [
         link.source for link in seen.ledger.links(parent.id) if link.type == "supersedes" and link.target == parent.id
     ]
-    return f" (by {links[0]})" if links else ""
+    told = seen.told(links)
+    return f" (by {told[0]})" if told else ""
 
 
 RULES: Mapping[str, Rule] = {

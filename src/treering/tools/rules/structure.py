@@ -92,8 +92,10 @@ def cycles(seen: Survey) -> Iterator[Finding]:
         chain = cycle_of(work, field, seen.find)
         if chain and frozenset(chain) not in reported:
             reported.add(frozenset(chain))
-            explanation = f"Work waits on itself by {field}: {' -> '.join(chain)}. Take one of these out."
-            yield Finding(rule="cycle", severity="error", ids=tuple(dict.fromkeys(chain)), explanation=explanation)
+            shown = seen.told(chain)
+            steps = " -> ".join(step if step in shown else "…" for step in chain)
+            explanation = f"Work waits on itself by {field}: {steps}. Take one of these out."
+            yield Finding(rule="cycle", severity="error", ids=shown, explanation=explanation)
 
 
 def orphan_nodes(seen: Survey) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """What lint looks at: every object a scope holds, once, and how they hang together."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -65,8 +65,13 @@ class Survey:
         return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
 
     def named(self, item: Object) -> str:
-        """Give what an object is called, or its id alone where it lies out of sight of the surveyed scope."""
-        return named(title_of(item)) if self.shows(item) else item.id
+        """Give what an object is called; of one out of sight of the surveyed scope, only that it is elsewhere."""
+        return named(title_of(item)) if self.shows(item) else "what lies in another scope"
+
+    def told(self, identities: Iterable[str]) -> tuple[str, ...]:
+        """Give those of the ids that a reader of the surveyed scope may be told of, each once."""
+        found = ((identity, self.find(identity)) for identity in dict.fromkeys(identities))
+        return tuple(identity for identity, item in found if item is None or self.shows(item))
 
     def shows(self, item: Object) -> bool:
         """Tell whether a reader of the surveyed scope may be told of an object."""

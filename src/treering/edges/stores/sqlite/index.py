@@ -143,10 +143,10 @@ class SqliteIndex:
             sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
             return int(next(connection.execute(sql, seen.bindings))[0])
 
-    def knows(self, words: Sequence[str]) -> frozenset[str]:
-        """Give those of the (stemmed) words that occur in anything current."""
+    def knows(self, words: Sequence[str], *, reach: Reach) -> frozenset[str]:
+        """Give those of the (stemmed) words that occur in anything current in the scopes of a reach."""
         with self._database.read() as connection:
-            return known_words(connection, words)
+            return known_words(connection, words, sight(connection, reach))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the passages the index still holds of objects, in whatever state, and their records in the graph."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -9,6 +10,7 @@ import apsw
 from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt
 from treering.core.objects import Source
+from treering.core.scope import sees
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.packing import pack, unpack_json
@@ -37,10 +39,11 @@ class SqliteJobs:
         row = self._database.row("SELECT body FROM jobs WHERE id = ?", (job_id,))
         return _parsed(row[0]) if row else None
 
-    def recent(self, limit: int) -> Sequence[JobRow]:
-        """Give the newest jobs, those begun last first."""
-        rows = self._database.rows("SELECT body FROM jobs ORDER BY row DESC LIMIT ?", (limit,))
-        return [_parsed(body) for (body,) in rows]
+    def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
+        """Give the newest of the jobs at, below or above a scope, those begun last first."""
+        with self._database.read() as connection:
+            rows = (_parsed(body) for (body,) in connection.execute("SELECT body FROM jobs ORDER BY row DESC"))
+            return list(islice((row for row in rows if sees(scope, row["scope"], descend=True)), limit))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""

@@ -23,11 +23,12 @@ from treering.core.journal import (
     proposal,
     rejection,
     require_new,
+    require_same_request,
     reversal,
+    without_request,
 )
 from treering.core.objects import Object
 from treering.core.patch import (
-    REMEMBERED,
     Author,
     Link,
     Patch,
@@ -46,13 +47,24 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
-from treering.edges.stores.sqlite.packing import pack, unpack_as, unpack_model
+from treering.edges.stores.sqlite.packing import pack, unpack_model
 from treering.edges.stores.sqlite.schema import is_current, migrate
-from treering.edges.stores.sqlite.shelf import Shelf, missing
+from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.transfer import load_records, read_records
 from treering.edges.stores.sqlite.verification import verify_ledger
-from treering.ports.clock import Clock, fresh_id
-from treering.ports.ledger import AnchorStore, AsOf, Head, Record, Selection, SourceState, head_of, selects
+from treering.ports.clock import Clock, fresh_id, fresh_salt
+from treering.ports.ledger import (
+    AnchorStore,
+    AsOf,
+    Head,
+    Record,
+    Selection,
+    SourceState,
+    head_of,
+    missing_object,
+    missing_segment,
+    selects,
+)
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at"
 _BATCH = 500
@@ -92,7 +104,7 @@ class SqliteLedger:
         """Apply a patch in one transaction, durable before this returns."""
         with self._database.write() as connection:
             if idempotency_key:
-                first = first_receipt(_remembered(connection, idempotency_key), idempotency_key)
+                first = first_receipt(_remembered(connection, idempotency_key), idempotency_key, patch.request)
                 if first:
                     return first
             check_gate(patch, self.policy)
@@ -103,7 +115,7 @@ class SqliteLedger:
             result = journal(planned, patch=patch, head=head, now=now, new_id=self._new_event_id, proposals=proposals)
             self._keep(connection, planned, result)
             if idempotency_key:
-                _remember(connection, idempotency_key, result.receipt)
+                _remember(connection, idempotency_key, Remembered(outcome=result.receipt, request=patch.request))
         self._advance_anchor(result.receipt.sequence, result.receipt.head)
         return result.receipt
 
@@ -116,14 +128,17 @@ class SqliteLedger:
         """Keep a patch for review, checked against the current state."""
         with self._database.write() as connection:
             if idempotency_key and (known := _remembered(connection, idempotency_key)):
+                require_same_request(known, idempotency_key, patch.request)
                 return self._record(connection, known.patch_id)
             require_new(patch, self._known_record(connection, patch.id))
             now = self._now(connection)
             plan(patch, Shelf(connection), policy=self.policy, now=now)
-            notice = proposal(patch, head=self._head(connection), now=now, new_id=self._new_event_id)
+            head, salt = self._head(connection), fresh_salt(self._clock)
+            notice = proposal(patch, salt=salt, head=head, now=now, new_id=self._new_event_id)
             self._keep_notice(connection, notice)
             if idempotency_key:
-                _remember(connection, idempotency_key, Waiting(patch_id=patch.id))
+                waiting = Remembered(outcome=Waiting(patch_id=patch.id), request=patch.request)
+                _remember(connection, idempotency_key, waiting)
         self._advance_anchor(notice.event.seq, notice.event.hash)
         return notice.record
 
@@ -191,7 +206,7 @@ class SqliteLedger:
             shelf = Shelf(connection)
             item = shelf.get(identity) if as_of is None else shelf.get_as_of(identity, _sequence(connection, as_of))
         if item is None:
-            raise missing(identity)
+            raise missing_object(identity)
         return item
 
     def history(self, identity: str) -> Sequence[Object]:
@@ -199,7 +214,7 @@ class SqliteLedger:
         with self._database.read() as connection:
             revisions = Shelf(connection).revisions(identity)
         if not revisions:
-            raise missing(identity)
+            raise missing_object(identity)
         return revisions
 
     def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
@@ -222,11 +237,7 @@ class SqliteLedger:
         with self._database.read() as connection:
             found = Shelf(connection).segment(source_id, segment_id)
         if found is None:
-            raise NotFound(
-                f"{source_id} has no segment {segment_id}.",
-                hint="Take source_id and segment_id from a hit.",
-                details={"source_id": source_id, "segment_id": segment_id},
-            )
+            raise missing_segment(source_id, segment_id)
         return found
 
     def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
@@ -439,10 +450,10 @@ class SqliteLedger:
 def _remembered(connection: apsw.Connection, key: str) -> Remembered | None:
     row = next(connection.execute("SELECT body FROM receipts WHERE key = ?", (key,)), None)
     if row:
-        return _parse_remembered(row[0])
+        return unpack_model(Remembered, row[0])
     sql = "SELECT key, body FROM receipts WHERE key >= ? AND key < ?"
     erased = connection.execute(sql, (ERASED_KEY, f"{ERASED_KEY}\U0010ffff"))
-    rows = ((kept, _parse_remembered(body)) for kept, body in erased)
+    rows = ((kept, unpack_model(Remembered, body)) for kept, body in erased)
     return next((known for kept, known in rows if kept == erased_key(key, known)), None)
 
 
@@ -453,10 +464,11 @@ def _erase_keys(connection: apsw.Connection, erased: Sequence[str], result: Jour
         rows = connection.execute("SELECT body FROM audit WHERE target = ?", (identity,))
         patches |= {_parse_event(body).patch_id for (body,) in rows}
     for key, body in list(connection.execute("SELECT key, body FROM receipts")):
-        known = _parse_remembered(body)
+        known = unpack_model(Remembered, body)
         if known.patch_id in patches and not key.startswith(ERASED_KEY):
-            sql = "UPDATE receipts SET key = ? WHERE key = ?"
-            connection.execute(sql, (erased_key(key, known), key))
+            kept = pack(without_request(known).model_dump_json())
+            sql = "UPDATE receipts SET key = ?, body = ? WHERE key = ?"
+            connection.execute(sql, (erased_key(key, known), kept, key))
 
 
 def _remember(connection: apsw.Connection, key: str, known: Remembered) -> None:
@@ -476,10 +488,6 @@ def _keep_event(connection: apsw.Connection, event: AuditEvent) -> None:
 def _keep_record(connection: apsw.Connection, record: PatchRecord) -> None:
     sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
     connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
-
-
-def _parse_remembered(body: str | bytes) -> Remembered:
-    return unpack_as(REMEMBERED, body)
 
 
 def _parse_event(body: str | bytes) -> AuditEvent:

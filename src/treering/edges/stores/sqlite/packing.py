@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import zstandard
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Object, parse_object
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_Value = TypeVar("_Value")
 
 _WORTH_COMPRESSING = 256
 _MAX_TEXT = 1 << 30
@@ -50,14 +49,6 @@ def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
         return model.model_validate_json(unpack(stored))
     except ValidationError as error:
         raise _unreadable(f"no {model.__name__}") from error
-
-
-def unpack_as(kind: TypeAdapter[_Value], stored: str | bytes) -> _Value:
-    """Give back a packed value of one of several kinds. Raises `Corrupt` for what is none of them."""
-    try:
-        return kind.validate_json(unpack(stored))
-    except ValidationError as error:
-        raise _unreadable("no value of its kind") from error
 
 
 def unpack_object(stored: str, words: Callable[[str], Mapping[str, str]]) -> Object:

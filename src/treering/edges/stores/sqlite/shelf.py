@@ -10,7 +10,6 @@ from typing import Any
 import apsw
 
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write
-from treering.core.errors import NotFound
 from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, stored_form, title_of
 from treering.core.patch import Link
@@ -49,6 +48,11 @@ class Shelf:
     def exists(self, identity: str) -> bool:
         """Tell whether an object has this id."""
         return self._first("SELECT 1 FROM objects WHERE id = ?", (identity,)) is not None
+
+    def scope_of(self, identity: str) -> str | None:
+        """Give the scope of an object, without reading it."""
+        found: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
+        return found
 
     def ever_existed(self, identity: str) -> bool:
         """Tell whether the audit log knows of this id."""
@@ -253,12 +257,3 @@ def _segment(place: str | bytes, text: str | bytes) -> Segment:
 def targets_of(item: Knowledge) -> list[str]:
     """Give the ids a piece of knowledge rests on, in order."""
     return sorted({*item.derived_from, *(ref.source_id for ref in item.evidence_refs)})
-
-
-def missing(identity: str) -> NotFound:
-    """Say that an object is not there."""
-    return NotFound(
-        f"There is no object {identity}.",
-        hint="Ids come from reports and hits; it may have been erased, or not have existed at that time.",
-        details={"id": identity},
-    )

@@ -32,6 +32,7 @@ def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anch
         told.check_patch(record)
         if (record.id, record.status) != (identity, status):
             raise _wrong(f"the row of {identity} does not agree with its patch", identity)
+    told.check_patches_complete(identity for (identity,) in connection.execute("SELECT id FROM patches"))
     for (identity,) in connection.execute("SELECT id FROM revisions UNION SELECT id FROM objects"):
         _check_current(connection, identity)
     return head

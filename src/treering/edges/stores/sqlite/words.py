@@ -78,10 +78,10 @@ def rank_names(connection: apsw.Connection, query: TextQuery, sight: Sight, limi
     return _best([_ranked(connection, table, match, (1.0,), narrowed, limit) for table in tables], limit)
 
 
-def known_words(connection: apsw.Connection, words: Sequence[str]) -> frozenset[str]:
-    """Give those of the terms that occur in current text."""
+def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> frozenset[str]:
+    """Give those of the terms that occur in current text in the scopes that are seen."""
     sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
-    return frozenset(word for word in words if next(connection.execute(sql, (fts_query([word]),)), None))
+    return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
 
 
 def word_counts(connection: apsw.Connection) -> dict[tuple[str, int], bytes]:

@@ -1,0 +1,230 @@
+"""The ledger as a call at one scope sees it.
+
+Every verb works through this view, so none of them can tell of, name or change what lies elsewhere: an id from
+elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.canonical import canonical_json
+from treering.core.draft import Linked, Put, Unlinked, Write
+from treering.core.errors import NotFound
+from treering.core.evidence import Segment
+from treering.core.ids import kind_of
+from treering.core.objects import Object
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.plan import Plan
+from treering.core.policy import Policy
+from treering.core.scope import ROOT, sees
+from treering.ports.ledger import AsOf, Head, Ledger, Record, Selection, SourceState, missing_object, missing_segment
+
+_MOST_PATCHES = 10_000
+_EVENTS = 500
+
+
+class ScopedLedger:
+    """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
+
+    A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
+    policy, exports and upkeep are those of the whole space.
+    """
+
+    def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
+        self.policy: Policy = ledger.policy
+        self.whole = ledger
+        self._scope = scope
+        self._descend = descend
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
+        """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
+        receipt = self.whole.commit(self._placed(patch), idempotency_key=self._key(idempotency_key))
+        return self._told(receipt)
+
+    def preview(self, patch: Patch) -> Plan:
+        """Plan a patch made at the scope; the plan shows no write that lies elsewhere."""
+        planned = self.whole.preview(self._placed(patch))
+        known = self._ids([link for write in planned.writes for link in _ends(write)])
+        made = {write.after.id for write in planned.writes if isinstance(write, Put) and self._sees(write.after.scope)}
+        seen = known | made
+        return Plan(
+            writes=tuple(write for write in planned.writes if self._shows(write, seen)),
+            results=planned.results,
+            staled=tuple(identity for identity in planned.staled if identity in seen),
+            contested=tuple(identity for identity in planned.contested if identity in seen),
+        )
+
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
+        """Keep a patch made at the scope for review."""
+        return self.whole.propose(self._placed(patch), idempotency_key=self._key(idempotency_key))
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:
+        """Apply a proposed patch of the scope."""
+        return self._told(self.whole.approve(self.patch(patch_id).id, by=by))
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
+        """Turn down a proposed patch of the scope."""
+        return self.whole.reject(self.patch(patch_id).id, by=by, reason=reason)
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
+        """Take back an applied patch of the scope."""
+        return self._told(self.whole.revert(self.patch(patch_id).id, by=by, reason=reason))
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Give an object as it stands, or as it stood. Raises `NotFound`."""
+        item = self.whole.get(identity, as_of=as_of)
+        if not self._sees(item.scope):
+            raise missing_object(identity)
+        return item
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Give every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
+        revisions = self.whole.history(identity)
+        if not self._sees(revisions[-1].scope):
+            raise missing_object(identity)
+        return revisions
+
+    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+        """Give the heads of those of the ids that exist and lie in sight."""
+        found = self.whole.heads(identities, as_of=as_of)
+        return {identity: head for identity, head in found.items() if self._sees(head.scope)}
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Give a segment, also one that has vanished from its source since. Raises `NotFound`."""
+        if not self.heads([source_id]):
+            raise missing_segment(source_id, segment_id)
+        return self.whole.segment(source_id, segment_id)
+
+    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+        """Give those of the segments that are in their sources now."""
+        seen = self._ids(source_id for source_id, _ in places)
+        return self.whole.segments([place for place in places if place[0] in seen])
+
+    def select(self, selection: Selection) -> Iterator[Object]:
+        """Give the selected objects that lie in sight, oldest first (by id)."""
+        return (item for item in self.whole.select(selection) if self._sees(item.scope))
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in exactly this scope whose origin is `root` or starts with `root#`."""
+        return self.whole.sources(scope=scope, root=root) if self._sees(scope) else {}
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Give the scopes below one that objects lie in."""
+        return [scope for scope in self.whole.scopes(below) if self._sees(scope)]
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Give ids of knowledge in sight whose evidence or derivation names this id."""
+        found = self.whole.dependents(identity)
+        seen = self._ids(found)
+        return [other for other in found if other in seen]
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Give the links of an object whose ends lie in sight."""
+        found = self.whole.links(identity, as_of=as_of)
+        seen = self.heads({end for link in found for end in (link.source, link.target)}, as_of=as_of).keys()
+        return [link for link in found if {link.source, link.target} <= seen]
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Give the record of a patch of the scope. Raises `NotFound`."""
+        record = self.whole.patch(patch_id)
+        if not self._holds(record):
+            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+        return record
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Give the newest patches of the scope."""
+        return [record for record in self.whole.patches(status=status, limit=_MOST_PATCHES) if self._holds(record)][
+            :limit
+        ]
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Give the audit sequence number at a point in history: that of the whole space."""
+        return self.whole.sequence(as_of)
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Give the events, of those of the whole space, that are about what lies in sight now."""
+        batch: list[AuditEvent] = []
+        for event in self.whole.events(after=after, limit=limit):
+            batch.append(event)
+            if len(batch) == _EVENTS:
+                yield from self._about(batch)
+                batch = []
+        yield from self._about(batch)
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Give the audit events about one object or patch."""
+        return self._about(self.whole.events_of(identity))
+
+    def verify(self, *, anchor: Anchor | None = None) -> Anchor:
+        """Check the whole space. Raises `Corrupt`, which may name what lies elsewhere."""
+        return self.whole.verify(anchor=anchor)
+
+    def records(self) -> Iterator[Record]:
+        """Give everything the whole space holds."""
+        return self.whole.records()
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty space."""
+        self.whole.load(records)
+
+    def compact(self) -> tuple[str, ...]:
+        """Overwrite and release what erasure left behind in files; say in words what could not be overwritten yet."""
+        return self.whole.compact()
+
+    def close(self) -> None:
+        """Release files and connections."""
+        self.whole.close()
+
+    def _placed(self, patch: Patch) -> Patch:
+        return patch.model_copy(update={"scope": self._scope})
+
+    def _key(self, key: str | None) -> str | None:
+        """Give the key as the ledger keeps it: each scope has keys of its own."""
+        bare = key is None or (self._scope == ROOT and not key.startswith(_SCOPED))
+        return key if bare else canonical_json([self._scope, key])
+
+    def _told(self, receipt: Receipt) -> Receipt:
+        seen = self._ids([*receipt.staled, *receipt.contested])
+        staled = tuple(identity for identity in receipt.staled if identity in seen)
+        contested = tuple(identity for identity in receipt.contested if identity in seen)
+        return receipt.model_copy(update={"staled": staled, "contested": contested})
+
+    def _shows(self, write: Write, seen: frozenset[str]) -> bool:
+        ends = _ends(write)
+        return seen.issuperset(ends) if isinstance(write, Linked | Unlinked) else ends[0] in seen
+
+    def _about(self, events: Sequence[AuditEvent]) -> list[AuditEvent]:
+        if self._descend and self._scope == ROOT:
+            return list(events)
+        targets = {event.target for event in events}
+        patches = {target for target in targets if kind_of(target) == "patch"}
+        seen = self._ids(targets - patches) | {target for target in patches if self._holds(self.whole.patch(target))}
+        return [event for event in events if event.target in seen]
+
+    def _holds(self, record: PatchRecord) -> bool:
+        """Tell whether a patch is of this scope. One made without a scope belongs to the whole space: to the root."""
+        return self._sees(record.scope) if record.scope else self._scope == ROOT
+
+    def _ids(self, identities: Iterable[str]) -> frozenset[str]:
+        return frozenset(self.heads(identities))
+
+    def _sees(self, scope: str) -> bool:
+        return sees(self._scope, scope, descend=self._descend)
+
+
+def whole(ledger: Ledger) -> Ledger:
+    """Return the ledger of the whole space behind a scoped one."""
+    return ledger.whole if isinstance(ledger, ScopedLedger) else ledger
+
+
+def _ends(write: Write) -> tuple[str, ...]:
+    match write:
+        case Put(after=after):
+            return (after.id,)
+        case Linked(link) | Unlinked(link):
+            return (link.source, link.target)
+        case _:
+            return (write.before.id,)
+
+
+_SCOPED = '["/'
