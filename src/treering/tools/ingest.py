@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pydantic import Field, NonNegativeInt, model_validator
+from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
-from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.errors import Corrupt, InvalidInput, NotFound, nearest
 from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
@@ -189,7 +189,7 @@ def _job(call: Call, job_id: str) -> JobRow | None:
     """Give a job at or below the call's scope, or above it: the one asked for, or the newest."""
     rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
     found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
-    row = JobRow.model_validate(found) if found else None
+    row = _parsed(found) if found else None
     if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
         raise NotFound(
             f"There is no job {job_id}.",
@@ -197,6 +197,16 @@ def _job(call: Call, job_id: str) -> JobRow | None:
             details={"id": job_id},
         )
     return row
+
+
+def _parsed(found: Mapping[str, Any]) -> JobRow:
+    try:
+        return JobRow.model_validate(found)
+    except ValidationError as error:
+        raise Corrupt(
+            f"What is stored of the job {found.get('id')!r} cannot be read.",
+            hint="Ingest again: the space itself is whole as far as `lint audit` says so.",
+        ) from error
 
 
 _MODES = (

@@ -1,7 +1,8 @@
 """Questions to the graph: answered from a table in memory that follows the file."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 import apsw
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from treering.derived.graph_table import GraphTable
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.graph import names_of, numbers_of
 from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up
@@ -34,18 +36,18 @@ class SqliteGraph:
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Give the nodes of those of the entity keys that are known."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return {key: 2 * number + 1 for key, number in numbers_of(connection, keys).items()}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
         """Give the keys of entities, the ids of objects."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             found = names_of(connection, [int(node) >> 1 for node in nodes if node & 1])
         return {2 * number + 1: name for number, name in found.items()}
 
     def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
         """Give all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             scopes = sight(connection, reach).scopes
             with self._lock:
                 self._refresh(connection)
@@ -53,7 +55,7 @@ class SqliteGraph:
 
     def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
         """Count the edges that `edges` would give for each node."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             scopes = sight(connection, reach).scopes
             with self._lock:
                 self._refresh(connection)
@@ -61,9 +63,15 @@ class SqliteGraph:
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Give what passages state, by passage key."""
-        with self._database.read() as connection, self._lock:
+        with self._read() as connection, self._lock:
             self._refresh(connection)
             return self._table.statements(np.array(passages, np.int64))
+
+    @contextmanager
+    def _read(self) -> Iterator[apsw.Connection]:
+        """Hold a snapshot, and the rows of the graph to what they should be."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            yield connection
 
     def _refresh(self, connection: apsw.Connection) -> None:
         """Bring the table to the moment of the connection's snapshot; one of an older moment gets the newer table."""

@@ -1,6 +1,7 @@
 """Search in the ledger's own database: what was written is found as soon as it is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -10,6 +11,7 @@ from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import gist_hash, passages_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import on_days, rank_days
+from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
@@ -79,42 +81,42 @@ class SqliteIndex:
 
     def by_words(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank by BM25 over the query's words and phrases; best first."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return rank_words(connection, query, sight(connection, reach), limit)
 
     def by_names(self, query: TextQuery, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank by BM25 over substrings of names; best first."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return rank_names(connection, query, sight(connection, reach), limit)
 
     def by_place(self, text: str, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank passages whose id, origin, title or heading is, or ends with, `text`."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return rank_places(connection, text, sight(connection, reach), limit)
 
     def by_days(self, asked: Sequence[AskedDays], *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank turns said on days asked for, or that speak of them; best first, then newest."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return rank_days(connection, asked, sight(connection, reach), limit)
 
     def on_days(self, asked: Sequence[AskedDays], keys: Sequence[int]) -> Mapping[int, float]:
         """Give the scores `by_days` gives, of those of the keys that have one."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return on_days(connection, asked, keys)
 
     def by_vector(self, vector: Vector, *, reach: Reach, limit: int) -> Sequence[Scored]:
         """Rank by cosine; best first."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return self._vectors.rank(connection, vector, sight(connection, reach), limit)
 
     def similarities(self, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
         """Give the exact cosine of those of the keys that have a vector."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return self._vectors.similarities(connection, vector, keys)
 
     def vectors(self, keys: Sequence[int]) -> Mapping[int, Vector]:
         """Give the vectors of those of the keys that have one."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return self._vectors.read(connection, keys)
 
     def neighbours(self, keys: Sequence[int]) -> Mapping[int, Sequence[int]]:
@@ -126,43 +128,44 @@ class SqliteIndex:
 
     def visible(self, keys: Sequence[int], *, reach: Reach) -> frozenset[int]:
         """Give those of the keys that a read in reach may see, filters included."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             seen = sight(connection, reach).condition()
             sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
             return frozenset(key for (key,) in self._by_keys(sql, keys, before=seen.bindings))
 
     def heads(self, keys: Sequence[int]) -> Mapping[int, PassageHead]:
         """Give the heads of passages."""
-        rows = self._by_keys(f"{_HEADS} (?*)", keys)
-        return {row[0]: PassageHead(*(*row[:10], parse_time(row[10]))) for row in rows}
+        with self._read():
+            rows = self._by_keys(f"{_HEADS} (?*)", keys)
+            return {row[0]: PassageHead(*(*row[:10], parse_time(row[10]))) for row in rows}
 
     def count(self, reach: Reach) -> int:
         """Count the passages in reach."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             seen = sight(connection, reach).condition()
             sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
             return int(next(connection.execute(sql, seen.bindings))[0])
 
     def knows(self, words: Sequence[str], *, reach: Reach) -> frozenset[str]:
         """Give those of the (stemmed) words that occur in anything current in the scopes of a reach."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return known_words(connection, words, sight(connection, reach))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the passages the index still holds of objects, in whatever state, and their records in the graph."""
         sql = "SELECT count(*) FROM passages WHERE object_id = ?"
-        with self._database.read() as connection:
+        with self._read() as connection:
             passages = sum(next(connection.execute(sql, (identity,)))[0] for identity in object_ids)
             return int(passages) + records_of(connection, object_ids)
 
     def lag(self) -> Lag:
         """Tell how far vectors lag behind."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return self._vectors.lag(connection)
 
     def pending(self, limit: int) -> Sequence[Pending]:
         """Give texts that wait for a vector: prose and symbols first, bodies of code and data last."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             waiting = self._vectors.waiting(connection, limit)
             texts = _gists(connection, {object_id for _, object_id, _ in waiting})
         return [Pending(text_hash, texts[text_hash]) for text_hash, _, _ in waiting if text_hash in texts]
@@ -179,13 +182,22 @@ class SqliteIndex:
 
     def differences(self) -> Sequence[str]:
         """Compare with a rebuild without changing anything; say what differs (the first twenty)."""
-        with self._database.read_fresh() as connection:
+        with self._read(fresh=True) as connection:
             return passage_differences(connection, self._extractor)
+
+    @contextmanager
+    def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
+        """Hold a snapshot, and the rows of the index to what they should be."""
+        with (
+            rows_of("the index", hint=REINDEX),
+            (self._database.read_fresh if fresh else self._database.read)() as held,
+        ):
+            yield held
 
     def _by_keys(self, sql: str, keys: Sequence[int], *, before: Sequence[Any] = ()) -> list[Any]:
         """Run a query whose `(?*)` stands for a list of keys, a few hundred at a time."""
         rows: list[Any] = []
-        with self._database.read() as connection:
+        with self._read() as connection:
             for start in range(0, len(keys), _FEW):
                 batch = keys[start : start + _FEW]
                 rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))

@@ -12,6 +12,7 @@ from treering.core.errors import Corrupt
 from treering.core.objects import Source
 from treering.core.scope import sees
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.packing import pack, unpack_json
 from treering.edges.stores.sqlite.tables import JOBS
@@ -108,9 +109,10 @@ class _Named:
 
 def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
     """Give what a job says that some objects were read from, and from where they were moved."""
-    for item in row.get("items", ()):
-        if item.get("source_id") in ids:
-            yield from filter(None, (item.get("origin"), item.get("moved_from")))
+    with row_of("a job"):
+        for item in row.get("items", ()):
+            if item.get("source_id") in ids:
+                yield from filter(None, (item.get("origin"), item.get("moved_from")))
 
 
 def _parsed(body: str | bytes) -> JobRow:

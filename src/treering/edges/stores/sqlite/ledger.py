@@ -1,6 +1,7 @@
 """The ledger on SQLite: one file per space, any number of processes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -44,6 +45,7 @@ from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.backup import Copied, back_up
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.failures import row_of, rows_of
 from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
@@ -202,7 +204,7 @@ class SqliteLedger:
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Give an object as it stands, or as it stood."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             shelf = Shelf(connection)
             item = shelf.get(identity) if as_of is None else shelf.get_as_of(identity, _sequence(connection, as_of))
         if item is None:
@@ -211,7 +213,7 @@ class SqliteLedger:
 
     def history(self, identity: str) -> Sequence[Object]:
         """Give every revision, oldest first."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             revisions = Shelf(connection).revisions(identity)
         if not revisions:
             raise missing_object(identity)
@@ -220,7 +222,7 @@ class SqliteLedger:
     def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
         """Give the heads of those of the ids that exist."""
         wanted = list(dict.fromkeys(identities))
-        with self._database.read() as connection:
+        with self._read() as connection:
             if as_of is not None:
                 seq, shelf = _sequence(connection, as_of), Shelf(connection)
                 found = (shelf.get_as_of(identity, seq) for identity in wanted)
@@ -234,7 +236,7 @@ class SqliteLedger:
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Give a segment, also one that has vanished from its source since."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             found = Shelf(connection).segment(source_id, segment_id)
         if found is None:
             raise missing_segment(source_id, segment_id)
@@ -242,12 +244,12 @@ class SqliteLedger:
 
     def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return Shelf(connection).segments(places)
 
     def select(self, selection: Selection) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             shelf = Shelf(connection)
             if selection.as_of is None:
                 items = [shelf.get(identity) for identity in _candidates(connection, selection)]
@@ -284,18 +286,18 @@ class SqliteLedger:
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Give ids of knowledge whose evidence or derivation names this id."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return Shelf(connection).dependents(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Give the links that start or end at an object."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             seq = None if as_of is None else _sequence(connection, as_of)
             return Shelf(connection).links_as_of(identity, seq)
 
     def patch(self, patch_id: str) -> PatchRecord:
         """Give the record of a patch."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return self._record(connection, patch_id)
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
@@ -305,7 +307,7 @@ class SqliteLedger:
 
     def sequence(self, as_of: AsOf = None) -> int:
         """Give the audit sequence number at a point in history."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return _sequence(connection, as_of)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
@@ -329,12 +331,12 @@ class SqliteLedger:
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
         kept = anchor or (self._anchor.read() if self._anchor else None)
-        with self._database.read_fresh() as connection:
+        with self._read(fresh=True) as connection:
             return verify_ledger(connection, anchor=kept)
 
     def records(self) -> Iterator[Record]:
         """Give everything the ledger holds, of one moment."""
-        with self._database.read_fresh() as connection:
+        with self._read(fresh=True) as connection:
             yield from read_records(connection)
 
     def load(self, records: Iterable[Record]) -> None:
@@ -361,14 +363,20 @@ class SqliteLedger:
         """Close the database."""
         self._database.close()
 
+    @contextmanager
+    def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
+        """Hold a snapshot, and the rows of the ledger to what they should be."""
+        with rows_of("the ledger"), (self._database.read_fresh if fresh else self._database.read)() as connection:
+            yield connection
+
     def _is_prepared(self) -> bool:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
-        with self._database.read() as connection:
+        with self._read() as connection:
             return is_current(connection) and all(follower.is_prepared(connection) for follower in self._followers)
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:
         try:
-            with self._database.read() as connection:
+            with self._read() as connection:
                 due = is_overwriting_due(connection)
             if due:
                 self._database.outside_transaction(overwrite, wait_seconds=wait_seconds)
@@ -435,13 +443,15 @@ class SqliteLedger:
 
     def _head(self, connection: apsw.Connection) -> Anchor:
         row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), None)
-        return Anchor(seq=row[0], hash=row[1]) if row else Anchor(seq=0, hash=GENESIS)
+        with row_of("the audit log"):
+            return Anchor(seq=row[0], hash=row[1]) if row else Anchor(seq=0, hash=GENESIS)
 
     def _now(self, connection: apsw.Connection) -> datetime:
         # Clocks of several processes differ; history runs forward all the same.
         row = next(connection.execute("SELECT timestamp FROM audit ORDER BY seq DESC LIMIT 1"), None)
         now = self._clock.now()
-        return max(now, parse_time(row[0])) if row else now
+        with row_of("the audit log"):
+            return max(now, parse_time(row[0])) if row else now
 
     def _new_event_id(self) -> str:
         return fresh_id("audit_event", self._clock)
@@ -528,7 +538,8 @@ def _marks(values: Sequence[str]) -> str:
 
 
 def _head(row: tuple[str, str, str, str, str, int, str, str, str]) -> Head:
-    return Head(*row[:8], updated_at=parse_time(row[8]))
+    with row_of(str(row[0])):
+        return Head(*row[:8], updated_at=parse_time(row[8]))
 
 
 def _outdated(path: str) -> Unavailable:

@@ -31,7 +31,7 @@ def unpack(stored: str | bytes) -> str:
         return stored
     try:
         return _decompressor().decompress(stored, max_output_size=_MAX_TEXT).decode()
-    except (zstandard.ZstdError, UnicodeDecodeError) as error:
+    except (zstandard.ZstdError, UnicodeDecodeError, TypeError) as error:
         raise Corrupt("A stored text does not decompress.", hint="Restore the space from a backup.") from error
 
 
@@ -39,7 +39,7 @@ def unpack_json(stored: str | bytes) -> Any:
     """Give back packed JSON as data. Raises `Corrupt` for what is none."""
     try:
         return json.loads(unpack(stored))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unreadable(str(error)) from error
 
 

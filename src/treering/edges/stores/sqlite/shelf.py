@@ -14,6 +14,7 @@ from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Node, Object, Source, stored_form, title_of
 from treering.core.patch import Link
 from treering.core.times import render_time
+from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json, unpack_object
 
 _NEWEST = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
@@ -43,7 +44,8 @@ class Shelf:
     def revisions(self, identity: str) -> list[Object]:
         """Give every revision, oldest first."""
         sql = "SELECT body FROM revisions WHERE id = ? ORDER BY revision"
-        return [self.load(unpack(body)) for (body,) in self._connection.execute(sql, (identity,))]
+        with row_of(identity):
+            return [self.load(unpack(body)) for (body,) in self._connection.execute(sql, (identity,))]
 
     def exists(self, identity: str) -> bool:
         """Tell whether an object has this id."""
@@ -94,7 +96,8 @@ class Shelf:
             f"WHERE (source = :id OR target = :id) AND {when} ORDER BY type, source, target"
         )
         rows = self._connection.execute(sql, {"id": identity, "seq": seq})
-        return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
+        with row_of(identity):
+            return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
         """Give the words a segment id stands for, also where the segment has vanished from its source."""
@@ -108,7 +111,8 @@ class Shelf:
             "WHERE source_id = ? AND segment_id = ?"
         )
         row = next(self._connection.execute(sql, (source_id, segment_id)), None)
-        return _segment(*row) if row else None
+        with row_of(source_id):
+            return _segment(*row) if row else None
 
     def segments(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now."""
@@ -124,7 +128,8 @@ class Shelf:
             for source_id, segment_id, place, body in self._connection.execute(
                 sql, [x for pair in batch for x in pair]
             ):
-                found[source_id, segment_id] = _segment(place, body)
+                with row_of(source_id):
+                    found[source_id, segment_id] = _segment(place, body)
         return found
 
     def load(self, stored: str) -> Object:
@@ -217,8 +222,9 @@ class Shelf:
         return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
 
     def _object(self, sql: str, bindings: Sequence[Any]) -> Object | None:
-        body = self._first(sql, bindings)
-        return None if body is None else self.load(unpack(body))
+        row = next(self._connection.execute(sql, bindings), None)
+        with row_of(str(bindings[0])):
+            return self.load(unpack(row[0])) if row else None
 
     def _first(self, sql: str, bindings: Sequence[Any]) -> Any:
         row = next(self._connection.execute(sql, bindings), None)

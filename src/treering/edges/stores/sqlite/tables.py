@@ -5,6 +5,7 @@ import re
 import apsw
 
 from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
+from treering.edges.stores.sqlite.failures import REINDEX, row_of
 
 PROJECTION_VERSION = 3
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
@@ -130,7 +131,8 @@ def drop_passages(connection: apsw.Connection) -> None:
 def read_state(connection: apsw.Connection, name: str) -> int:
     """Give a number the projection remembers; 0 where it remembers none."""
     row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
-    return int(row[0]) if row else 0
+    with row_of(f"the state {name!r} of the index", hint=REINDEX):
+        return int(row[0]) if row else 0
 
 
 def write_state(connection: apsw.Connection, name: str, value: int) -> None:

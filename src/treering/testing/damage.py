@@ -1,0 +1,99 @@
+"""Damage to a SQLite file as it may happen: flipped bytes, and rows that something else changed."""
+
+import json
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+import zstandard
+
+_ODD: Sequence[Any] = (
+    None,
+    0,
+    -1,
+    2**62,
+    1.5,
+    "",
+    "x",
+    "{",
+    "[]",
+    '{"a": 1}',
+    "\x00",
+    b"",
+    b"\x00",
+    b"\xff\xfe",
+    "é" * 300,
+)
+
+
+def flip_bytes(path: Path, chance: Random, *, most: int = 8) -> str:
+    """Flip a few bits of a file; say where."""
+    content = bytearray(path.read_bytes())
+    places = [chance.randrange(len(content)) for _ in range(chance.randint(1, most))]
+    for place in places:
+        content[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+    return f"bits flipped in bytes {places}"
+
+
+def change_row(path: Path, chance: Random) -> str:
+    """Change one value of one row behind its program's back; say which."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        while True:
+            # What a constraint refuses is tried otherwise.
+            with suppress(apsw.Error):
+                return _change(connection, chance)
+    finally:
+        connection.close()
+
+
+def _change(connection: apsw.Connection, chance: Random) -> str:
+    tables = [
+        name
+        for name, sql in connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        if "VIRTUAL" not in sql and not name.startswith("sqlite_")
+    ]
+    sizes = {table: next(connection.execute(f'SELECT count(*) FROM "{table}"'))[0] for table in tables}  # noqa: S608 - as below
+    table = chance.choice([name for name, size in sizes.items() if size])
+    columns = list(connection.execute(f'SELECT name, pk FROM pragma_table_info("{table}")'))  # noqa: S608 - names of its own schema
+    keys = [name for name, pk in columns if pk] or ["rowid"]
+    sql = f'SELECT {", ".join(keys)} FROM "{table}" LIMIT 1 OFFSET ?'  # noqa: S608 - names of its own schema
+    row = next(connection.execute(sql, (chance.randrange(sizes[table]),)))
+    column = chance.choice([name for name, _ in columns])
+    here = " AND ".join(f"{key} IS ?" for key in keys)
+    was = next(connection.execute(f'SELECT "{column}" FROM "{table}" WHERE {here}', row))[0]  # noqa: S608 - names of its own schema
+    value = _changed(was, chance)
+    connection.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {here}', (value, *row))  # noqa: S608 - names of its own schema
+    return f"{table}.{column} of {row} was {str(was)[:80]!r} and is {str(value)[:200]!r}"
+
+
+def _changed(value: Any, chance: Random) -> Any:
+    data = _json(value)
+    if isinstance(data, (dict, list)) and data and chance.random() < 0.8:
+        return json.dumps(_odd_inside(data, chance))
+    return chance.choice(_ODD)
+
+
+def _json(value: Any) -> Any:
+    with suppress(zstandard.ZstdError, UnicodeDecodeError, ValueError, TypeError, zlib.error):
+        return json.loads(zstandard.ZstdDecompressor().decompress(value) if isinstance(value, bytes) else value)
+    return None
+
+
+def _odd_inside(data: Any, chance: Random) -> Any:
+    """Change one value somewhere in JSON data, or leave it out."""
+    if not isinstance(data, (dict, list)) or not data:
+        return chance.choice([None, 0, -1, 1e300, "", "x", [], {}, [None], {"a": None}, True])
+    if isinstance(data, list):
+        place = chance.randrange(len(data))
+        return [_odd_inside(each, chance) if number == place else each for number, each in enumerate(data)]
+    name = chance.choice(sorted(data))
+    if chance.random() < 0.2:
+        return {key: value for key, value in data.items() if key != name}
+    return {**data, name: _odd_inside(data[name], chance)}
