@@ -86,13 +86,11 @@ def test_an_empty_tag_is_an_empty_id_that_is_refused():
         checked_id(named)
 
 
-@pytest.mark.parametrize(
-    "text", ["[DiscussionId]", "[", "[DiscussionId", "[/DiscussionId]", "[DiscussionId]x[/Discussion"]
-)
-def test_tags_by_the_megabyte_are_no_work_without_end(text):
+def test_tags_by_the_megabyte_are_no_work_without_end():
     # In the square of the length this would take hours; the time limit only ends that.
-    script = f"""
+    script = """
 from treering.memories.discussion.identity import without_tags
-assert without_tags({text!r} * 200_000).ids == ()
+for text in ("[DiscussionId]", "[", "[DiscussionId", "[/DiscussionId]", "[DiscussionId]x[/Discussion"):
+    assert without_tags(text * 200_000).ids == ()
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

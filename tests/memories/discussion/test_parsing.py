@@ -1,6 +1,8 @@
 """Memories are found in whatever a model writes; what cannot be used is named, and nothing is dropped in silence."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -139,3 +141,19 @@ def test_a_text_is_read_without_thoughts_and_without_a_fence_around_it(answer, t
 )
 def test_no_answer_breaks_the_reading(parts):
     assert isinstance(parse_items("".join(parts)), Parsed | Unreadable)
+
+
+def test_answers_of_nothing_but_openings_are_no_work_without_end():
+    # In the square of the length this would take hours; the time limit only ends that.
+    script = r"""
+from treering.memories.discussion.parsing import parse_items, plain_text
+for text in ("<think>", "<think></thought>", "</think>", "```\n", "{", "[", "<think>```"):
+    parse_items(text * 100_000)
+    plain_text(text * 100_000)
+plain_text("```" + "\n" * 500_000 + "x")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_thought_ends_by_its_own_name():
+    assert plain_text("<think>a</thinking>b</think>c<THOUGHT>d</thought>e") == "ce"

@@ -2,11 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
+from treering.core.fingerprint import cut
 from treering.derived.asking import json_values
 from treering.memories.discussion.generating import MemoryItem
 
@@ -50,7 +53,7 @@ def plain_text(answer: str) -> str:
 
 def without_thoughts(answer: str) -> str:
     """Take out what a model only thought. A thought that never ends takes the rest of the answer with it."""
-    spoken = _OPENING.split(_THOUGHT.sub("", answer), maxsplit=1)[0]
+    spoken = _OPENING.split(cut(answer, list(_thoughts(answer))), maxsplit=1)[0]
     return _CLOSING.split(spoken)[-1]
 
 
@@ -59,11 +62,24 @@ def sound_text(text: str) -> str:
     return _UNSOUND.sub("", text)
 
 
-_THINK = r"(?:think(?:ing)?|reason(?:ing)?|thought)"
-_THOUGHT = re.compile(rf"<({_THINK})>.*?</\1>", re.IGNORECASE | re.DOTALL)
-_OPENING = re.compile(rf"<{_THINK}>", re.IGNORECASE)
-_CLOSING = re.compile(rf"</{_THINK}>", re.IGNORECASE)
-_FENCED = re.compile(r"```\w*\s*\n(?P<inside>.*?)\n?```", re.DOTALL)
+def _thoughts(answer: str) -> Iterator[tuple[int, int]]:
+    """Find the thoughts that end, each by its own name. In time that grows with the length, however many begin."""
+    ends: dict[str, list[int]] = defaultdict(list)
+    for closing in _CLOSING.finditer(answer):
+        ends[closing[1].lower()].append(closing.end())
+    at = 0
+    for opening in _OPENING.finditer(answer):
+        known = ends[opening[1].lower()]
+        place = bisect_right(known, opening.end())
+        if opening.start() >= at and place < len(known):
+            at = known[place]
+            yield opening.start(), at
+
+
+_THINK = r"think(?:ing)?|reason(?:ing)?|thought"
+_OPENING = re.compile(rf"<({_THINK})>", re.IGNORECASE)
+_CLOSING = re.compile(rf"</({_THINK})>", re.IGNORECASE)
+_FENCED = re.compile(r"```\w*[^\S\n]*\n(?P<inside>.*?)\n?```", re.DOTALL)
 _NOTHING = re.compile(
     r"[\W_]*(?:null|none|nothing|n/a|no|empty)(?:[ _]+(?:new|memory|memories|items?|at|all|to|worth|remember|"
     r"remembering|keep|keeping|noteworthy|relevant|found|here|was|is|said|in|this|chunk|facts?))*[\W_]*",

@@ -61,7 +61,7 @@ def ask(client, *contents, discussion="d", **fields):
 
 
 def once_unstored(client):
-    """Ask until it is told that something asked before was not stored, which happens behind the answers."""
+    """Ask until it is told that something asked before was not stored."""
     answers = (ask(client, "hi") for _ in range(1_000))
     return next(answer for answer in answers if "unstored" in told(answer)[1])
 
@@ -361,7 +361,7 @@ def test_an_answer_does_not_wait_for_a_memory_that_hangs(tmp_path, upstream):
         answers = [ask(client, f"{ASKED} {number}", discussion="e") for number in range(6)]
         stuck.free.set()
 
-    assert [told(answer) for answer in answers] == [("skipped", {"reason": "timeout"})] * 6
+    assert [(told(answer)[0], told(answer)[1]["reason"]) for answer in answers] == [("skipped", "timeout")] * 6
     assert [one.text for one in upstream.asked[1:]] == [f"{ASKED} {number}" for number in range(6)]
     assert [text for role, text in kept(tmp_path, "e") if role == "user"] == [
         f"{ASKED} {number}" for number in range(6)
@@ -369,7 +369,7 @@ def test_an_answer_does_not_wait_for_a_memory_that_hangs(tmp_path, upstream):
 
 
 def test_an_answer_does_not_wait_for_a_space_that_somebody_else_writes(tmp_path, upstream):
-    with chatting(tmp_path, upstream, memory={"wait_seconds": 0.1}) as client:
+    with chatting(tmp_path, upstream, memory={"wait_seconds": 0.1, "store_seconds": 0.1}) as client:
         ask(client, "first", discussion="one")
         ask(client, "second", discussion="two")
         other = apsw.Connection(str(tmp_path / "space.db"))
@@ -380,8 +380,28 @@ def test_an_answer_does_not_wait_for_a_space_that_somebody_else_writes(tmp_path,
         other.close()
 
     assert {told(answer)[0] for answer in answers} <= {"recalled", "skipped"}
+    assert [told(answer)[1]["stored"] for answer in answers] == ["late"] * 3
     for number in range(3):
         assert kept(tmp_path, f"d{number}") == [("user", f"remark {number}"), ("assistant", "Noted.")]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_when_the_whole_answer_is_there_the_exchange_is_stored(tmp_path, upstream, stream):
+    contents = []
+    with chatting(tmp_path, upstream, memory={"wait_seconds": 30, "store_seconds": 30}) as client:
+        for number in range(5):
+            contents += [f"Question {number}.", f"Answer {number}."]
+            upstream.will(said(contents[-1], stream=stream))
+            answer = ask(client, *contents[:-1], stream=stream)
+            assert kept(tmp_path, "d")[-1] == ("assistant", contents[-1])
+            assert "stored" not in told(answer)[1]
+
+
+def test_a_conversation_that_continues_nothing_is_told_to_be_one_of_its_own(tmp_path, upstream):
+    with chatting(tmp_path, upstream) as client:
+        answers = [ask(client, *contents) for contents in (["One."], ["One.", "Noted.", "Two."], ["Other."])]
+
+    assert [told(answer)[1].get("conversation") for answer in answers] == [None, None, "new"]
 
 
 class Slow(BuiltInGenerator):
@@ -427,4 +447,4 @@ def test_where_the_policy_wants_a_review_answers_go_on_and_what_is_not_kept_is_t
     with chatting(tmp_path, upstream) as client:
         answer = once_unstored(client)
 
-    assert answer.status_code == 200
+    assert (answer.status_code, told(answer)[1]["stored"]) == (200, "no")

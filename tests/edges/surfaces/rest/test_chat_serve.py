@@ -8,6 +8,7 @@ import pytest
 from chat_parts import chat, scripted, turns
 from openai import OpenAI
 
+from space_parts import open_space
 from treering.edges.surfaces.cli import run
 
 SAID = "My sister Ingrid keeps bees in Uppsala."
@@ -57,6 +58,40 @@ def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_
     assert SAID in second.messages[0]["content"]
     assert second.messages[1:] == turns(ASKED)
     assert [one.headers["authorization"] for one in (first, second)] == ["Bearer sk-common", "Bearer sk-mine"]
+
+
+@contextmanager
+def killed(folder, *arguments):
+    """Run `treering serve` as a process; give its address and a way to kill it at once."""
+    command = [sys.executable, "-m", "treering", "serve", "--port", "0", "--space", "mine.db", *arguments]
+    environment = {**os.environ, "TREERING_DATA_DIR": str(folder), "TREERING_BACKGROUND": "0"}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            yield process.stdout.readline().removeprefix("Treering listens on ").strip(), process.kill
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_path, stream):
+    # So much at once takes a while to store. Time is given without end: only whether it is waited for matters.
+    earlier = [f"Message {number} " + "of a long conversation about the garden. " * 20 for number in range(150)]
+    patience = ("--memory-wait", "60000", "--memory-store-wait", "60000")
+    for kill in range(3):
+        with (
+            scripted() as upstream,
+            killed(tmp_path, *patience, "--upstream", upstream.url) as (address, end),
+            official(address) as client,
+        ):
+            asked = {**chat(*earlier, f"Question {kill}.", user=f"d{kill}"), "stream": stream}
+            answer = client.chat.completions.create(**asked)
+            said = "".join(part.choices[0].delta.content or "" for part in answer) if stream else "Noted."
+            end()
+        with open_space(f"sqlite:{tmp_path / 'mine.db'}", create=False) as space:
+            kept = space.discussions().open(f"d{kill}").messages()
+        assert [message.text for message in kept][-2:] == [f"Question {kill}.", said] == [f"Question {kill}.", "Noted."]
 
 
 @pytest.mark.parametrize(

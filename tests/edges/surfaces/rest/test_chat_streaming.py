@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from threading import Event
 
 import openai as sdk
@@ -130,6 +132,19 @@ def test_words_are_heard_wherever_the_bytes_are_cut(size):
         heard.hear(told[at : at + size])
 
     assert heard.answer == "ünï 世界"
+
+
+def test_a_line_that_comes_byte_by_byte_is_put_together_once():
+    # In the square of the length this would copy terabytes; the time limit only ends that.
+    script = """
+from treering.edges.surfaces.rest.streaming import Heard
+heard = Heard()
+for _ in range(3_000_000):
+    heard.hear(b"x")
+heard.hear(b"\\ndata: [DONE]\\n")
+assert heard.answer == ""
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_of_several_choices_the_first_is_heard():

@@ -41,8 +41,12 @@ class Chatting:
     ] = "/"
     tokens: Annotated[int, Option("--memory-tokens", metavar="N", min=1, help="At most so much is recalled.")] = 1_000
     wait_ms: Annotated[
-        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for memory.")
+        int, Option("--memory-wait", metavar="MS", min=1, help="An answer waits at most so long for what is recalled.")
     ] = 300
+    store_ms: Annotated[
+        int,
+        Option("--memory-store-wait", metavar="MS", min=1, help="Its end waits at most so long until it is stored."),
+    ] = 2_000
     tags: Annotated[
         bool,
         Option("--discussion-tags", help="Let [DiscussionId] tags of system and user messages name the discussion."),
@@ -92,6 +96,8 @@ def serve(
         projects=projects,
         files=files,
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
-        memory=MemorySettings(chat.within, chat.tokens, chat.wait_ms / 1_000, tags=chat.tags),
+        memory=MemorySettings(
+            chat.within, chat.tokens, chat.wait_ms / 1_000, tags=chat.tags, store_seconds=chat.store_ms / 1_000
+        ),
     )
     serve_until_stopped(what, host=host, port=port, tell=lambda address: say(f"Treering listens on {address}"))

@@ -1,6 +1,6 @@
 """The chat endpoint: OpenAI's API in front of any upstream, with memory before and after."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -18,7 +18,7 @@ from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
 from treering.edges.surfaces.rest.contract import Operation, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
 from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
-from treering.edges.surfaces.rest.streaming import EVENTS, Passing, answer_of, unless_gone
+from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
 from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
 from treering.memories.discussion.identity import Place, place_of
 
@@ -90,21 +90,20 @@ class Chat:
 
     async def _answer(self, upstream: Upstream, request: Request, asked: "_Asked") -> Response:
         body, told = asked.body, asked.told
-        keep: Callable[[str], None] = _forget
+        keep: Keep = _forget
         if asked.chat and asked.place:
             recall = await self._memory.recall(asked.place, asked.chat.messages)
             told, keep = recall.told, partial(self._memory.keep, asked.place, asked.chat.messages)
             if recall.reminder.text:
                 body = await run_sync(asked.chat.with_recalled, recall.reminder.text, limiter=self._readers)
         answer = await upstream.ask(request, "POST", "chat/completions", body)
-        headers = [*headers_of(answer), (MEMORY_HEADER.casefold().encode(), told.encode())]
         if answer.headers.get("content-type", "").casefold().startswith(EVENTS):
-            return Passing(answer, headers, keep)
+            return Passing(answer, _headers(answer, told), keep)
         data = await _whole(answer)
         said = answer_of(data) if answer.status_code == HTTPStatus.OK else None
         if said is not None:
-            keep(said)
-        return _response(answer, data, headers)
+            told += await keep(said)
+        return _response(answer, data, _headers(answer, told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +155,9 @@ def _header(name: str, description: str) -> Schema:
     return {"name": name, "in": "header", "description": description, "schema": {"type": "string"}}
 
 
-def _forget(_said: str) -> None:
+async def _forget(_said: str) -> str:
     """Keep nothing: the conversation has no discussion."""
+    return ""
 
 
 def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: MemorySettings) -> _Asked:
@@ -190,6 +190,10 @@ def _tagged(chat: ChatBody) -> str | None:
 def _header_value(request: Request, name: str) -> str | None:
     value = request.headers.get(name)
     return value.encode("latin-1").decode("utf-8", "replace") if value is not None else None
+
+
+def _headers(answer: httpx.Response, told: str) -> list[Header]:
+    return [*headers_of(answer), (MEMORY_HEADER.casefold().encode(), told.encode())]
 
 
 async def _whole(answer: httpx.Response) -> bytes:

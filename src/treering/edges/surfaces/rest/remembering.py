@@ -1,4 +1,4 @@
-"""Memory beside the chat endpoint: recalled within a time, stored and worked up behind the answers."""
+"""Memory beside the chat endpoint: recalled and stored within a time, worked up behind the answers."""
 
 import asyncio
 import logging
@@ -15,6 +15,7 @@ from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.identity import Place
+from treering.memories.discussion.log import Recorded
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
@@ -24,6 +25,7 @@ _RECALLS_AT_ONCE = 4
 _MOST_WAITING = 1_000
 """Exchanges that may wait to be stored; of a memory that stands still no more are held."""
 _WARMING = Place("warming")
+_LATE, _UNSTORED, _APART = "; stored=late", "; stored=no", "; conversation=new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,15 @@ class MemorySettings:
     """An answer waits at most so long for what is recalled; after that it goes without."""
     tags: bool = False
     """Whether a tag in the client's first system message, or in the last one of the user, may name the discussion."""
+    store_seconds: float = 2.0
+    """An answer's end waits at most so long until it is stored; after that it is stored behind it."""
 
     def __post_init__(self) -> None:
         parse_scope(self.within)
-        if self.tokens < 1 or not 0 < self.wait_seconds < float("inf"):
+        if self.tokens < 1 or not all(0 < each < float("inf") for each in (self.wait_seconds, self.store_seconds)):
             raise InvalidInput(
                 "Memory needs at least 1 token, and some time.",
-                hint="Give --memory-tokens and --memory-wait numbers above 0.",
+                hint="Give --memory-tokens, --memory-wait and --memory-store-wait numbers above 0.",
             )
 
     def scope(self, asked: str | None) -> str:
@@ -64,7 +68,7 @@ class Recall:
 
 
 class Remembering:
-    """Memory for many conversations at once. Nothing a caller waits for depends on how memory fares."""
+    """Memory for many conversations at once. However memory fares, a caller waits no longer than the settings say."""
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Remembering:
         self._lock = Lock()
         self._waiting = 0
         self._unkept = 0
+        self._is_behind = False
         self._due: set[Place] = set()
 
     @property
@@ -118,16 +123,34 @@ class Remembering:
         found = asked.result()
         return Recall(found, self._told(f"recalled; hits={found.hits}; ms={milliseconds}"))
 
-    def keep(self, place: Place, messages: Sequence[Message], answer: str) -> None:
-        """Store an exchange, and work up what it adds. Returns at once."""
+    async def keep(self, place: Place, messages: Sequence[Message], answer: str) -> str:
+        """Store an exchange, and work up what it adds. Return what is to be told of it, if anything.
+
+        It is stored before this returns, unless that takes too long or fails. It is stored, too, where the caller is
+        cancelled while it waits.
+        """
         with self._lock:
             full = self._waiting >= _MOST_WAITING
             self._unkept += full
             self._waiting += not full
         if full:
             _LOG.warning("An exchange is not stored: %d others wait already.", _MOST_WAITING)
-        else:
-            self._keeping.submit(self._keep, place, messages, answer).add_done_callback(self._count)
+            return _UNSTORED
+        keeping = self._keeping.submit(self._keep, place, messages, answer)
+        keeping.add_done_callback(self._count)
+        return await self._told_of(asyncio.wrap_future(keeping))
+
+    async def _told_of(self, keeping: "asyncio.Future[Recorded]") -> str:
+        # Who waits may give up, and the exchange is stored all the same. Then nobody else asks how that went.
+        keeping.add_done_callback(lambda kept: kept.cancelled() or kept.exception())
+        # Where the store stands still, the first to wait for it has waited for all.
+        await asyncio.wait({keeping}, timeout=0 if self._is_behind else self._settings.store_seconds)
+        if not keeping.done():
+            self._is_behind = True
+            return _LATE
+        if keeping.exception():
+            return _UNSTORED
+        return _APART if keeping.result().is_apart else ""
 
     def close(self) -> None:
         """Store what waits, end what works, and let go of the space. Memories that wait are made another time."""
@@ -148,13 +171,14 @@ class Remembering:
         except NotFound:
             return NOTHING  # no space yet
 
-    def _keep(self, place: Place, messages: Sequence[Message], answer: str) -> None:
-        self._companion(self._space.engine(create=True), place).keep(messages, answer)
+    def _keep(self, place: Place, messages: Sequence[Message], answer: str) -> Recorded:
+        recorded = self._companion(self._space.engine(create=True), place).keep(messages, answer)
         with self._lock:
             new = place not in self._due
             self._due.add(place)
         if new:
             self._making.submit(self._make, place).add_done_callback(self._made)
+        return recorded
 
     def _make(self, place: Place) -> None:
         with self._lock:
@@ -170,13 +194,14 @@ class Remembering:
     def _companion(self, engine: Engine, place: Place) -> Companion:
         return Companion(engine, place, generator=self._generator, tokens=self._settings.tokens)
 
-    def _count(self, kept: Future[None]) -> None:
+    def _count(self, kept: Future[Recorded]) -> None:
         error = kept.exception()
         if error:
             _log("stored", error)
         with self._lock:
             self._waiting -= 1
             self._unkept += error is not None
+            self._is_behind &= self._waiting > 0
 
     def _made(self, made: Future[None]) -> None:
         error = None if made.cancelled() else made.exception()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -16,6 +16,9 @@ from treering.edges.surfaces.rest.failures import openai_error
 from treering.edges.surfaces.rest.upstream import Header, broken
 
 EVENTS = "text/event-stream"
+
+Keep = Callable[[str], Awaitable[str]]
+"""Stores what a model said, and gives what is to be told of that."""
 
 _T = TypeVar("_T")
 _DATA = b"data:"
@@ -43,7 +46,7 @@ class Heard:
     """The answer of a model, put together from the events that tell it."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
         self._words: list[str] = []
         self._finished = False
         self._ended = False
@@ -51,7 +54,12 @@ class Heard:
 
     def hear(self, data: bytes) -> None:
         """Take the next bytes, which may end anywhere."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        first, *more = data.split(b"\n")
+        self._rest.append(first)
+        if not more:
+            return
+        lines = [b"".join(self._rest), *more[:-1]]
+        self._rest = [more[-1]]
         for line in lines:
             self._hear_line(line)
 
@@ -89,15 +97,16 @@ def answer_of(data: bytes) -> str | None:
 class Passing(Response):
     """An answer that is passed on as it comes, byte for byte.
 
-    `said` is called with what the model said, if it said all of it. A client that hangs up ends the upstream's work;
-    where the upstream breaks off, the client is told so by an event of OpenAI's shape.
+    `keep` is given what the model said, if it said all of it; the end of the answer is passed on after that. A client
+    that hangs up ends the upstream's work; where the upstream breaks off, the client is told so by an event of
+    OpenAI's shape.
     """
 
-    def __init__(self, answer: httpx.Response, headers: Sequence[Header], said: Callable[[str], None]) -> None:
+    def __init__(self, answer: httpx.Response, headers: Sequence[Header], keep: Keep) -> None:
         super().__init__(status_code=answer.status_code)
         self.raw_headers = list(headers)
         self._answer = answer
-        self._said: Callable[[str], None] | None = said
+        self._keep: Keep | None = keep
         self._heard = Heard()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
@@ -106,7 +115,7 @@ class Passing(Response):
             with suppress(ClientDisconnect):
                 await unless_gone(receive, self._pass_on(send))
         finally:
-            self._tell()
+            await self._kept()
             await self._answer.aclose()
 
     async def _pass_on(self, send: Send) -> None:
@@ -115,21 +124,22 @@ class Passing(Response):
         try:
             async for data in self._answer.aiter_bytes():
                 self._heard.hear(data)
-                # Before the client hears that it is the end: then it may hang up, or ask the next thing.
+                # Before the client hears that it is the end: what was answered whole is stored, whatever happens then.
                 if self._heard.ended:
-                    self._tell()
+                    await self._kept()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         except httpx.HTTPError as error:
             refusal = broken(error)
             last = b"\n\ndata: " + openai_error(refusal.status_code, refusal.failure) + b"\n\n"
+        await self._kept()
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
-    def _tell(self) -> None:
-        """Tell once what was said."""
-        said, answer = self._said, self._heard.answer
-        if said and answer is not None:
-            self._said = None
-            said(answer)
+    async def _kept(self) -> None:
+        """Have kept once what was said."""
+        keep, answer = self._keep, self._heard.answer
+        if keep and answer is not None:
+            self._keep = None
+            await keep(answer)
 
 
 async def _leave(receive: Receive) -> None:
