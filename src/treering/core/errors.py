@@ -115,6 +115,12 @@ class Unavailable(TreeringError):
     code = "unavailable"
 
 
+class TimedOut(Unavailable):
+    """The call did not come to its end in the time it has."""
+
+    code = "timed_out"
+
+
 class Corrupt(TreeringError):
     """Stored data does not verify."""
 

@@ -12,11 +12,13 @@ from treering.core.errors import TreeringError, Unavailable
 from treering.edges.stores.sqlite.failures import closed, translated
 from treering.edges.stores.sqlite.files import ReadOnlyFile, ensure_file
 from treering.edges.stores.sqlite.readers import Readers
+from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
 
 MEMORY = ":memory:"
 _WAIT_SECONDS = 20.0
 _LOOKING_MS = 8  # three times: after 1, 2 and 5 ms
 _CACHE_KIB = 16_384
+_STEPS = 20_000  # of SQLite's machine between two looks whether a query has to end: about a millisecond
 
 
 class Database:
@@ -59,10 +61,13 @@ class Database:
             self._begin()
             try:
                 yield self._writer
-                self._writer.execute("COMMIT")
+                check_interrupt()
+                with uninterrupted():
+                    self._writer.execute("COMMIT")
+                note_commit()
             except BaseException:  # Ctrl-C too: whatever it is, nothing half-written may stay
                 # After some errors (disk full, I/O) SQLite has rolled back by itself already.
-                with suppress(apsw.Error):
+                with suppress(apsw.Error), uninterrupted():
                     if self._writer.in_transaction:
                         self._writer.execute("ROLLBACK")
                 raise
@@ -70,6 +75,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """Hold a snapshot: everything read inside is of one moment."""
+        check_interrupt()
         with translated(self.path):
             if self.in_memory:
                 with self._lock:
@@ -156,6 +162,7 @@ class Database:
         self._writer.set_busy_timeout(_LOOKING_MS)
         try:
             while True:
+                check_interrupt()
                 try:
                     self._writer.execute("BEGIN IMMEDIATE")
                 except apsw.BusyError:
@@ -192,6 +199,7 @@ class Database:
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
+        connection.set_progress_handler(_has_to_end, _STEPS)
         connection.set_busy_timeout(self._patience_ms)
         if not connection.readonly("main"):
             self._use_wal(connection)
@@ -217,3 +225,9 @@ class Database:
                 time.sleep(_LOOKING_MS / 1000)
             else:
                 return
+
+
+def _has_to_end() -> bool:
+    """Raise what ends the query that is running in this thread, if it has to end."""
+    check_interrupt()
+    return False

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import apsw
 
 from treering.edges.stores.sqlite.failures import closed
+from treering.ports.interrupt import uninterrupted
 
 _CLOSING_SECONDS = 1.0
 _LOOKING_SECONDS = 0.01
@@ -102,7 +103,7 @@ class Readers:
 
     def _release(self, reader: _Reader) -> None:
         if reader.uses == 1:
-            with suppress(apsw.Error):
+            with suppress(apsw.Error), uninterrupted():
                 reader.connection.execute("ROLLBACK")
         with self._lock:
             reader.uses -= 1
