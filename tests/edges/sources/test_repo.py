@@ -521,11 +521,9 @@ def test_a_large_repository_has_a_bounded_map(scratch):
     assert len(json.dumps(draft.payload)) < 8_000
 
 
-def test_many_stars_in_a_glob_or_in_gitattributes_do_not_make_matching_slow(scratch):
-    long_name = "a" * 200 + ".py"
-    scratch.commit({long_name: LONG, "b.py": LONG, ".gitattributes": f"{'*a' * 30}b linguist-generated\n"})
-    read_paths = set(by_path(read(scratch.folder, include=["*a" * 30 + "*b", "b.py"])))
-    assert read_paths == {"", "b.py"}
+def test_many_stars_in_a_glob_do_not_make_matching_slow(scratch):
+    scratch.commit({"a" * 200 + ".py": LONG, "b.py": LONG})
+    assert set(by_path(read(scratch.folder, include=["*a" * 30 + "*b", "b.py"]))) == {"", "b.py"}
 
 
 def test_a_later_glob_takes_back_what_an_earlier_one_asks_for(scratch):
