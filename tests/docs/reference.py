@@ -26,7 +26,7 @@ from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
-from treering.edges.surfaces.rest.app import Serving
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import STATUSES, Failure
 from treering.edges.surfaces.rest.projects import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
 from treering.memories.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
@@ -354,11 +354,18 @@ def _http_failure() -> str:
 
 
 def _http_limits() -> str:
-    bounds = Serving(space="", projects=Path())
+    bounds = Bounds()
     return "\n".join(
         (
             f"- A body has at most {bounds.max_body_bytes:,} bytes.",
-            f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on.",
+            f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
+            "A request counts when its body is complete; `/health` and `/ready` do not count.",
+            f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "
+            "longest for its request.",
+            f"- The head of a request has {bounds.header_seconds:g} seconds; a body has {bounds.body_seconds:g} "
+            f"seconds and one more for every {bounds.body_rate:,} bytes.",
+            f"- `query` and `retrieve` take at most {bounds.read_seconds:g} seconds, everything else of the tools and "
+            f"projects {bounds.work_seconds:,.0f}. Where a call takes longer, or its client hangs up, its work ends.",
             f"- One call retrieves for at most {MOST_QUERIES} questions, {MOST_RETRIEVED} documents each.",
         )
     )

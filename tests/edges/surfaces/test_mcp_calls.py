@@ -6,6 +6,7 @@ import pytest
 from mcp import Client
 from mcp_parts import Caller, shop, text_of
 
+import treering
 from treering.core.errors import Unavailable
 from treering.core.fingerprint import without_recalled
 from treering.derived.tokens import estimate_tokens
@@ -171,6 +172,32 @@ def test_a_cancelled_call_is_left_alone_at_once(address, tmp_path):
 
     assert cancelled
     assert found["hits"]
+
+
+def test_a_cancelled_call_that_waits_to_write_writes_nothing(address, tmp_path):
+    async def cancel(call):
+        await call("ingest", "source", {"text": "Retry three times."})
+        with _held(tmp_path / "space.db"), anyio.move_on_after(0.3):
+            await call("crystallize", "activity", {"title": "Cancelled"})
+        return await call("query", "search", {"text": "cancelled"})
+
+    assert talk(address, cancel).get("hits", []) == []
+    with treering.open(address) as space:
+        assert "Cancelled" not in {change.title for change in space.query("recent").changes}
+
+
+def test_a_query_that_takes_longer_than_it_may_is_told_so_and_writing_is_not_bound_by_it(address):
+    async def ask(call):
+        await call("ingest", "source", {"text": "Retry three times."})
+        late = await call.result("query", "search", {"text": "retry"})
+        await call("crystallize", "activity", {"title": "Written"})
+        return late
+
+    result = talk(address, ask, read_seconds=1e-9)
+
+    assert result.is_error
+    assert result.structured_content["code"] == "timed_out"
+    assert "--timeout" in result.structured_content["hint"]
 
 
 @pytest.mark.parametrize("bound", [None, 300, 5_000])

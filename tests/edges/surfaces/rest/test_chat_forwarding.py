@@ -7,6 +7,7 @@ from chat_parts import KEY, SILENCE, Answer, chat, chatting, completion, openai,
 from rest_parts import running
 
 from treering.core.errors import InvalidInput
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.upstream import UpstreamPlace
 
 JSON = {"Content-Type": "application/json"}
@@ -17,7 +18,7 @@ PATH = "/v1/chat/completions"
 def standing(tmp_path_factory):
     """One server for all tests that change nothing of it, with its folder and its upstream."""
     folder = tmp_path_factory.mktemp("standing")
-    with scripted() as script, chatting(folder, script, max_body_bytes=150_000) as client:
+    with scripted() as script, chatting(folder, script, bounds=Bounds(max_body_bytes=150_000)) as client:
         yield folder, script, client
 
 

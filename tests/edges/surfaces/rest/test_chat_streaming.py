@@ -7,6 +7,7 @@ import openai as sdk
 import pytest
 from chat_parts import Answer, chat, chatting, event, events, openai, scripted, streamed, without_end
 
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.streaming import Heard, answer_of
 
 PATH = "/v1/chat/completions"
@@ -108,7 +109,7 @@ def test_an_error_before_the_first_word_is_an_error_as_always(client, upstream):
 def test_as_many_conversations_as_are_let_in_leave_the_tools_free(tmp_path, upstream):
     upstream.will(without_end("word "), without_end("word "))
     with (
-        chatting(tmp_path, upstream, most_at_once=2, worked_on_at_once=1) as client,
+        chatting(tmp_path, upstream, bounds=Bounds(most_at_once=2, worked_on_at_once=1)) as client,
         openai(client) as official,
         openai(client) as another,
     ):

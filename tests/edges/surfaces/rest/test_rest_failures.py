@@ -5,6 +5,8 @@ import subprocess
 import pytest
 from rest_parts import running
 
+from treering.edges.surfaces.rest.bounds import Bounds
+
 JSON = {"Content-Type": "application/json"}
 SEARCH = {"mode": "search", "input": {"text": "x"}}
 SHAPE = {"code", "message", "hint", "details"}
@@ -106,7 +108,7 @@ def test_only_what_is_labelled_as_json_is_read(standing, label):
 @pytest.mark.parametrize("times", [1, 3, 10])
 def test_a_body_larger_than_allowed_is_refused_whether_its_length_is_told_or_not(tmp_path, times):
     body = json.dumps({"docs": ["x" * 100_000 * times]}).encode()
-    with running(tmp_path, max_body_bytes=100_000) as client:
+    with running(tmp_path, bounds=Bounds(max_body_bytes=100_000)) as client:
         told = client.post("/api/projects/acme/memory/index", content=body, headers=JSON)
         if times < 4:  # of a longer body the rest is not waited for
             chunked = client.post("/api/projects/acme/memory/index", content=iter([body]), headers=JSON)
@@ -213,23 +215,14 @@ def test_without_such_a_folder_no_file_is_read(tmp_path):
 
 
 def test_more_requests_than_the_server_takes_are_told_to_come_back(tmp_path):
-    with (
-        running(tmp_path, most_at_once=1) as client,
-        socket.create_connection((client.base_url.host, client.base_url.port)) as slow,
-    ):
-        head = (
-            "POST /v1/wiki/lint HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-        )
-        slow.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
-        assert slow.recv(100).startswith(b"HTTP/1.1 100")  # it is inside, and its body is waited for
-        answer = client.get("/health")
-        slow.sendall(b"{}")
-        slow.recv(100)
-        after = client.get("/health")
+    with running(tmp_path, bounds=Bounds(most_at_once=0)) as client:
+        answers = [client.get("/openapi.json"), client.post("/v1/wiki/lint", json={})]
+        apart = [client.get("/health"), client.get("/ready")]
 
-    refused(answer, 503, "unavailable")
-    assert answer.headers["retry-after"] == "1"
-    assert after.status_code == 200
+    for answer in answers:
+        refused(answer, 503, "unavailable")
+        assert answer.headers["retry-after"] == "1"
+    assert [answer.status_code for answer in apart] == [200, 200]
 
 
 def test_a_client_that_hangs_up_in_the_middle_is_no_failure(tmp_path, caplog):

@@ -53,7 +53,23 @@ class Chatting:
     ] = False
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long calls may take."""
+
+    reading: Annotated[
+        float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query or retrieve may take.")
+    ] = 30.0
+    working: Annotated[
+        float, Option("--work-timeout", metavar="SECONDS", min=1, help="How long any other call may take.")
+    ] = 3_600.0
+    arriving: Annotated[
+        float, Option("--arrival-timeout", metavar="SECONDS", min=1, help="How long a request may take to arrive.")
+    ] = 10.0
+
+
 def serve(
+    waiting: Waiting,
     chat: Chatting,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
     projects: Annotated[
@@ -80,6 +96,7 @@ def serve(
 
     try:
         from treering.edges.surfaces.rest.app import Serving
+        from treering.edges.surfaces.rest.bounds import Bounds
         from treering.edges.surfaces.rest.remembering import MemorySettings
         from treering.edges.surfaces.rest.serving import serve_until_stopped
         from treering.edges.surfaces.rest.upstream import UpstreamPlace
@@ -98,6 +115,12 @@ def serve(
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(
             chat.within, chat.tokens, chat.wait_ms / 1_000, tags=chat.tags, store_seconds=chat.store_ms / 1_000
+        ),
+        bounds=Bounds(
+            read_seconds=waiting.reading,
+            work_seconds=waiting.working,
+            header_seconds=waiting.arriving,
+            body_seconds=waiting.arriving,
         ),
     )
     serve_until_stopped(what, host=host, port=port, tell=lambda address: say(f"Treering listens on {address}"))

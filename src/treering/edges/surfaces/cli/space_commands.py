@@ -122,6 +122,7 @@ def mcp(
             help="Let ingest read what lies below it. Default: the folder you are in; no files in / or your home.",
         ),
     ] = None,
+    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query may take.")] = 60.0,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
     # Only what serving needs: a client waits for the handshake.
@@ -130,7 +131,7 @@ def mcp(
 
     settings = Settings.read()
     underscored = underscore_names or settings.underscore_names
-    serve(settings.space_address(space or None), underscore_names=underscored, files=files)
+    serve(settings.space_address(space or None), underscore_names=underscored, files=files, read_seconds=timeout)
 
 
 def version() -> None:

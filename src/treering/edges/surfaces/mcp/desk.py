@@ -20,6 +20,7 @@ from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
 from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS
 from treering.edges.surfaces.space import Space, open_space
+from treering.ports.interrupt import Check, interruptible
 from treering.tools.catalog import TOOLS
 from treering.tools.engine import Progress
 from treering.tools.envelope import Envelope, Value, parse
@@ -52,8 +53,14 @@ class Desk:
         self._space: Space | None = None
         self._lock = threading.Lock()
 
-    def answer(self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress) -> Answer:
-        """Run a verb and give its report, or the error in its one shape."""
+    def answer(
+        self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
+    ) -> Answer:
+        """Run a verb and give its report, or the error in its one shape. `check` raises what ends the work."""
+        with interruptible(check):
+            return self._answer(verb, arguments, actor=actor, progress=progress)
+
+    def _answer(self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress) -> Answer:
         try:
             envelope = parse(Envelope, arguments, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens

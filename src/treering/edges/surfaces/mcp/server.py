@@ -41,26 +41,35 @@ if TYPE_CHECKING:
 
 Context = ServerRequestContext[None]
 _SERVED_AT_ONCE = 4
+READ_SECONDS = 60.0
+"""How long a query may take, unless something else is said."""
 _LISTING = "listing.json"
 
 
-def serve(address: str, *, underscore_names: bool = False, files: Path | None = None) -> None:
+def serve(
+    address: str, *, underscore_names: bool = False, files: Path | None = None, read_seconds: float = READ_SECONDS
+) -> None:
     """Serve a space over standard input and output until the client hangs up.
 
     `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
     `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
     that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is no folder.
+    A query ends after `read_seconds`.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """
     log_warnings()
     underscored = underscore_names or Settings.read().underscore_names
     with suppress(KeyboardInterrupt):
-        anyio.run(_serve, build_server(address, underscore_names=underscored, files=files))
+        server = build_server(address, underscore_names=underscored, files=files, read_seconds=read_seconds)
+        anyio.run(_serve, server)
 
 
-def build_server(address: str, *, underscore_names: bool = False, files: Path | None = None) -> Server[None]:
+def build_server(
+    address: str, *, underscore_names: bool = False, files: Path | None = None, read_seconds: float = READ_SECONDS
+) -> Server[None]:
     """Make a server of the space an address names, which is opened by the first call; see `serve`."""
-    tools = _Tools(address, underscored=underscore_names, files=files_of_server(files, Path.cwd()))
+    access = files_of_server(files, Path.cwd())
+    tools = _Tools(address, underscored=underscore_names, files=access, read_seconds=read_seconds)
 
     @asynccontextmanager
     async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
@@ -90,10 +99,11 @@ async def _serve(server: Server[None]) -> None:
 class _Tools:
     """Lists and calls the four tools."""
 
-    def __init__(self, address: str, *, underscored: bool, files: FileAccess) -> None:
+    def __init__(self, address: str, *, underscored: bool, files: FileAccess, read_seconds: float) -> None:
         self._address = address
         self._files = files
         self._underscored = underscored
+        self._read_seconds = read_seconds
         self._desk: Desk | None = None
         self._lock = Lock()
         self._limiter = anyio.CapacityLimiter(_SERVED_AT_ONCE)
@@ -109,8 +119,8 @@ class _Tools:
         return ListToolsResult(tools=tools)
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next report."""
-        watch = Watch()
+        """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
+        watch = Watch(self._read_seconds if params.name == self.names["query"] else None)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, context.session.report_progress)
@@ -144,7 +154,7 @@ class _Tools:
             return unknown_tool(params.name, self.names)
         with self._lock:
             desk = self._desk = self._desk or Desk(self._address, self._files)
-        return desk.answer(verb, params.arguments or {}, actor=client, progress=watch.report)
+        return desk.answer(verb, params.arguments or {}, actor=client, progress=watch.report, check=watch.check)
 
     @cached_property
     def _listing(self) -> list[dict[str, Any]]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from anyio.to_thread import current_default_thread_limiter, run_sync
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, Response
 
 from treering import __version__
@@ -15,19 +16,19 @@ from treering.edges.models.bge import BgeSmall
 from treering.edges.projects import ProjectSpaces
 from treering.edges.settings import Settings
 from treering.edges.surfaces.rest import chat, projects, wiki
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.contract import Operation, document
 from treering.edges.surfaces.rest.doors import Doors
 from treering.edges.surfaces.rest.failures import answer_failures
 from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
-from treering.edges.surfaces.rest.served import ServedSpace, Stop
+from treering.edges.surfaces.rest.served import ServedSpace, Stop, report_progress
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
+from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.discussion.generating import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine
 from treering.tools.envelope import Value
-
-MAX_BODY_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,8 @@ class Serving:
     """The folder that holds the projects' spaces."""
     files: Path | None = None
     """The folder below which `ingest` may read files; none: it reads no files."""
-    max_body_bytes: int = MAX_BODY_BYTES
-    worked_on_at_once: int = 8
-    """Requests that have a thread; the others wait."""
-    most_at_once: int = 64
-    """Requests that are let in; the others are told to try again."""
+    bounds: Bounds = field(default_factory=Bounds)
+    """How much at once, and for how long."""
     background: bool = True
     """Whether vectors are made behind everyday work."""
     embedder: Embedder | None = None
@@ -65,6 +63,7 @@ class Serving:
         files: Path | None,
         upstream: UpstreamPlace | None = None,
         memory: MemorySettings | None = None,
+        bounds: Bounds | None = None,
     ) -> "Serving":
         """Say what is served by what a person and the environment say. Raises `InvalidInput` for no folder."""
         if files and not files.is_dir():
@@ -78,7 +77,11 @@ class Serving:
             embedder=BgeSmall(threads=settings.threads),
             upstream=upstream,
             memory=memory or MemorySettings(),
+            bounds=bounds or Bounds(),
         )
+
+
+_HEALTH, _READY = "/health", "/ready"
 
 
 class Health(Value):
@@ -108,12 +111,13 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     space.check()
     spaces = ProjectSpaces(serving.projects, background=serving.background, embedder=serving.embedder)
 
+    bounds = serving.bounds
+    workers = Workers(bounds.worked_on_at_once, stop=stop)
     upstream = Upstream(serving.upstream) if serving.upstream else None
     memory = Remembering(space, serving.memory, stop=stop, embedder=serving.embedder, generator=serving.generator)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        current_default_thread_limiter().total_tokens = serving.worked_on_at_once
         if upstream:
             memory.warm()
         try:
@@ -128,19 +132,20 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
 
     operations = (
         *_state_of(space),
-        *wiki.operations(space),
-        *projects.operations(_memory(spaces, stop)),
+        *wiki.operations(space, workers, bounds),
+        *projects.operations(_memory(spaces, stop), workers, bounds),
         *chat.operations(chat.Chat(upstream, memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.max_body_bytes = serving.max_body_bytes
+    app.state.bounds = bounds
+    app.state.workers = workers
     for one in operations:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
     described = document(operations)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    app.add_middleware(Doors, most_at_once=serving.most_at_once)
+    app.add_middleware(Doors, bounds=bounds, apart=frozenset({_HEALTH, _READY}))
     return app
 
 
@@ -149,26 +154,28 @@ def _memory(spaces: ProjectSpaces, stop: Stop) -> ProjectMemory:
     def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
         stop.check()
         with spaces.engine(project_id, create=create) as engine:
-            yield engine.with_progress(stop.check)
+            yield engine.with_progress(report_progress)
 
     return ProjectMemory(lend)
 
 
 def _state_of(space: ServedSpace) -> tuple[Operation, ...]:
-    # Not in a worker thread, which may all be busy: whoever asks wants to know whether the process lives.
+    # Neither waits for the worker threads, which may all be busy: whoever asks wants to know whether the process lives.
     async def health() -> Response:
         return _answer(Health())
 
-    def ready() -> Response:
+    thread = CapacityLimiter(1)
+
+    async def ready() -> Response:
         try:
-            there = space.check()
+            there = space.is_open or await run_sync(space.check, limiter=thread)
         except TreeringError as error:
             raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
         return _answer(Readiness(space="open" if there else "new"))
 
     return (
-        Operation("GET", "/health", "health", "Tell whether the server is up.", health, (Health,)),
-        Operation("GET", "/ready", "ready", "Tell whether the space can be used.", ready, (Readiness,)),
+        Operation("GET", _HEALTH, "health", "Tell whether the server is up.", health, (Health,)),
+        Operation("GET", _READY, "ready", "Tell whether the space can be used.", ready, (Readiness,)),
     )
 
 

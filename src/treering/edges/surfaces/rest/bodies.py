@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.exactness import misfits
 from treering.edges.surfaces.rest.failures import Refusal
 
@@ -20,7 +21,10 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 async def read_body(request: Request) -> bytes:
-    """Read the body of a request. Refuses what is no JSON by its label (415) or larger than allowed (413)."""
+    """Read the body of a request.
+
+    Refuses what is no JSON by its label (415), larger than allowed (413), or too slow (408, see `arrival`).
+    """
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/json":
         raise Refusal(
@@ -31,7 +35,8 @@ async def read_body(request: Request) -> bytes:
             ),
             code="unsupported_media_type",
         )
-    limit: int = request.app.state.max_body_bytes
+    bounds: Bounds = request.app.state.bounds
+    limit = bounds.max_body_bytes
     kept, seen = [], 0
     async for chunk in request.stream():
         seen += len(chunk)

@@ -8,7 +8,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from treering.core.errors import Denied, TreeringError, Unavailable
+from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import OF_OPENAI, failure_response
+
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def is_loopback(host: str) -> bool:
@@ -28,12 +32,15 @@ class Doors:
     (DNS rebinding). Such a request carries the page's name in `Host`, and the page's site in `Origin`.
 
     Conversations with a model take long, and wait for others: they are counted by themselves, so that as many of
-    them as are let in leave the tools as free as before.
+    them as are let in leave the tools as free as before. A request is counted when its body is there, not while it
+    arrives. `apart`: paths that are always let in.
     """
 
-    def __init__(self, app: ASGIApp, *, most_at_once: int) -> None:
+    def __init__(self, app: ASGIApp, *, bounds: Bounds, apart: frozenset[str]) -> None:
         self._app = app
-        self._most_at_once = most_at_once
+        self._most_at_once = bounds.most_at_once
+        self._apart = apart
+        self._arrivals = Arrivals(bounds)
         self._inside: Counter[bool] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,32 +48,59 @@ class Doors:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        talk = scope["path"] in OF_OPENAI
-        refusal = _refusal(Headers(scope=scope)) or self._full(talk)
-        if refusal:
-            await failure_response(refusal, path=scope["path"])(scope, receive, send)
-            return
-        # Only the event loop's thread comes here: counting needs no lock.
-        self._inside[talk] += 1
         try:
+            _check(Headers(scope=scope))
+            await self._let_in(scope, receive, send)
+        except TreeringError as error:
+            await failure_response(error, path=scope["path"])(scope, receive, send)
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in self._apart:
             await self._app(scope, receive, send)
+            return
+        place = _Place(self._inside, self._most_at_once, talk=scope["path"] in OF_OPENAI)
+        arrival = Arrival(receive, self._arrivals, arrived=place.take)
+        try:
+            if scope["method"] in _WITHOUT_BODY:
+                place.take()
+            await self._app(scope, arrival.receive, send)
         finally:
-            self._inside[talk] -= 1
-
-    def _full(self, talk: bool) -> TreeringError | None:
-        inside = self._inside[talk]
-        if inside < self._most_at_once:
-            return None
-        return Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
+            arrival.close()
+            place.leave()
 
 
-def _refusal(headers: Headers) -> TreeringError | None:
+class _Place:
+    """The place of one request among those inside. Only the event loop's thread comes here: counting needs no lock."""
+
+    def __init__(self, inside: Counter[bool], most: int, *, talk: bool) -> None:
+        self._inside = inside
+        self._most = most
+        self._talk = talk
+        self._taken = False
+
+    def take(self) -> None:
+        """Take the place, once. Raises `Unavailable` where there is none."""
+        if self._taken:
+            return
+        inside = self._inside[self._talk]
+        if inside >= self._most:
+            raise Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
+        self._inside[self._talk] += 1
+        self._taken = True
+
+    def leave(self) -> None:
+        """Give it back."""
+        self._inside[self._talk] -= self._taken
+        self._taken = False
+
+
+def _check(headers: Headers) -> None:
+    """Raise `Denied` for a request that a page of another site may have made."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if not is_loopback(_name(host)):
-        return Denied(f"This server is not {host!r}.", hint="Ask it as 127.0.0.1 or localhost.")
+        raise Denied(f"This server is not {host!r}.", hint="Ask it as 127.0.0.1 or localhost.")
     if origin is not None and origin.casefold() != f"http://{host}".casefold():
-        return Denied(f"Pages of {origin!r} may not ask this server.", hint="Ask from a program, without Origin.")
-    return None
+        raise Denied(f"Pages of {origin!r} may not ask this server.", hint="Ask from a program, without Origin.")
 
 
 def _name(host: str) -> str:

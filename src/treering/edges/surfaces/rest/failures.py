@@ -62,8 +62,10 @@ class OpenAIFailure(BaseModel):
 class Refusal(HTTPException):
     """A request refused for its form as HTTP, or for what stands behind this server."""
 
-    def __init__(self, status: HTTPStatus, error: TreeringError, *, code: str) -> None:
-        super().__init__(status, detail=error.message)
+    def __init__(
+        self, status: HTTPStatus, error: TreeringError, *, code: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(status, detail=error.message, headers=dict(headers or {}))
         self.failure = Failure(code=code, message=error.message, hint=error.hint, details=error.details)
 
 
@@ -100,7 +102,7 @@ def _told(request: Request, error: Exception) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Refusal):
-        return _response(request.url.path, error.status_code, error.failure, {})
+        return _response(request.url.path, error.status_code, error.failure, error.headers or {})
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == HTTPStatus.NOT_FOUND:

@@ -1,14 +1,17 @@
 """Project memory over HTTP: `POST /api/projects/{project_id}/memory/index|retrieve|delete`."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Depends, Response
+from fastapi import Request, Response
 from pydantic import Field, RootModel
 
 from treering.core.evidence import Triple
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.contract import Operation, Schema
+from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.project import (
     MOST_QUERIES,
     MOST_RETRIEVED,
@@ -80,10 +83,11 @@ class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
     """What was found, one element for each question."""
 
 
-def operations(memory: ProjectMemory) -> Sequence[Operation]:
+def operations(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[Operation]:
     """Give the operations of project memory."""
+    operation = partial(_operation, workers, bounds)
     return (
-        _operation(
+        operation(
             "index",
             "Keep documents, each once.",
             lambda project, body: _index(memory, project, body),
@@ -92,7 +96,7 @@ def operations(memory: ProjectMemory) -> Sequence[Operation]:
             gives=IndexReport,
             links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
         ),
-        _operation(
+        operation(
             "retrieve",
             "Find the documents that answer questions best.",
             lambda project, body: _retrieve(memory, project, body),
@@ -100,7 +104,7 @@ def operations(memory: ProjectMemory) -> Sequence[Operation]:
             takes=RetrieveRequest,
             gives=RetrievedForAll,
         ),
-        _operation(
+        operation(
             "delete",
             "Take documents out by their exact text.",
             lambda project, body: _delete(memory, project, body),
@@ -129,6 +133,8 @@ def _delete(memory: ProjectMemory, project_id: str, body: bytes) -> str:
 
 
 def _operation(
+    workers: Workers,
+    bounds: Bounds,
     name: str,
     summary: str,
     work: Callable[[str, bytes], str],
@@ -138,8 +144,12 @@ def _operation(
     gives: Any,
     links: Schema | None = None,
 ) -> Operation:
-    def answer(project_id: str, body: Annotated[bytes, Depends(read_body)]) -> Response:
-        return Response(work(project_id, body), media_type="application/json")
+    seconds = bounds.read_seconds if name == "retrieve" else bounds.work_seconds
+
+    async def answer(project_id: str, request: Request) -> Response:
+        body = await read_body(request)
+        answered = await workers.run(request.receive, partial(work, project_id, body), seconds=seconds)
+        return Response(answered, media_type="application/json")
 
     return Operation(
         method="POST",

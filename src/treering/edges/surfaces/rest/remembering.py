@@ -11,12 +11,14 @@ from time import monotonic
 
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError
 from treering.core.scope import ROOT, is_within, parse_scope
+from treering.edges.surfaces.deadline import Deadline
 from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.log import Recorded
 from treering.ports.embedder import Embedder
+from treering.ports.interrupt import interruptible
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 
@@ -24,6 +26,8 @@ _LOG = logging.getLogger(__name__)
 _RECALLS_AT_ONCE = 4
 _MOST_WAITING = 1_000
 """Exchanges that may wait to be stored; of a memory that stands still no more are held."""
+_LONGEST_RECALL = 30.0
+"""Seconds after which a recall ends that nobody waits for any more. What it has loaded serves the next one."""
 _WARMING = Place("warming")
 _LATE, _UNSTORED, _APART = "; stored=late", "; stored=no", "; conversation=new"
 
@@ -167,7 +171,8 @@ class Remembering:
 
     def _remind(self, place: Place, messages: Sequence[Message]) -> Reminder:
         try:
-            return self._companion(self._space.engine(create=False), place).remind(messages)
+            with interruptible(Deadline(_LONGEST_RECALL).check):
+                return self._companion(self._space.engine(create=False), place).remind(messages)
         except NotFound:
             return NOTHING  # no space yet
 

@@ -7,6 +7,7 @@ from treering.core.errors import NotFound, Unavailable
 from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
+from treering.ports.interrupt import check_between_steps
 from treering.tools.catalog import TOOLS
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Report
@@ -35,6 +36,11 @@ class Stop:
             raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
 
 
+def report_progress(_what: str, _done: int, _total: int | None) -> None:
+    """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
+    check_between_steps()
+
+
 class ServedSpace:
     """A space for the calls of many threads.
 
@@ -57,7 +63,7 @@ class ServedSpace:
         """Run a verb. Only writing makes a new space: a read of a wrong address must fail."""
         TOOLS[verb].find(envelope.mode)
         space = self._opened(create=verb in _WRITERS)
-        return space.with_progress(self._stop.check).call(verb, envelope)
+        return space.with_progress(report_progress).call(verb, envelope)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
@@ -66,6 +72,11 @@ class ServedSpace:
         except NotFound:
             return False
         return True
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether the space was opened, without waiting for whoever opens it."""
+        return self._space is not None
 
     def engine(self, *, create: bool) -> Engine:
         """Give the space's parts. Raises `NotFound` where there is no space and none is to be made."""

@@ -13,6 +13,7 @@ import uvicorn
 from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.logs import log_warnings
 from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.edges.surfaces.rest.connections import protocol_within
 from treering.edges.surfaces.rest.doors import is_loopback
 from treering.edges.surfaces.rest.served import Stop
 
@@ -64,7 +65,7 @@ class Server(uvicorn.Server):
         self._tell = tell
         config = uvicorn.Config(
             build_app(serving, stop=self._stop),
-            http="h11",
+            http=protocol_within(serving.bounds),
             ws="none",
             loop="asyncio",
             lifespan="on",

@@ -30,7 +30,7 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
 
     To be called when the request's body has been read.
     """
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_leave(receive))
+    working, leaving = asyncio.create_task(work), asyncio.create_task(leave(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -142,7 +142,7 @@ class Passing(Response):
             await keep(answer)
 
 
-async def _leave(receive: Receive) -> None:
+async def leave(receive: Receive) -> None:
     """Wait until the client hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,32 +1,38 @@
 """The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from functools import partial
 
-from fastapi import Depends, Response
+from fastapi import Request, Response
 
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.calls import call_model, call_models
 from treering.edges.surfaces.rest.contract import Operation
 from treering.edges.surfaces.rest.served import ServedSpace
+from treering.edges.surfaces.rest.workers import Workers
 from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope, Tool
 
 
-def operations(space: ServedSpace) -> Iterator[Operation]:
+def operations(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Operation]:
     """Give one operation per verb of the catalogue."""
     for tool in TOOLS.values():
-        yield _operation(tool, space)
+        yield _operation(tool, space, workers, bounds.read_seconds if tool.name == "query" else bounds.work_seconds)
 
 
-def _operation(tool: Tool, space: ServedSpace) -> Operation:
-    def answer(body: Annotated[bytes, Depends(read_body)]) -> Response:
+def _operation(tool: Tool, space: ServedSpace, workers: Workers, seconds: float) -> Operation:
+    def call(body: bytes) -> Response:
         envelope = parse_body(Envelope, body)
         model = call_model(tool.name, envelope)
         if model:
             parse_body(model, body)
         report = space.call(tool.name, envelope)
         return Response(report.model_dump_json(), media_type="application/json")
+
+    async def answer(request: Request) -> Response:
+        body = await read_body(request)
+        return await workers.run(request.receive, partial(call, body), seconds=seconds)
 
     modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
     return Operation(

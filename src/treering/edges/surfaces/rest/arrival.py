@@ -1,0 +1,92 @@
+"""How a request's body arrives: within a time, within a budget of memory, and counted only when it is there."""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from time import monotonic
+
+from starlette.types import Message, Receive
+
+from treering.core.errors import Unavailable
+from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.failures import Refusal
+
+
+class Arrivals:
+    """The bodies that arrive at one server. Only the event loop's thread comes here: counting needs no lock."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self._waiting_bytes = 0
+
+    def keep(self, size: int) -> None:
+        """Count bytes of a body that is not complete. Raises `Unavailable` where too many wait already."""
+        if self._waiting_bytes + size > self.bounds.most_waiting_bytes:
+            raise Unavailable("Too many requests are arriving at once.", hint="Try again in a moment.")
+        self._waiting_bytes += size
+
+    def let_go(self, size: int) -> None:
+        """Take back what was counted."""
+        self._waiting_bytes -= size
+
+
+class Arrival:
+    """Gives an app the messages of one request.
+
+    `arrived` is called when the body is there; what it raises is raised where the app receives the body.
+    """
+
+    def __init__(self, receive: Receive, arrivals: Arrivals, *, arrived: Callable[[], None]) -> None:
+        self._receive = receive
+        self._arrivals = arrivals
+        self._arrived = arrived
+        self._began = monotonic()
+        self._complete = False
+        self._seen = 0
+        self._kept = 0
+
+    async def receive(self) -> Message:
+        """Wait for the next message. Raises `Refusal` for a body that takes too long."""
+        if self._complete:
+            return await self._receive()
+        message = await self._next()
+        if message["type"] != "http.request":
+            self._finish()
+            return message
+        size = len(message.get("body", b""))
+        self._seen += size
+        if message.get("more_body", False):
+            if self._seen <= self._arrivals.bounds.max_body_bytes:
+                self._arrivals.keep(size)
+                self._kept += size
+            return message
+        self._finish()
+        self._arrived()
+        return message
+
+    def close(self) -> None:
+        """Forget the request: it is answered."""
+        self._finish()
+
+    async def _next(self) -> Message:
+        bounds = self._arrivals.bounds
+        allowed = bounds.body_seconds + self._seen / bounds.body_rate
+        try:
+            async with asyncio.timeout(max(0.0, self._began + allowed - monotonic())):
+                return await self._receive()
+        except TimeoutError as error:
+            raise Refusal(
+                HTTPStatus.REQUEST_TIMEOUT,
+                Unavailable(
+                    f"The body was not complete after {allowed:.0f} seconds.",
+                    hint=f"Send it at once, with at least {bounds.body_rate:,} bytes a second.",
+                    details={"received_bytes": self._seen},
+                ),
+                code="request_timeout",
+                headers={"Connection": "close"},
+            ) from error
+
+    def _finish(self) -> None:
+        self._complete = True
+        self._arrivals.let_go(self._kept)
+        self._kept = 0

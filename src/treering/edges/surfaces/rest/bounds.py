@@ -1,0 +1,33 @@
+"""What one server takes on at once, and how long it waits and works."""
+
+from dataclasses import dataclass
+
+MAX_BODY_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Numbers and times that keep clients from taking a server for themselves."""
+
+    max_body_bytes: int = MAX_BODY_BYTES
+    worked_on_at_once: int = 8
+    """Requests that have a thread; the others wait."""
+    most_at_once: int = 64
+    """Requests that are let in once their body is there; the others are told to try again."""
+    most_connections: int = 256
+    """Connections that are open. For one more, the one that has waited longest for its request is closed."""
+    read_seconds: float = 30.0
+    """How long a call that only reads may take: `query`, and retrieving of a project."""
+    work_seconds: float = 3_600.0
+    """How long any other call may take."""
+    header_seconds: float = 10.0
+    """How long a connection may take for the head of a request."""
+    body_seconds: float = 10.0
+    """How long a body may take, beside what its bytes take at `body_rate`."""
+    body_rate: int = 100_000
+    """Bytes of a body a second, at least."""
+
+    @property
+    def most_waiting_bytes(self) -> int:
+        """How many bytes of bodies that are not complete yet are kept in memory."""
+        return 8 * self.max_body_bytes

@@ -1,0 +1,72 @@
+"""The threads of the server: few, each working for one request, until that is done or nobody waits for it."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from anyio import CancelScope, CapacityLimiter, current_time
+from anyio.to_thread import run_sync
+from starlette.types import Receive
+
+from treering.core.errors import Unavailable
+from treering.edges.surfaces.deadline import Deadline
+from treering.edges.surfaces.rest.served import Stop
+from treering.edges.surfaces.rest.streaming import leave
+from treering.ports.interrupt import interruptible
+
+_T = TypeVar("_T")
+
+
+class Workers:
+    """Runs work in threads. An answer is given when the thread is free again, not before."""
+
+    def __init__(self, most: int, *, stop: Stop) -> None:
+        self._places = CapacityLimiter(most)
+        self._threads = CapacityLimiter(most)
+        self._stop = stop
+
+    @property
+    def running(self) -> int:
+        """How many requests have a thread."""
+        return self._threads.borrowed_tokens
+
+    async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
+        """Give what work gives. To be called when the request's body has been read.
+
+        Raises `TimedOut` where it takes longer, waiting for a thread included. The work ends then, and where the
+        client hangs up or the server stops: at its next look (`check_interrupt`).
+        """
+        deadline = Deadline(seconds)
+        leaving = asyncio.create_task(leave(receive))
+        leaving.add_done_callback(lambda _: deadline.end("The client has hung up."))
+        place = object()
+        try:
+            await self._take(place, leaving, deadline)
+            try:
+                return await run_sync(partial(self._work, work, deadline), limiter=self._threads)
+            finally:
+                self._places.release_on_behalf_of(place)
+        finally:
+            leaving.cancel()
+            with suppress(asyncio.CancelledError):
+                await leaving
+
+    async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
+        """Wait for a free thread, as long as somebody waits for the answer."""
+        left = deadline.left
+        with CancelScope(deadline=float("inf") if left is None else current_time() + left) as waiting:
+            leaving.add_done_callback(lambda _: waiting.cancel())
+            await self._places.acquire_on_behalf_of(place)
+        if waiting.cancelled_caught:
+            deadline.check()
+            raise Unavailable("The server is busy.", hint="Try again in a moment.")
+
+    def _work(self, work: Callable[[], _T], deadline: Deadline) -> _T:
+        def check() -> None:
+            self._stop.check()
+            deadline.check()
+
+        with interruptible(check):
+            return work()
