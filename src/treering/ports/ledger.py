@@ -1,12 +1,13 @@
 """The port of the system of record."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.errors import NotFound
+from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
 from treering.core.objects import Object, Source, title_of
@@ -18,6 +19,22 @@ from treering.core.times import render_time
 
 AsOf = int | datetime | None
 """A point in a ledger's history: an audit sequence number, a time, or now."""
+
+
+Altered = dict[str, str]
+"""By id, what is wrong with an object that is not what the audit log says: filled by reads that leave it out."""
+
+
+@contextmanager
+def noted(altered: Altered | None) -> Iterator[None]:
+    """Note what does not verify in `altered`, where it is given. `Corrupt` that names no object goes on."""
+    try:
+        yield
+    except Corrupt as error:
+        identity = error.details.get("id")
+        if altered is None or not identity:
+            raise
+        altered[identity] = error.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,8 @@ class Head:
     title: str
     origin_channel: str
     updated_at: datetime
+    origin: str = ""
+    """Of a source, where it comes from."""
 
 
 def head_of(item: Object) -> Head:
@@ -47,6 +66,7 @@ def head_of(item: Object) -> Head:
         title=title_of(item),
         origin_channel=item.origin_channel,
         updated_at=item.updated_at,
+        origin=item.origin if isinstance(item, Source) else "",
     )
 
 
@@ -145,7 +165,9 @@ class AnchorStore(Protocol):
 class Ledger(Protocol):
     """The system of record of one space. Safe to use from many threads; any number of processes may write.
 
-    Every read may raise `Unavailable` or `Corrupt`. Readers never wait for writers.
+    Every read may raise `Unavailable` or `Corrupt`. Readers never wait for writers. An object, a segment or a link
+    that is given is what the audit log says (as `verify` checks it, the chain apart); otherwise `Corrupt` names its
+    id, or where a read takes `altered`, it is left out and noted there.
     """
 
     policy: Policy
@@ -189,22 +211,29 @@ class Ledger(Protocol):
         """Give every revision, oldest first. Raises `NotFound`."""
         ...
 
-    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
-        """Give the heads of those of the ids that exist."""
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Give the heads of those of the ids that exist.
+
+        Heads of now are quick to read and not checked: whoever shows an object reads it, or a segment of it.
+        """
         ...
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Give a segment, also one that has vanished from its source since. Raises `NotFound`."""
         ...
 
-    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now.
 
         Costs what the segments cost, however large their sources are.
         """
         ...
 
-    def select(self, selection: Selection) -> Iterator[Object]:
+    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first (by id)."""
         ...
 

@@ -28,6 +28,7 @@ from treering.core.policy import Policy, check_approval, check_gate, check_rever
 from treering.core.scope import is_within
 from treering.ports.clock import Clock, fresh_id, fresh_salt
 from treering.ports.ledger import (
+    Altered,
     AsOf,
     Head,
     Record,
@@ -42,7 +43,10 @@ from treering.testing.memory_tables import Tables
 
 
 class MemoryLedger:
-    """`ports.ledger.Ledger` that ends with the process. One lock makes every call atomic."""
+    """`ports.ledger.Ledger` that ends with the process. One lock makes every call atomic.
+
+    Nothing can be changed behind its back, so no read of it finds anything altered.
+    """
 
     def __init__(self, *, clock: Clock, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
@@ -163,7 +167,13 @@ class MemoryLedger:
                 raise missing_object(identity)
             return [row.item for row in rows]
 
-    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+    def heads(
+        self,
+        identities: Iterable[str],
+        *,
+        as_of: AsOf = None,
+        altered: Altered | None = None,  # noqa: ARG002 - see above
+    ) -> Mapping[str, Head]:
         """Give the heads of those of the ids that exist."""
         with self._lock:
             seq = self.sequence(as_of)
@@ -179,7 +189,12 @@ class MemoryLedger:
                         return segment
         raise missing_segment(source_id, segment_id)
 
-    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+    def segments(
+        self,
+        places: Sequence[tuple[str, str]],
+        *,
+        altered: Altered | None = None,  # noqa: ARG002 - see above
+    ) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now."""
         with self._lock:
             sources = {source_id: self._tables.get(source_id) for source_id, _ in places}
@@ -191,7 +206,12 @@ class MemoryLedger:
         }
         return {place: found[place] for place in places if place in found}
 
-    def select(self, selection: Selection) -> Iterator[Object]:
+    def select(
+        self,
+        selection: Selection,
+        *,
+        altered: Altered | None = None,  # noqa: ARG002 - see above
+    ) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first."""
         with self._lock:
             seq = self.sequence(selection.as_of)

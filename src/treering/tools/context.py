@@ -1,6 +1,7 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from math import ceil
@@ -25,13 +26,14 @@ from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieve
 from treering.ports.clock import fresh_id
-from treering.ports.ledger import Selection
+from treering.ports.ledger import Altered, Selection, head_of, noted
 from treering.ports.reach import Reach
 from treering.tools.envelope import Call, Mode, Value
 from treering.tools.reading import (
     Asked,
     ReadReport,
     SearchOptions,
+    altered_warnings,
     explanation,
     lag_warning,
     question_of,
@@ -70,18 +72,20 @@ class ContextReport(ReadReport):
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Gather, relate, and pack what is known for a task."""
-    reach = reach_of(call, options)
+    reach, altered = reach_of(call, options), Altered()
     question = question_of(call, given.task, semantic=options.semantic)
     deep = options.deep
     sources = _retrieve(call, question, reach, ("source",), _SOURCES, deep=deep, max_per_source=_PER_SOURCE)
     beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS, deep=deep)
+    altered |= {**sources.altered, **beliefs.altered}
     answering = _to_the_point(beliefs.hits, sources.hits, reach)
     shown = code_before_tests(sources.hits, given.task)
-    related = _resting_on(call, shown, answering, reach)
-    drafts = [_belief(call, item, score, reach) for item, score in _objects(call, answering, related, reach)]
+    related = _resting_on(call, shown, answering, reach, altered)
+    objects = _objects(call, answering, related, reach, altered)
+    drafts = [_belief(call, item, score, reach, altered) for item, score in objects]
     drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
-    built = _build(call, given.task, packed, reach, question, options)
+    built = _build(call, given.task, packed, reach, question, options, altered)
     if options.explain:
         hits = {
             f"{hit.head.object_id} {hit.head.part}".strip(): explanation(call, hit, found, reach)
@@ -95,7 +99,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=warnings_of(call, question),
+        warnings=(*warnings_of(call, question), *altered_warnings(altered)),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),
@@ -149,7 +153,9 @@ def _raw(hit: Hit, arm: str) -> float:
     return part.raw if part else 0.0
 
 
-def _resting_on(call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach) -> list[tuple[str, float]]:
+def _resting_on(
+    call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach, altered: Altered
+) -> list[tuple[str, float]]:
     """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence."""
     if reach.at is not None:
         return []
@@ -157,33 +163,38 @@ def _resting_on(call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reac
     best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
     found: dict[str, float] = {}
     for source_id in dict.fromkeys(hit.head.object_id for hit in sources):
-        for identity in call.engine.ledger.dependents(source_id):
-            item = call.engine.ledger.get(identity)
+        for item in _readable(call, call.engine.ledger.dependents(source_id), reach, altered):
             refs = item.evidence_refs if isinstance(item, Knowledge) else ()
             score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
-            if score and identity not in known:
-                found[identity] = score
+            if score and item.id not in known:
+                found[item.id] = score
     return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:_BELIEFS]
 
 
 def _objects(
-    call: Call, hits: Sequence[Hit], related: Sequence[tuple[str, float]], reach: Reach
+    call: Call, hits: Sequence[Hit], related: Sequence[tuple[str, float]], reach: Reach, altered: Altered
 ) -> list[tuple[Object, float]]:
     """Read what was found; what is only related comes after what answers, and passes the same gate."""
-    ledger = call.engine.ledger
-    shown: list[tuple[Object, float]] = [(ledger.get(hit.head.object_id, as_of=reach.at), hit.score) for hit in hits]
-    states = ledger.heads([identity for identity, _ in related], as_of=reach.at)
-    for identity, score in related:
-        if is_shown(states.get(identity), reach):
-            item = ledger.get(identity, as_of=reach.at)
-            if matches(reach.where, record_of(passages_of(item)[0])):
-                shown.append((item, score))
-    return shown
+    scores = {hit.head.object_id: hit.score for hit in hits}
+    shown = [(item, scores[item.id]) for item in _readable(call, scores, reach, altered)]
+    worth = dict(related)
+    near = (item for item in _readable(call, worth, reach, altered) if is_shown(head_of(item), reach))
+    return shown + [(item, worth[item.id]) for item in near if matches(reach.where, record_of(passages_of(item)[0]))]
 
 
-def _belief(call: Call, item: Object, score: float, reach: Reach) -> Draft:
+def _readable(call: Call, identities: Iterable[str], reach: Reach, altered: Altered) -> Iterator[Object]:
+    """Read objects, but for those that are gone meanwhile or not what the audit log says; the latter are noted."""
+    for identity in identities:
+        item = None
+        with suppress(NotFound), noted(altered):
+            item = call.engine.ledger.get(identity, as_of=reach.at)
+        if item:
+            yield item
+
+
+def _belief(call: Call, item: Object, score: float, reach: Reach, altered: Altered) -> Draft:
     passage = passages_of(item)[0]
-    places = tuple(_places(call, item, reach))
+    places = tuple(_places(call, item, reach, altered))
     return Draft(
         PackItem(
             section=section_of(item.type, item.kind),
@@ -218,39 +229,44 @@ def _source(hit: Hit) -> Draft:
     return Draft(item, (origin,))
 
 
-def _places(call: Call, item: Object, reach: Reach) -> Iterable[Citation]:
+def _places(call: Call, item: Object, reach: Reach, altered: Altered) -> Iterable[Citation]:
     match item:
         case Knowledge():
-            yield from (found for ref in item.evidence_refs if (found := _place(call, ref, reach)))
+            yield from (found for ref in item.evidence_refs if (found := _place(call, ref, reach, altered)))
         case Activity() | WorkItem():
             for source_id in item.source_refs:
-                yield Citation(mark="", object_id=source_id, origin=_origin(call, source_id, reach))
+                yield Citation(mark="", object_id=source_id, origin=_origin(call, source_id, reach, altered))
         case _:
             return
 
 
-def _place(call: Call, ref: EvidenceRef, reach: Reach) -> Citation | None:
-    """Cite evidence; of a source in another scope only its id is told."""
-    origin = _origin(call, ref.source_id, reach)
+def _place(call: Call, ref: EvidenceRef, reach: Reach, altered: Altered) -> Citation | None:
+    """Cite evidence that is what the audit log says; of a source in another scope only its id is told."""
+    origin = _origin(call, ref.source_id, reach, altered)
     if origin == ref.source_id:
         return cite(ref, origin=origin, place="")
-    try:
+    with suppress(NotFound), noted(altered):
         segment = call.engine.ledger.segment(ref.source_id, ref.segment_id)
-    except NotFound:
-        return None
-    return cite(ref, origin=origin, place=place_in(segment.locator, origin))
+        return cite(ref, origin=origin, place=place_in(segment.locator, origin))
+    return None
 
 
-def _origin(call: Call, source_id: str, reach: Reach) -> str:
-    head = call.engine.ledger.heads([source_id], as_of=reach.at).get(source_id)
+def _origin(call: Call, source_id: str, reach: Reach, altered: Altered) -> str:
+    head = call.engine.ledger.heads([source_id], as_of=reach.at, altered=altered).get(source_id)
     return head.title if head else source_id
 
 
 def _build(
-    call: Call, task: str, packed: Packed, reach: Reach, question: Question, options: SearchOptions
+    call: Call,
+    task: str,
+    packed: Packed,
+    reach: Reach,
+    question: Question,
+    options: SearchOptions,
+    altered: Altered,
 ) -> ContextPack:
     now = call.engine.clock.now()
-    conflicts = _conflicts(call, packed, reach)
+    conflicts = _conflicts(call, packed, reach, altered)
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
         task=task,
@@ -258,7 +274,7 @@ def _build(
         scope=call.scope,
         items=packed.items,
         conflicts=conflicts,
-        missing_context=_missing(call, question, packed, reach),
+        missing_context=_missing(call, question, packed, reach, altered),
         recommended_next_reads=_next_reads(packed),
         citations=packed.citations,
         generated_at=now,
@@ -288,7 +304,7 @@ def _singular(section: str) -> str:
     return {"work": "work item", "activities": "activity"}.get(section, section.removesuffix("s"))
 
 
-def _conflicts(call: Call, packed: Packed, reach: Reach) -> tuple[ConflictNote, ...]:
+def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
     """Name every contested claim in the pack together with the claims it contradicts."""
     contested = [item.object_id for item in packed.items if item.status == "contested"]
     if not contested:
@@ -301,7 +317,7 @@ def _conflicts(call: Call, packed: Packed, reach: Reach) -> tuple[ConflictNote, 
         as_of=reach.at,
     )
     groups: dict[str, list[Knowledge]] = {}
-    for item in call.engine.ledger.select(everything):
+    for item in call.engine.ledger.select(everything, altered=altered):
         if isinstance(item, Knowledge) and (key := item.claim_key()):
             groups.setdefault(key, []).append(item)
     return tuple(_note(group) for group in groups.values() if any(item.id in contested for item in group))
@@ -314,11 +330,11 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
     )
 
 
-def _missing(call: Call, question: Question, packed: Packed, reach: Reach) -> tuple[str, ...]:
+def _missing(call: Call, question: Question, packed: Packed, reach: Reach, altered: Altered) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
     unknown = ", ".join(label(name) for name in _unknown_names(call, question, reach)[:_READS])
     gaps = [f"Nothing here mentions {unknown}."] if unknown else []
-    withdrawn = _withdrawn(call, question, reach)
+    withdrawn = _withdrawn(call, question, reach, altered)
     gaps += [f"`{identity}` ({_named(title)}) is {status}: do not rely on it." for identity, title, status in withdrawn]
     sections = {item.section for item in packed.items}
     if packed.items and not sections & {"decisions", "constraints"}:
@@ -334,7 +350,7 @@ def _unknown_names(call: Call, question: Question, reach: Reach) -> list[str]:
     return unknown_among(names, call.engine.index.knows(terms, reach=reach))
 
 
-def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, str, str]]:
+def _withdrawn(call: Call, question: Question, reach: Reach, altered: Altered) -> list[tuple[str, str, str]]:
     """Name withdrawn knowledge that shares more than a chance word with the task."""
     if reach.withdrawn or reach.at is not None:
         return []
@@ -342,7 +358,7 @@ def _withdrawn(call: Call, question: Question, reach: Reach) -> list[tuple[str, 
     index = call.engine.index
     hits = index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=_READS)
     heads = index.heads([hit.key for hit in hits])
-    items = [call.engine.ledger.get(heads[hit.key].object_id) for hit in hits]
+    items = _readable(call, [heads[hit.key].object_id for hit in hits], reach, altered)
     asked = set(question.terms.words)
     enough = min(_SHARED, ceil(len(asked) / 2))
     return [(item.id, title_of(item), item.status) for item in items if len(asked & _words_of(item)) >= enough]

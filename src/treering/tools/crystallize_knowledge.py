@@ -13,7 +13,7 @@ from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Sup
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.derived.analysis import query_terms
 from treering.derived.passages import passages_of
-from treering.ports.ledger import Selection
+from treering.ports.ledger import Selection, noted
 from treering.ports.reach import Reach
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
@@ -58,7 +58,10 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
     found = call.engine.index.by_words(query_terms(words), reach=reach, limit=5)
     heads = call.engine.index.heads([hit.key for hit in found])
-    known = {head.object_id: call.engine.ledger.get(head.object_id) for head in heads.values()}
+    known: dict[str, Object] = {}
+    for head in heads.values():
+        with noted({}):  # what does not verify is no hint at anything
+            known[head.object_id] = call.engine.ledger.get(head.object_id)
     key = item.duplicate_key()
     return tuple(
         identity

@@ -14,8 +14,8 @@ from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
 from treering.tools.rules import semantic, structure
-from treering.tools.rules.survey import Finding, Rule, survey
-from treering.tools.scoped_ledger import whole
+from treering.tools.rules.survey import Finding, Rule, Survey, survey
+from treering.tools.scoped_ledger import scope_of_patch, whole
 from treering.tools.submission import build_patch
 
 _EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
@@ -82,8 +82,9 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
 
     With `apply` it also overwrites what an erasure could not, because others used the space.
     """
-    found = _found(call, _EVERY_RULE, given)
-    fixable = [finding for finding in found if finding.fix][: options.limit]
+    found, seen = _found(call, _EVERY_RULE, given)
+    # What an altered object lacks is no reason to change others.
+    fixable = [] if seen.altered else [finding for finding in found if finding.fix][: options.limit]
     repairs = tuple(_repair(call, finding, apply=options.apply) for finding in fixable)
     if any(one.outcome == "applied" for one in repairs):
         call.engine.vectoriser.start()
@@ -94,7 +95,11 @@ def repair(call: Call, given: LintInput, options: RepairOptions) -> RepairReport
         mode="repair",
         scope=call.scope,
         status="unchanged" if not options.apply or not repairs else "partial" if failed else "ok",
-        warnings=(*_unknown_silenced(call), *(f"Still to be overwritten after an erasure: {what}." for what in left)),
+        warnings=(
+            *_unknown_silenced(call),
+            *([_NOT_REPAIRED] if seen.altered else []),
+            *(f"Still to be overwritten after an erasure: {what}." for what in left),
+        ),
         ids=tuple(dict.fromkeys(identity for one in repairs for identity in one.ids)),
         repairs=repairs,
     )
@@ -191,6 +196,7 @@ def _told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
     return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
 
 
+_NOT_REPAIRED = "The space does not verify, so nothing is repaired. Run lint audit at the scope / to see what differs."
 _NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see what differs."
 _DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
 
@@ -202,7 +208,7 @@ def _within(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
     ledger, targets = call.engine.ledger, {event.target for event in events}
     patches = {target for target in targets if kind_of(target) == "patch"}
     scopes = {identity: head.scope for identity, head in ledger.heads(targets - patches).items()}
-    scopes |= {identity: ledger.patch(identity).scope or ROOT for identity in patches}
+    scopes |= {identity: scope_of_patch(ledger, identity) for identity in patches}
     return [event for event in events if is_within(scopes.get(event.target, ROOT), call.scope)]
 
 
@@ -218,7 +224,7 @@ def _lint(
     given: LintInput,
     options: LintOptions,
 ) -> LintReport:
-    found = _found(call, rules, given)
+    found, _ = _found(call, rules, given)
     found.sort(key=lambda one: (_ORDER[one.severity], one.rule, one.ids))
     counts: dict[str, int] = {}
     for one in found:
@@ -237,7 +243,7 @@ def _lint(
     )
 
 
-def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> list[Finding]:
+def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[list[Finding], Survey]:
     """Run the rules that were asked for, but for the silenced ones. Raises `InvalidInput` for an unknown name."""
     for name in given.rules:
         if name not in rules:
@@ -248,7 +254,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> list[Find
     wanted = [name for name in given.rules or rules if name not in ledger.policy.silenced_rules]
     # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
     seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
-    return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)]
+    return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen
 
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -154,7 +155,7 @@ def source_behind(call: Call, hit: Hit, reach: Reach) -> str:
         return hit.head.object_id if hit.state.type == "source" else ""
     item = call.engine.ledger.get(hit.head.object_id, as_of=reach.at)
     refs = item.evidence_refs if isinstance(item, Knowledge) else ()
-    seen = call.engine.ledger.heads((ref.source_id for ref in refs), as_of=reach.at)
+    seen = call.engine.ledger.heads((ref.source_id for ref in refs), as_of=reach.at, altered={})
     return next((ref.source_id for ref in refs if ref.source_id in seen), "")
 
 
@@ -220,6 +221,17 @@ def warnings_of(call: Call, question: Question) -> tuple[str, ...]:
     return (cut, *lag_warning(call))
 
 
+def altered_warnings(altered: Mapping[str, str]) -> tuple[str, ...]:
+    """Warn of what was left out because it is not what the audit log says."""
+    shown = [f"{identity} was left out: {what}" for identity, what in sorted(altered.items())[:_ALTERED_SHOWN]]
+    more = [f"{len(altered) - len(shown)} more were left out."] if len(altered) > len(shown) else []
+    return (*shown, *more, *([_ALTERED_HINT] if shown else []))
+
+
+_ALTERED_SHOWN = 5
+_ALTERED_HINT = "Something changed the space's file behind its ledger: run lint audit at the scope /."
+
+
 def stood_at(call: Call, reach: Reach) -> int:
     """Give the sequence number an answer stands for."""
     return reach.at if reach.at is not None else call.engine.ledger.sequence()
@@ -236,7 +248,7 @@ def _matches(call: Call, question: Question, reach: Reach) -> int:
     names = index.by_names(terms, reach=reach, limit=_COUNTED)
     found = index.heads(list({hit.key for hit in (*words, *names)}))
     # The call's own view may not descend, and below it is where this looks.
-    states = whole(call.engine.ledger).heads((head.object_id for head in found.values()), as_of=reach.at)
+    states = whole(call.engine.ledger).heads((head.object_id for head in found.values()), as_of=reach.at, altered={})
     return sum(is_shown(states.get(head.object_id), reach) for head in found.values())
 
 

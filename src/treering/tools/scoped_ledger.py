@@ -5,11 +5,12 @@ elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.draft import Linked, Put, Unlinked, Write
-from treering.core.errors import NotFound
+from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.ids import kind_of
 from treering.core.objects import Object
@@ -17,7 +18,17 @@ from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, R
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
-from treering.ports.ledger import AsOf, Head, Ledger, Record, Selection, SourceState, missing_object, missing_segment
+from treering.ports.ledger import (
+    Altered,
+    AsOf,
+    Head,
+    Ledger,
+    Record,
+    Selection,
+    SourceState,
+    missing_object,
+    missing_segment,
+)
 
 _MOST_PATCHES = 10_000
 _EVENTS = 500
@@ -84,9 +95,11 @@ class ScopedLedger:
             raise missing_object(identity)
         return revisions
 
-    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
         """Give the heads of those of the ids that exist and lie in sight."""
-        found = self.whole.heads(identities, as_of=as_of)
+        found = self.whole.heads(identities, as_of=as_of, altered=altered)
         return {identity: head for identity, head in found.items() if self._sees(head.scope)}
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
@@ -95,14 +108,16 @@ class ScopedLedger:
             raise missing_segment(source_id, segment_id)
         return self.whole.segment(source_id, segment_id)
 
-    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments that are in their sources now."""
         seen = self._ids(source_id for source_id, _ in places)
-        return self.whole.segments([place for place in places if place[0] in seen])
+        return self.whole.segments([place for place in places if place[0] in seen], altered=altered)
 
-    def select(self, selection: Selection) -> Iterator[Object]:
+    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Give the selected objects that lie in sight, oldest first (by id)."""
-        return (item for item in self.whole.select(selection) if self._sees(item.scope))
+        return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in exactly this scope whose origin is `root` or starts with `root#`."""
@@ -198,7 +213,9 @@ class ScopedLedger:
             return list(events)
         targets = {event.target for event in events}
         patches = {target for target in targets if kind_of(target) == "patch"}
-        seen = self._ids(targets - patches) | {target for target in patches if self._holds(self.whole.patch(target))}
+        seen = self._ids(targets - patches) | {
+            target for target in patches if self._sees(scope_of_patch(self.whole, target))
+        }
         return [event for event in events if event.target in seen]
 
     def _holds(self, record: PatchRecord) -> bool:
@@ -215,6 +232,13 @@ class ScopedLedger:
 def whole(ledger: Ledger) -> Ledger:
     """Return the ledger of the whole space behind a scoped one."""
     return ledger.whole if isinstance(ledger, ScopedLedger) else ledger
+
+
+def scope_of_patch(ledger: Ledger, patch_id: str) -> str:
+    """Return the scope a patch was made at: the root for one made without, and where its record cannot be read."""
+    with suppress(NotFound, Corrupt):
+        return ledger.patch(patch_id).scope or ROOT
+    return ROOT
 
 
 def _ends(write: Write) -> tuple[str, ...]:

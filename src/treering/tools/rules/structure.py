@@ -10,6 +10,7 @@ from treering.core.objects import Knowledge, Node, Object, Source, WorkItem, tit
 from treering.core.patch import Merge, RemoveLink, Transition, Update
 from treering.core.redaction import redact
 from treering.core.references import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
+from treering.core.scope import ROOT, is_within
 from treering.derived.passages import passages_of
 from treering.tools.rules.survey import Finding, Rule, Survey
 
@@ -73,6 +74,20 @@ def hash_mismatches(seen: Survey) -> Iterator[Finding]:
                     explanation=f"Segment {part.segment_id} of {named(source.origin)} "
                     "was changed behind the ledger's back.",
                 )
+
+
+def altered_objects(seen: Survey) -> Iterator[Finding]:
+    """Report what was changed behind the ledger's back, and is not shown by any read."""
+    heads = seen.ledger.heads(seen.altered)
+    for identity, what in sorted(seen.altered.items()):
+        known = heads.get(identity)
+        if is_within(known.scope if known else ROOT, seen.scope):
+            yield Finding(
+                rule="altered",
+                severity="error",
+                ids=(identity,),
+                explanation=f"{what} Restore the space from a backup or an export; nothing is repaired until then.",
+            )
 
 
 def impossible_states(seen: Survey) -> Iterator[Finding]:
@@ -178,6 +193,7 @@ RULES: Mapping[str, Rule] = {
     "dangling-reference": dangling_references,
     "missing-evidence": missing_evidence,
     "hash-mismatch": hash_mismatches,
+    "altered": altered_objects,
     "impossible-state": impossible_states,
     "cycle": cycles,
     "orphan-node": orphan_nodes,

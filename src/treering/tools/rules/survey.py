@@ -14,7 +14,7 @@ from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
 from treering.core.references import references_of
 from treering.core.scope import ROOT, is_within, sees
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Altered, Ledger, Selection, noted
 from treering.tools.envelope import Value
 
 Severity = Literal["error", "warning", "info"]
@@ -42,6 +42,8 @@ class Survey:
     now: datetime
     scope: str = ROOT
     elsewhere: Mapping[str, Object] = field(default_factory=dict)
+    altered: Mapping[str, str] = field(default_factory=dict)
+    """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Give the objects of one type, in order of id."""
@@ -57,11 +59,13 @@ class Survey:
 
     def exists(self, identity: str) -> bool:
         """Tell whether an id leads somewhere in the space."""
-        return self.find(identity) is not None
+        return identity in self.altered or self.find(identity) is not None
 
     def holds(self, source_id: str, segment_id: str) -> bool:
         """Tell whether a segment is in an active source now."""
         source = self.find(source_id)
+        if source_id in self.altered:
+            return True  # what it held is not to be decided from what stands there now
         return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
 
     def named(self, item: Object) -> str:
@@ -109,8 +113,12 @@ Rule = Callable[[Survey], Iterator[Finding]]
 
 def survey(ledger: Ledger, *, scope: str, now: datetime) -> Survey:
     """Read everything at and below a scope, and what it may lean on elsewhere."""
-    everything = list(ledger.select(Selection(scope=ROOT, descend=True)))
+    altered: Altered = {}
+    everything = list(ledger.select(Selection(scope=ROOT, descend=True), altered=altered))
     objects = {item.id: item for item in everything if is_within(item.scope, scope)}
     elsewhere = {item.id: item for item in everything if item.id not in objects}
-    links = {(link.type, link.source, link.target): link for item in objects for link in ledger.links(item)}
-    return Survey(objects, tuple(links.values()), ledger, now, scope, elsewhere)
+    links: dict[tuple[str, str, str], Link] = {}
+    for item in objects:
+        with noted(altered):
+            links |= {(link.type, link.source, link.target): link for link in ledger.links(item)}
+    return Survey(objects, tuple(links.values()), ledger, now, scope, elsewhere, altered)

@@ -44,7 +44,7 @@ class SqliteJobs:
         """Give the newest of the jobs at, below or above a scope, those begun last first."""
         with self._database.read() as connection:
             rows = (_parsed(body) for (body,) in connection.execute("SELECT body FROM jobs ORDER BY row DESC"))
-            return list(islice((row for row in rows if sees(scope, row["scope"], descend=True)), limit))
+            return list(islice((row for row in rows if sees(scope, _scope_of(row), descend=True)), limit))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
@@ -113,6 +113,11 @@ def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
         for item in row.get("items", ()):
             if item.get("source_id") in ids:
                 yield from filter(None, (item.get("origin"), item.get("moved_from")))
+
+
+def _scope_of(row: JobRow) -> str:
+    with row_of("a job"):
+        return str(row["scope"])
 
 
 def _parsed(body: str | bytes) -> JobRow:

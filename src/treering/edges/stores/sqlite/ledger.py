@@ -1,6 +1,6 @@
 """The ledger on SQLite: one file per space, any number of processes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -50,12 +50,14 @@ from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
 from treering.edges.stores.sqlite.packing import pack, unpack_model
+from treering.edges.stores.sqlite.read_checks import ReadChecks
 from treering.edges.stores.sqlite.schema import is_current, migrate
 from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.transfer import load_records, read_records
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock, fresh_id, fresh_salt
 from treering.ports.ledger import (
+    Altered,
     AnchorStore,
     AsOf,
     Head,
@@ -65,10 +67,11 @@ from treering.ports.ledger import (
     head_of,
     missing_object,
     missing_segment,
+    noted,
     selects,
 )
 
-_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at"
+_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
 _OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other processes are in the way
 
@@ -90,6 +93,7 @@ class SqliteLedger:
         self._clock = clock
         self._followers = tuple(followers)
         self._anchor = anchor
+        self._checks = ReadChecks()
         if not self._is_prepared():
             if database.read_only:
                 raise _outdated(database.path)
@@ -111,7 +115,7 @@ class SqliteLedger:
                     return first
             check_gate(patch, self.policy)
             require_new(patch, self._known_record(connection, patch.id))
-            shelf, now, head = Shelf(connection), self._now(connection), self._head(connection)
+            shelf, now, head = self._shelf(connection), self._now(connection), self._head(connection)
             planned = plan(patch, shelf, policy=self.policy, now=now)
             proposals = self._proposals(connection) if _erases(planned) else ()
             result = journal(planned, patch=patch, head=head, now=now, new_id=self._new_event_id, proposals=proposals)
@@ -124,7 +128,7 @@ class SqliteLedger:
     def preview(self, patch: Patch) -> Plan:
         """Plan a patch against the current state without changing anything."""
         with self._database.read() as connection:
-            return plan(patch, Shelf(connection), policy=self.policy, now=self._now(connection))
+            return plan(patch, self._shelf(connection), policy=self.policy, now=self._now(connection))
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
@@ -134,7 +138,7 @@ class SqliteLedger:
                 return self._record(connection, known.patch_id)
             require_new(patch, self._known_record(connection, patch.id))
             now = self._now(connection)
-            plan(patch, Shelf(connection), policy=self.policy, now=now)
+            plan(patch, self._shelf(connection), policy=self.policy, now=now)
             head, salt = self._head(connection), fresh_salt(self._clock)
             notice = proposal(patch, salt=salt, head=head, now=now, new_id=self._new_event_id)
             self._keep_notice(connection, notice)
@@ -151,7 +155,7 @@ class SqliteLedger:
             patch = patch_of(record)
             check_approval(record.source, by, self.policy)
             now, head = self._now(connection), self._head(connection)
-            planned = plan(patch, Shelf(connection), policy=self.policy, now=now)
+            planned = plan(patch, self._shelf(connection), policy=self.policy, now=now)
             result = approval(
                 planned,
                 record=record,
@@ -187,7 +191,7 @@ class SqliteLedger:
             record = self._record(connection, patch_id)
             now, head = self._now(connection), self._head(connection)
             undoing = fresh_id("patch", self._clock)
-            planned = plan_revert(record, Shelf(connection), patch_id=undoing, policy=self.policy, now=now)
+            planned = plan_revert(record, self._shelf(connection), patch_id=undoing, policy=self.policy, now=now)
             result = reversal(
                 planned,
                 record=record,
@@ -205,7 +209,7 @@ class SqliteLedger:
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Give an object as it stands, or as it stood."""
         with self._read() as connection:
-            shelf = Shelf(connection)
+            shelf = self._shelf(connection)
             item = shelf.get(identity) if as_of is None else shelf.get_as_of(identity, _sequence(connection, as_of))
         if item is None:
             raise missing_object(identity)
@@ -214,19 +218,21 @@ class SqliteLedger:
     def history(self, identity: str) -> Sequence[Object]:
         """Give every revision, oldest first."""
         with self._read() as connection:
-            revisions = Shelf(connection).revisions(identity)
+            revisions = self._shelf(connection).revisions(identity)
         if not revisions:
             raise missing_object(identity)
         return revisions
 
-    def heads(self, identities: Iterable[str], *, as_of: AsOf = None) -> Mapping[str, Head]:
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
         """Give the heads of those of the ids that exist."""
         wanted = list(dict.fromkeys(identities))
         with self._read() as connection:
             if as_of is not None:
-                seq, shelf = _sequence(connection, as_of), Shelf(connection)
-                found = (shelf.get_as_of(identity, seq) for identity in wanted)
-                return {item.id: head_of(item) for item in found if item}
+                seq, shelf = _sequence(connection, as_of), self._shelf(connection)
+                found = _each(wanted, lambda identity: shelf.get_as_of(identity, seq), altered)
+                return {item.id: head_of(item) for item in found}
             heads: dict[str, Head] = {}
             for start in range(0, len(wanted), _BATCH):
                 batch = wanted[start : start + _BATCH]
@@ -237,28 +243,30 @@ class SqliteLedger:
     def segment(self, source_id: str, segment_id: str) -> Segment:
         """Give a segment, also one that has vanished from its source since."""
         with self._read() as connection:
-            found = Shelf(connection).segment(source_id, segment_id)
+            found = self._shelf(connection).segment(source_id, segment_id)
         if found is None:
             raise missing_segment(source_id, segment_id)
         return found
 
-    def segments(self, places: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Segment]:
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
         """Give those of the segments (source id, segment id) that are in their sources now."""
         with self._read() as connection:
-            return Shelf(connection).segments(places)
+            return self._shelf(connection).segments(places, altered)
 
-    def select(self, selection: Selection) -> Iterator[Object]:
+    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Give the objects a read at the selection's scope sees, oldest first."""
         with self._read() as connection:
-            shelf = Shelf(connection)
+            shelf = self._shelf(connection)
             if selection.as_of is None:
-                items = [shelf.get(identity) for identity in _candidates(connection, selection)]
+                items = _each(_candidates(connection, selection), shelf.get, altered)
             else:
                 seq = _sequence(connection, selection.as_of)
                 sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
                 ids = [identity for (identity,) in connection.execute(sql, (seq,))]
-                items = [shelf.get_as_of(identity, seq) for identity in ids]
-        yield from (item for item in items if item and selects(selection, item))
+                items = _each(ids, lambda identity: shelf.get_as_of(identity, seq), altered)
+        yield from (item for item in items if selects(selection, item))
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
         """Give, by origin, the sources in this scope below a root origin."""
@@ -287,13 +295,13 @@ class SqliteLedger:
     def dependents(self, identity: str) -> Sequence[str]:
         """Give ids of knowledge whose evidence or derivation names this id."""
         with self._read() as connection:
-            return Shelf(connection).dependents(identity)
+            return self._shelf(connection).dependents(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Give the links that start or end at an object."""
         with self._read() as connection:
             seq = None if as_of is None else _sequence(connection, as_of)
-            return Shelf(connection).links_as_of(identity, seq)
+            return self._shelf(connection).checked_links(identity, seq)
 
     def patch(self, patch_id: str) -> PatchRecord:
         """Give the record of a patch."""
@@ -326,7 +334,10 @@ class SqliteLedger:
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Give the audit events about one object or patch."""
         sql = "SELECT body FROM audit WHERE target = ? ORDER BY seq"
-        return [_parse_event(body) for (body,) in self._database.rows(sql, (identity,))]
+        events = [_parse_event(body) for (body,) in self._database.rows(sql, (identity,))]
+        for event in events:
+            self._checks.check_event(event)
+        return events
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
@@ -427,10 +438,14 @@ class SqliteLedger:
         _keep_event(connection, notice.event)
         _keep_record(connection, notice.record)
 
+    def _shelf(self, connection: apsw.Connection) -> Shelf:
+        return Shelf(connection, self._checks)
+
     def _record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord:
         record = self._known_record(connection, patch_id)
         if record is None:
             raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+        self._checks.check_record(connection, record)
         return record
 
     def _known_record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord | None:
@@ -537,9 +552,9 @@ def _marks(values: Sequence[str]) -> str:
     return ",".join("?" * len(values))
 
 
-def _head(row: tuple[str, str, str, str, str, int, str, str, str]) -> Head:
+def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
     with row_of(str(row[0])):
-        return Head(*row[:8], updated_at=parse_time(row[8]))
+        return Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
 
 
 def _outdated(path: str) -> Unavailable:
@@ -548,3 +563,13 @@ def _outdated(path: str) -> Unavailable:
         "and it can only be read.",
         hint="Copy the space to a folder you can write in, and open the copy.",
     )
+
+
+def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> list[Object]:
+    """Read objects one by one; what does not verify is left out where `altered` takes it."""
+    found = []
+    for identity in identities:
+        with noted(altered):
+            if item := read(identity):
+                found.append(item)
+    return found

@@ -16,36 +16,63 @@ from treering.core.patch import Link
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json, unpack_object
+from treering.edges.stores.sqlite.read_checks import (
+    HINT,
+    ReadChecks,
+    SourceParts,
+    Stored,
+    unreadable,
+    unreadable_segment,
+)
+from treering.ports.ledger import Altered, noted
 
-_NEWEST = "SELECT body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
-_AS_OF = "SELECT body FROM revisions WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
+_STORED = "SELECT id, revision, seq, body FROM revisions "
+_NEWEST = _STORED + "WHERE id = ? ORDER BY revision DESC LIMIT 1"
+_AS_OF = _STORED + "WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
 _FEW = 200  # places in one statement
-_ONE = "SELECT body FROM revisions WHERE id = ? AND revision = ?"
+_ONE = _STORED + "WHERE id = ? AND revision = ?"
+_ALL = _STORED + "WHERE id = ? ORDER BY revision"
 
 
 class Shelf:
-    """The object tables of one ledger, over a connection inside a transaction."""
+    """The object tables of one ledger, over a connection inside a transaction.
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    With `checks` each object and segment is checked against the audit log as it is read; `Corrupt` names what was
+    changed behind the ledger's back.
+    """
+
+    def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
         self._connection = connection
+        self._checks = checks
 
     def get(self, identity: str) -> Object | None:
         """Give the current revision."""
-        return self._object(_NEWEST, (identity,))
+        stored = self._stored(_NEWEST, (identity,))
+        if stored is None:
+            return None
+        item = self._item(stored)
+        if self._checks:
+            self._checks.check_current(self._connection, stored, item)
+        return item
 
     def get_as_of(self, identity: str, seq: int) -> Object | None:
         """Give the revision that was current at an audit sequence number."""
-        return self._object(_AS_OF, (identity, seq))
+        stored = self._stored(_AS_OF, (identity, seq))
+        if stored is None:
+            return None
+        item = self._item(stored)
+        if self._checks:
+            self._checks.check_as_of(self._connection, stored, item, seq)
+        return item
 
     def revision(self, identity: str, number: int) -> Object | None:
         """Give one revision."""
-        return self._object(_ONE, (identity, number))
+        stored = self._stored(_ONE, (identity, number))
+        return self._checked(stored) if stored else None
 
     def revisions(self, identity: str) -> list[Object]:
         """Give every revision, oldest first."""
-        sql = "SELECT body FROM revisions WHERE id = ? ORDER BY revision"
-        with row_of(identity):
-            return [self.load(unpack(body)) for (body,) in self._connection.execute(sql, (identity,))]
+        return [self._checked(Stored(*row)) for row in self._connection.execute(_ALL, (identity,))]
 
     def exists(self, identity: str) -> bool:
         """Tell whether an object has this id."""
@@ -107,16 +134,26 @@ class Shelf:
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
         """Give a segment as it last stood in its source, also one that has vanished from it."""
         sql = (
-            "SELECT place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
+            "SELECT vanished, place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
             "WHERE source_id = ? AND segment_id = ?"
         )
         row = next(self._connection.execute(sql, (source_id, segment_id)), None)
-        with row_of(source_id):
-            return _segment(*row) if row else None
+        if row is None:
+            self._require_absent(source_id, segment_id)
+            return None
+        vanished, place, body = row
+        parts = self._parts(source_id, None if vanished is None else vanished - 1)
+        return self._segment(source_id, parts, place, body)
 
-    def segments(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Segment]:
-        """Give those of the segments (source id, segment id) that are in their sources now."""
+    def segments(
+        self, places: Sequence[tuple[str, str]], altered: Altered | None = None
+    ) -> dict[tuple[str, str], Segment]:
+        """Give those of the segments (source id, segment id) that are in their sources now.
+
+        What does not verify is left out where `altered` takes it.
+        """
         found: dict[tuple[str, str], Segment] = {}
+        parts: dict[str, SourceParts | None] = {}
         for start in range(0, len(places), _FEW):
             batch = places[start : start + _FEW]
             sql = (
@@ -128,8 +165,14 @@ class Shelf:
             for source_id, segment_id, place, body in self._connection.execute(
                 sql, [x for pair in batch for x in pair]
             ):
-                with row_of(source_id):
-                    found[source_id, segment_id] = _segment(place, body)
+                with noted(altered):
+                    if source_id not in parts:
+                        parts[source_id] = self._parts(source_id, None)
+                    found[source_id, segment_id] = self._segment(source_id, parts[source_id], place, body)
+        for source_id, segment_id in places if self._checks else ():
+            if (source_id, segment_id) not in found:
+                with noted(altered):
+                    self._require_absent(source_id, segment_id)
         return found
 
     def load(self, stored: str) -> Object:
@@ -221,10 +264,53 @@ class Shelf:
         )
         return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
 
-    def _object(self, sql: str, bindings: Sequence[Any]) -> Object | None:
+    def checked_links(self, identity: str, seq: int | None) -> list[Link]:
+        """Give the links as `links_as_of` does, each checked against the audit log."""
+        links = self.links_as_of(identity, seq)
+        if self._checks is None:
+            return links
+        sql = "SELECT added FROM links WHERE type = ? AND source = ? AND target = ? AND patch_id = ?"
+        for link in links:
+            for (added,) in self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id)):
+                self._checks.check_link(self._connection, link, added)
+        return links
+
+    def _stored(self, sql: str, bindings: Sequence[Any]) -> Stored | None:
         row = next(self._connection.execute(sql, bindings), None)
-        with row_of(str(bindings[0])):
-            return self.load(unpack(row[0])) if row else None
+        return Stored(*row) if row else None
+
+    def _item(self, stored: Stored) -> Object:
+        with row_of(stored.identity, hint=HINT):
+            return self.load(unpack(stored.body))
+
+    def _checked(self, stored: Stored) -> Object:
+        item = self._item(stored)
+        if self._checks:
+            self._checks.check_revision(self._connection, stored, item)
+        return item
+
+    def _parts(self, source_id: str, number: int | None) -> SourceParts | None:
+        if self._checks is None:
+            return None
+        newest = number is None
+        stored = self._stored(_NEWEST, (source_id,)) if newest else self._stored(_ONE, (source_id, number))
+        if stored is None:
+            raise unreadable(Stored(source_id, number or 0, 0, ""))
+        return self._checks.source_parts(self._connection, stored, newest=newest)
+
+    def _require_absent(self, source_id: str, segment_id: str) -> None:
+        """Raise `Corrupt` where a segment that was not found is in its source by what the log says."""
+        if self._checks and self._stored(_NEWEST, (source_id,)):
+            parts = self._parts(source_id, None)
+            if parts and segment_id in parts.segments:
+                raise unreadable_segment(source_id)
+
+    def _segment(self, source_id: str, parts: SourceParts | None, place: str | bytes, body: str | bytes) -> Segment:
+        with row_of(source_id, hint=HINT):
+            segment = Segment.model_validate({**unpack_json(place), "excerpt": unpack(body)})
+        if self._checks and parts:
+            self._checks.check_segment(parts, segment, place)
+        return segment
 
     def _first(self, sql: str, bindings: Sequence[Any]) -> Any:
         row = next(self._connection.execute(sql, bindings), None)
@@ -254,10 +340,6 @@ def current_row(item: Object) -> tuple[str | int | None, ...]:
         knowledge.duplicate_key() if knowledge else None,
         knowledge.claim_key() if knowledge else None,
     )
-
-
-def _segment(place: str | bytes, text: str | bytes) -> Segment:
-    return Segment.model_validate({**unpack_json(place), "excerpt": unpack(text)})
 
 
 def targets_of(item: Knowledge) -> list[str]:
