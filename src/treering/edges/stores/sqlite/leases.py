@@ -7,6 +7,7 @@ anew when the machine starts: a lease that was renewed in the future is one from
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
@@ -65,9 +66,11 @@ def _find(connection: apsw.Connection, name: str, now: float) -> Holding | None:
     return _holding(row, now) if row else None
 
 
-def _holding(row: tuple[str, str, int, float, float], now: float) -> Holding | None:
+def _holding(row: tuple[Any, ...], now: float) -> Holding | None:
     """Give a lease as it stands; `None` where its time is over, or it is of a time before the machine started."""
     name, owner, process, renewed, seconds = row
+    if not all(isinstance(value, int | float) for value in (process, renewed, seconds)):
+        return None  # a row that something else wrote holds nothing: the next who takes the lease replaces it
     age = now - renewed
     left = min(seconds, LONGEST_SECONDS) - age
     return Holding(name, owner, process, age, left) if age >= 0 and left > 0 else None
