@@ -7,6 +7,7 @@ from treering.core.creation import absorb, find_twin
 from treering.core.draft import Draft, changed, resolved_link, revise, united
 from treering.core.errors import InvalidPatch
 from treering.core.grounding import check_lineage, check_segments, check_words, require_support, with_checked_evidence
+from treering.core.lengths import FIELDS, check_length, check_object
 from treering.core.lifecycle import check_transition
 from treering.core.names import check_name_is_free
 from treering.core.objects import Knowledge, Node, Source, WorkItem
@@ -27,6 +28,7 @@ def update(operation: Update, draft: Draft) -> OperationResult:
     revised = rename_references(revise(item, operation.changes), draft.renamed)
     if revised == item:
         return OperationResult(outcome="unchanged", id=item.id, revision=item.revision)
+    check_object(revised, changed=operation.changes, earlier=item)
     check_name_is_free(revised, draft)
     match item, revised:
         case Source(), Source():
@@ -49,6 +51,7 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
     """Move to another status."""
     item = draft.expect(operation.id, operation.expected_revision)
     check_transition(item, operation.to)
+    check_length("resolution", operation.resolution, FIELDS["resolution"])
     changes: dict[str, Any] = {"status": operation.to}
     match item:
         case Knowledge():

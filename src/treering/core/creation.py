@@ -6,6 +6,7 @@ from typing import Any
 from treering.core.draft import Draft, created, united
 from treering.core.errors import Conflict, IllegalTransition
 from treering.core.grounding import check_lineage, check_segments, require_support, with_checked_evidence
+from treering.core.lengths import check_object
 from treering.core.lifecycle import INITIAL
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import OperationResult
@@ -22,6 +23,7 @@ def create(item: Object, draft: Draft) -> OperationResult:
             hint=f"It may start as: {', '.join(sorted(INITIAL[item.type]))}.",
             details={"to": item.status, "allowed": sorted(INITIAL[item.type])},
         )
+    check_object(item)
     item = rename_references(item, draft.renamed)
     match item:
         case Source():

@@ -12,6 +12,7 @@ from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json, digest
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, effect_of
 from treering.core.errors import Conflict
+from treering.core.lengths import check_decision, check_patch
 from treering.core.objects import Object, content_hash, stored_form
 from treering.core.patch import Author, Link, Patch, PatchRecord, Receipt, Remembered, Waiting, record_hash
 from treering.core.plan import Plan
@@ -83,6 +84,7 @@ def approval(
     """Tell what applying a proposed patch leaves. Its writes are the proposer's; the approval is `by`'s."""
     changes = {"status": "applied", "operations": (), "salt": "", "effects": tuple(map(effect_of, plan.writes))}
     applied = record.model_copy(update={**changes, "decided_by": by.actor, "decided_at": now})
+    check_decision(by, "")
     line = _decision("approved", record, applied, by, reason="")
     return _journal(plan, applied, (), (line,), proposals, author=record.source, head=head, now=now, new_id=new_id)
 
@@ -99,6 +101,7 @@ def reversal(
     new_id: NewId,
 ) -> Journal:
     """Tell what taking back a patch leaves: the patch `patch_id` that did it, and the one it took back."""
+    check_decision(by, reason)
     undone = record.model_copy(update={"status": "reverted", "reverted_by": patch_id})
     undoing = PatchRecord(
         id=patch_id,
@@ -134,6 +137,7 @@ def proposal(patch: Patch, *, salt: str, head: Anchor, now: datetime, new_id: Ne
 def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now: datetime, new_id: NewId) -> Notice:
     """Tell what turning a proposed patch down leaves. Raises `Conflict` where it was decided already."""
     require_proposed(record)
+    check_decision(by, reason)
     rejected = _rejected(record, by, now)
     (event,) = _chained([_decision("rejected", record, rejected, by, reason=reason)], head=head, now=now, new_id=new_id)
     return Notice(event, rejected)
@@ -153,7 +157,11 @@ def patch_of(record: PatchRecord) -> Patch:
 
 
 def require_new(patch: Patch, known: PatchRecord | None) -> None:
-    """Raise `Conflict` where a patch of this id came before: `known` is its record."""
+    """Raise `Conflict` where a patch of this id came before: `known` is its record.
+
+    Raises `InvalidInput` where the names in it are too long.
+    """
+    check_patch(patch)
     if known:
         raise Conflict(
             f"{patch.id} came before and is {known.status}.",

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.filters import Compare
+from treering.core.lengths import TITLE, shortened
 from treering.core.objects import Activity, WorkItem
 from treering.core.patch import AddLink, Create, Link, Operation, Transition, Update
 from treering.core.redaction import redact
@@ -242,7 +243,7 @@ class TicketRecord:
         )
 
     def _draft(self, summary: str, source_refs: tuple[str, ...] = ()) -> WorkItem:
-        title = redact(self._ticket.title).text
+        title = shortened(redact(self._ticket.title).text, TITLE)
         return draft_work_item(self._call, WorkItemFields(title=title, summary=summary, source_refs=source_refs))
 
     def _description(self) -> str:

@@ -7,6 +7,7 @@ from pydantic import Field, ValidationError
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.knowledge_payloads import PAYLOADS
+from treering.core.lengths import HEADING, TITLE, shortened
 from treering.core.locator import Section
 from treering.core.objects import Activity, Knowledge, MemorySource, Node, Source, WorkItem, invalid_fields
 from treering.core.patch import Create, Operation
@@ -130,11 +131,11 @@ def declaration_note(call: Call, fields: KnowledgeFields) -> Source:
     salt = fresh_salt(call.engine.clock)
     segment = Segment(
         segment_id=fresh_segment_id(call.engine.clock),
-        locator=Section(heading=fields.title),
+        locator=Section(heading=shortened(fields.title, HEADING)),
         excerpt=words,
         hash=segment_hash(words, salt=salt),
         position=0,
-        heading=fields.title,
+        heading=shortened(fields.title, HEADING),
     )
     identity = fresh_id("source", call.engine.clock)
     return Source(
@@ -146,7 +147,7 @@ def declaration_note(call: Call, fields: KnowledgeFields) -> Source:
         origin_channel=call.engine.author.channel,
         salt=salt,
         origin=f"declaration:{identity.partition(':')[2]}",
-        title=f"Declared by {call.engine.author.actor}: {fields.title}",
+        title=shortened(f"Declared by {call.engine.author.actor}: {fields.title}", TITLE),
         fingerprint=digest(words),
         captured_at=now,
         segments=(segment,),

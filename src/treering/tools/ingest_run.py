@@ -24,6 +24,7 @@ from treering.tools.ingest_report import (
 )
 from treering.tools.inline_items import recalled_warning
 from treering.tools.segments import without_recalled_segments
+from treering.tools.shortening import with_short_names
 
 _BATCH_ITEMS = 64
 _BATCH_CHARS = 2_000_000
@@ -151,7 +152,7 @@ class Run:
         if state and state.fingerprint == draft.fingerprint and not moved_from:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
-        draft, recalled = without_recalled_segments(draft)
+        draft, recalled = without_recalled_segments(with_short_names(draft))
         warnings = [*draft.warnings, *([recalled_warning(recalled)] if recalled else [])]
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
         self._put(Arrival(draft, moved_from))

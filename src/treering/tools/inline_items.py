@@ -10,6 +10,7 @@ from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import Triple
 from treering.core.injection import instruction_flags
+from treering.core.lengths import FIELDS, shortened
 from treering.core.redaction import redact
 from treering.core.times import Instant
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
@@ -50,12 +51,14 @@ class InlineReader:
 
     def read(self, item: InlineItem) -> SourceDraft | Skipped | Failed:
         """Give the item as a source. Raises `InvalidInput` where no segmenter knows its content type."""
-        name = item.origin or item.title or f"a {item.kind}"
+        name = shortened(item.origin or item.title or f"a {item.kind}", _NAME_CHARS)
         size = len(item.text) + sum(len(message.content) for message in item.messages)
         if size > self.limits.max_file_bytes:
             return Failed(name, f"{size} characters are over the limit of {self.limits.max_file_bytes}")
         if bool(item.text.strip()) == bool(item.messages):
             return Failed(name, "it needs either text or messages, and not both")
+        if too_long := _too_long(item):
+            return Failed(name, too_long)
         if not _is_writable(item):
             return Failed(_printable(name), "it holds a number JSON cannot write, or text that is no valid Unicode")
         return self._draft(_Cleaned.of(item, self.redact_secrets), name)
@@ -68,7 +71,7 @@ class InlineReader:
             why = "it holds only text recalled from this memory" if cleaned.recalled else "it holds no text"
             return Skipped(name, why)
         content = _digest_of(item)
-        flags = instruction_flags("\n".join(segment.text for segment in segments))
+        flags = instruction_flags("\n".join([item.title, *(segment.text for segment in segments)]))
         return SourceDraft(
             kind=item.kind,
             origin=item.origin or f"{item.kind}:{content}",
@@ -177,9 +180,17 @@ def _digest_of(item: InlineItem) -> str:
     return digest(canonical_json(item.model_dump(mode="json", exclude={"origin"})))
 
 
+def _too_long(item: InlineItem) -> str:
+    for name, text in (("title", item.title), ("origin", item.origin)):
+        if len(text) > FIELDS[name]:
+            return f"its {name} has {len(text)} characters, and {FIELDS[name]} is the most"
+    return ""
+
+
 def _first_line(text: str) -> str:
     line = next((line.strip("# \t") for line in text.splitlines() if line.strip("# \t")), "")
     return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
 
 _TITLE_CHARS = 80
+_NAME_CHARS = 500

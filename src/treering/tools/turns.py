@@ -7,6 +7,7 @@ from pydantic import Field
 
 from treering.core.conversation import chain_hashes, message_key
 from treering.core.fingerprint import without_recalled
+from treering.core.lengths import NAME, shortened
 from treering.core.locator import Turn
 from treering.core.redaction import redact
 from treering.core.times import Instant, render_time
@@ -84,8 +85,8 @@ class TurnWriter:
         ]
 
     def _turn(self, message: Message, turn: int, chain: str, before: str) -> Iterator[SegmentDraft]:
-        speaker = message.speaker
-        role = message.role if message.role != speaker else ""
+        speaker = shortened(message.speaker, NAME)
+        role = shortened(message.role, NAME) if message.role != message.speaker else ""
         place = Turn(turn=turn, message_id=message.id, speaker=speaker, role=role, at=message.at, chain=chain)
         said = f" ({render_time(message.at)[:10]})" if message.at else ""
         for piece in self._pieces(message.content):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from treering.core.evidence import EvidenceRef
 from treering.core.knowledge_payloads import Summary, SummaryForm
+from treering.core.lengths import TITLE, shortened
 from treering.core.objects import Knowledge, MemorySource
 from treering.memories.discussion.generating import MemoryItem
 from treering.memories.discussion.identity import Place
@@ -46,7 +47,7 @@ def memory_object(
     )
     fields = {
         "kind": "summary",
-        "title": item.title,
+        "title": shortened(item.title, TITLE),
         "summary": item.summary,
         "status": "active",
         "evidence_refs": [ref.model_dump(mode="json") for ref in telling.evidence],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from treering.core.characters import label, one_line
 from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
-from treering.derived.packing import SECTIONS
+from treering.derived.packing import SECTIONS, titled
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.tools.browsing import Change, ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
@@ -45,9 +45,11 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[Line]:
     for item in report.items:
         versions = "" if item.versions == 1 else f", {item.versions} versions"
         places = [_name(place, fenced=fenced) for place in item.places[:3]]
-        yield line((_name(item.title or item.id, fenced=fenced), "bold"), f"  ({item.status}{versions})")
+        called = "" if fenced else one_line(item.title or item.id)
+        yield line((called, "bold"), f"  ({item.status}{versions})")
         yield line((", ".join((*places, item.id)), "dim"), indent=2)
         text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
+        text = titled(item.title, text) if fenced else text
         yield line(_quoted(text, item.places[0] if item.places else item.id, fenced=fenced), indent=2)
         if item.cut:
             yield line(("… cut; --max-tokens shows more", "dim"), indent=2)
@@ -128,12 +130,12 @@ def _pack_item(item: PackItem) -> Iterator[Line]:
 def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
     state = "" if hit.status in _USUAL else f", {hit.status}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
-    yield line(
-        f"{rank}. ", (_name(title or hit.origin, fenced=fenced), "bold"), f"  {hit.score:.3f}  ({hit.kind}{state})"
-    )
+    called = "" if fenced else one_line(title or hit.origin)
+    text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)
+    yield line(f"{rank}. ", (called, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state})")
     yield from _flags(hit.flags)
     yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
-    yield line(_quoted(_snippet(hit.text), hit.place, fenced=fenced), indent=3)
+    yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
     yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
     if hit.explain:
         yield line(("because ", "dim"), _value(hit.explain), indent=3)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from treering.core.characters import label, one_line
+from treering.core.characters import one_line
 from treering.core.fingerprint import fence
+from treering.derived.packing import titled
 from treering.edges.surfaces.cli.rendering.changes import render_erasure
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.memories.discussion.deletion import Deleted
@@ -81,9 +82,9 @@ def render_found(found: Iterable[tuple[str, Found]], *, fenced: bool) -> Iterato
         place = f"{name} {_span(one.first, one.last)}"
         said = f", {one.at:%Y-%m-%d}" if one.at else ""
         about = one.title or one.speaker
-        called = label(about) if fenced else one_line(about)
+        called, text = ("", titled(about, _snippet(one.text))) if fenced else (one_line(about), _snippet(one.text))
         yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
-        yield line(_quoted(_snippet(one.text), f"discussion:{place}", fenced=fenced), indent=3)
+        yield line(_quoted(text, f"discussion:{place}", fenced=fenced), indent=3)
         yield line((f"{one.source_id} {one.segment_id}" if one.source_id else one.id, "dim"), indent=3)
     if not rank:
         yield line("Nothing was found.")
