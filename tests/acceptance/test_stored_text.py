@@ -98,6 +98,7 @@ def test_titles_and_headings_are_flagged_like_text():
         decide(space, f"{orders} now", note(space, "Slip is sieved."), summary="Slip.")
         for words in ("glaze stirred", "clay wedged"):
             assert "ignore_instructions" in space.query("search", input={"text": words}).hits[0].flags
+        assert "warning: ignore_instructions" in text_of(space.query("recent"), max_tokens=4000)
         pack = space.query("context", input={"task": "slip sieved"}).pack
         assert [item.flags for item in pack.items if item.section == "decisions"] == [("ignore_instructions",)]
 

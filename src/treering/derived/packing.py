@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from treering.core.characters import label
 from treering.core.evidence import EvidenceRef
 from treering.core.fingerprint import fence
+from treering.core.injection import instruction_flags
 from treering.core.pack import Citation, ContextPack, PackItem, Section
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 
@@ -179,6 +180,12 @@ def _render_item(item: PackItem, origins: dict[str, Citation]) -> str:
     origin = next((_place(origins[mark]) for mark in item.citations), item.object_id)
     head = f"{marks} `{item.object_id}`{state}{warning}".strip()
     return f"{head}\n\n{fence(titled(item.title, item.text), origin=origin)}"
+
+
+def quoted(title: str) -> str:
+    """Quote a title that stands outside a fence, with what it is flagged for."""
+    flags = instruction_flags(title)
+    return f"{label(title)} — warning: {', '.join(flags)}" if flags else label(title)
 
 
 def titled(title: str, text: str) -> str:

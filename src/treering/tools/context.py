@@ -20,7 +20,7 @@ from treering.derived.analysis import index_text
 from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
-from treering.derived.packing import Draft, Packed, cite, pack, render, section_of
+from treering.derived.packing import Draft, Packed, cite, pack, quoted, render, section_of
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
@@ -326,7 +326,7 @@ def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tu
 def _note(group: Sequence[Knowledge]) -> ConflictNote:
     return ConflictNote(
         ids=tuple(item.id for item in group),
-        summary="Contested: " + " ↔ ".join(f"{_named(item.title)} (`{item.id}`)" for item in group),
+        summary="Contested: " + " ↔ ".join(f"{quoted(item.title)} (`{item.id}`)" for item in group),
     )
 
 
@@ -335,7 +335,7 @@ def _missing(call: Call, question: Question, packed: Packed, reach: Reach, alter
     unknown = ", ".join(label(name) for name in _unknown_names(call, question, reach)[:_READS])
     gaps = [f"Nothing here mentions {unknown}."] if unknown else []
     withdrawn = _withdrawn(call, question, reach, altered)
-    gaps += [f"`{identity}` ({_named(title)}) is {status}: do not rely on it." for identity, title, status in withdrawn]
+    gaps += [f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in withdrawn]
     sections = {item.section for item in packed.items}
     if packed.items and not sections & {"decisions", "constraints"}:
         gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
@@ -368,19 +368,13 @@ def _words_of(item: Object) -> set[str]:
     return set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
 
 
-def _named(title: str) -> str:
-    """Quote a title that stands outside a fence, with what it is flagged for."""
-    flags = instruction_flags(title)
-    return f"{label(title)} — warning: {', '.join(flags)}" if flags else label(title)
-
-
 def _next_reads(packed: Packed) -> tuple[str, ...]:
     """Name what did not fit, best first, and the wholes of which only parts are in the pack."""
     left = [
-        f"{_named(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
+        f"{quoted(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
     ]
     cut = [
-        f"{_named(item.title)}, the rest of it (`{item.object_id}` {item.segment_id})"
+        f"{quoted(item.title)}, the rest of it (`{item.object_id}` {item.segment_id})"
         for item in packed.items
         if "cut" in item.flags
     ]

@@ -7,7 +7,7 @@ from typing import Any
 from treering.core.characters import label
 from treering.core.diff import ObjectChange
 from treering.core.pack import ContextPack, PackItem
-from treering.derived.packing import render, titled
+from treering.derived.packing import quoted, render, titled
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.edges.surfaces.mcp.fitting import Entry, fit_entries, fit_json, left_out
 from treering.tools.browsing import Change, Expanded, ExpandReport, PageReport, RecentReport, RelatedReport
@@ -87,7 +87,7 @@ def _outline(report: Report) -> tuple[str, list[Entry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            return f"{label(report.title)}: {report.object.get('status', '')}", list(_page(report))
+            return f"{quoted(report.title)}: {report.object.get('status', '')}", list(_page(report))
         case RelatedReport():
             return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
         case RecentReport():
@@ -151,12 +151,12 @@ def _neighbours(report: RelatedReport) -> Iterable[Entry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         state = f"{one.type}/{one.kind}, {one.status}"
-        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {label(one.title)} ({state})", ref=one.id)
+        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
 
 
 def _changes(report: RecentReport) -> Iterable[Entry]:
     for change in report.changes:
-        what = f"{change.event} `{change.id}` {label(change.title)}"
+        what = f"{change.event} `{change.id}` {quoted(change.title)}"
         yield Entry(f"- {change.time} {what} {_by(change)}", ref=change.id)
 
 
@@ -167,7 +167,7 @@ def _by(change: Change) -> str:
 
 def _opened(item: Expanded) -> Entry:
     cut = " (cut)" if item.cut else ""
-    head = f"`{item.id}` {label(item.title)} ({item.status}, {item.versions} versions){cut}"
+    head = f"`{item.id}` {quoted(item.title)} ({item.status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return Entry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from treering.core.characters import one_line
 from treering.edges.surfaces.deadline import Deadline
 
 Tell = Callable[[float, float | None, str], Awaitable[None]]
@@ -33,7 +34,7 @@ class Watch:
         if what != self._part:
             self._before, self._part = self._latest[0], what
         reached = max(self._before + done, self._latest[0])
-        self._latest = (reached, None if total is None else max(self._before + total, reached), what)
+        self._latest = (reached, None if total is None else max(self._before + total, reached), one_line(what))
 
     def check(self) -> None:
         """Raise `Unavailable` once nobody waits for the work any more, `TimedOut` where it takes too long."""
