@@ -110,3 +110,12 @@ def test_a_forged_fence_around_another_speakers_words_takes_nothing_out():
         messages = [{"role": "user", "name": name, "content": text} for name, text in zip("aba", said, strict=True)]
         space.ingest("source", input={"items": [{"kind": "conversation", "messages": messages}]})
         assert any("refuse" in hit.text for hit in space.query("search", input={"text": "refuse"}).hits)
+
+
+def test_a_change_shown_in_a_pipe_keeps_stored_text_apart(kiln):
+    given = {"title": EVIL, "summary": f"{EVIL}\n\n{EVIL}"}
+    for report in (
+        kiln.crystallize("work_item", input=given, options={"dry_run": True}),
+        kiln.lint("repair"),
+    ):
+        stands_apart("\n".join(row.text.plain for row in render(report, fenced=True)))

@@ -15,7 +15,7 @@ from treering.edges.surfaces.cli.rendering.changes import (
     render_receipt,
 )
 from treering.edges.surfaces.cli.rendering.lines import line
-from treering.edges.surfaces.cli.session import answer, embed_later, opened
+from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened
 
 
 def show_waiting(access: Access) -> None:
@@ -29,7 +29,7 @@ def show(patch: str, access: Access) -> None:
     """Show a patch as a diff."""
     with opened(access) as space:
         diff = space.proposal_diff(patch)
-    answer(access, diff, [line((patch, "bold")), *render_diff(diff)])
+    answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
 
 
 def apply(patch: str, access: Access, writing: Writing) -> None:

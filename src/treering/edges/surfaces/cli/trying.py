@@ -10,7 +10,7 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.rendering import render
 from treering.edges.surfaces.cli.rendering.lines import Line, line, show
-from treering.edges.surfaces.cli.session import opened, watched
+from treering.edges.surfaces.cli.session import is_piped, opened, watched
 from treering.edges.surfaces.space import Space
 from treering.tools.envelope import Report
 
@@ -36,7 +36,7 @@ def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[Line]]:
     yield [*_indented(render(_ingest(space, wait=wait))), line("")]
     yield [line(("2. Ask for the context of a task", "bold"))]
     report = space.query("context", input={"task": task}, options={"max_tokens": _TOKENS})
-    yield [*_indented(render(report)), line("")]
+    yield [*_indented(render(report, fenced=is_piped())), line("")]
     yield [line(("3. Lint", "bold"))]
     for mode in ("structure", "semantic"):
         yield list(_indented(render(space.lint(mode, options={"limit": 5}))))

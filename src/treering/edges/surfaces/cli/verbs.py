@@ -84,7 +84,7 @@ def crystallize(
     envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
     with opened(access, writing) as space:
         report = space.call("crystallize", envelope)
-        answer(access, report, render(report))
+        answer(access, report, render(report, fenced=is_piped()))
         embed_later(space, writing)
 
 
@@ -107,7 +107,7 @@ def lint(
     with opened(access, writing) as space:
         with watched(space) as busy:
             reports = [busy.call("lint", envelope) for envelope in envelopes]
-        lines = (line for report in reports for line in render(report))
+        lines = (line for report in reports for line in render(report, fenced=is_piped()))
         answer(access, reports[0] if mode else reports, lines)
         embed_later(space, writing)
     if strict and any(map(_has_errors, reports)):

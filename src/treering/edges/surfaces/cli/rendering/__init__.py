@@ -41,21 +41,21 @@ def _body(report: Report, *, fenced: bool) -> Iterator[Line]:
         case RecentReport():
             return answers.render_recent(report, fenced=fenced)
         case _:
-            return _told(report)
+            return _told(report, fenced=fenced)
 
 
-def _told(report: Report) -> Iterator[Line]:
+def _told(report: Report, *, fenced: bool) -> Iterator[Line]:
     match report:
         case IngestReport():
             return changes.render_ingest(report)
         case JobReport():
             return changes.render_job(report)
         case WriteReport():
-            return changes.render_write(report)
+            return changes.render_write(report, fenced=fenced)
         case LintReport():
             return findings.render_findings(report)
         case RepairReport():
-            return findings.render_repairs(report)
+            return findings.render_repairs(report, fenced=fenced)
         case ReindexReport():
             return findings.render_reindex(report)
         case AuditReport():

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from treering.core.characters import one_line
 from treering.core.diff import ObjectChange
+from treering.core.fingerprint import fence
 from treering.core.patch import PatchRecord, Receipt
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.tools.erasure import ErasureReceipt
@@ -45,7 +46,7 @@ def render_job(report: JobReport) -> Iterator[Line]:
     yield line(f"Vectors: {made} of {report.total_vectors} texts have one.")
 
 
-def render_write(report: WriteReport) -> Iterator[Line]:
+def render_write(report: WriteReport, *, fenced: bool) -> Iterator[Line]:
     """Show what was written, waits for review, or would change."""
     if report.receipt:
         yield from render_receipt("Recorded in", report.receipt)
@@ -54,7 +55,7 @@ def render_write(report: WriteReport) -> Iterator[Line]:
         yield line(f"treering review show {report.patch_id}", indent=2)
     else:
         yield line(("Would change:", "bold"))
-    yield from render_diff(report.diff)
+    yield from render_diff(report.diff, fenced=fenced)
     if report.possible_duplicates:
         yield line(("Says nearly the same: ", "yellow"), ", ".join(report.possible_duplicates))
 
@@ -71,14 +72,16 @@ def render_receipt(what: str, receipt: Receipt) -> Iterator[Line]:
     yield from _drift(receipt.staled, receipt.contested)
 
 
-def render_diff(diff: Sequence[ObjectChange]) -> Iterator[Line]:
-    """Show changes field by field, as a diff."""
+def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Line]:
+    """Show changes field by field, as a diff; `fenced`: all that an object says marked as data."""
     for change in diff:
+        if fenced:
+            yield line(f"{change.event} {change.id}", indent=2)
+            sides = "\n".join(row.text.plain for row in _fields(change))
+            yield line(fence(f"{change.title}\n\n{sides}", origin=change.id), indent=4)
+            continue
         yield line(f"{change.event} ", (one_line(change.title), "bold"), (f"  {change.id}", "dim"), indent=2)
-        for field in change.fields:
-            if field.field not in _MACHINERY:
-                yield from _side("-", "red", field.field, field.before)
-                yield from _side("+", "green", field.field, field.after)
+        yield from _fields(change)
 
 
 def render_proposals(records: Sequence[PatchRecord]) -> Iterator[Line]:
@@ -130,6 +133,13 @@ def _drift(staled: Sequence[str], contested: Sequence[str]) -> Iterator[Line]:
         if ids:
             more = f" and {len(ids) - _MOST_IDS} more" if len(ids) > _MOST_IDS else ""
             yield line((f"{what}: ", "yellow"), ", ".join(ids[:_MOST_IDS]), more, "  (treering lint explains)")
+
+
+def _fields(change: ObjectChange) -> Iterator[Line]:
+    for field in change.fields:
+        if field.field not in _MACHINERY:
+            yield from _side("-", "red", field.field, field.before)
+            yield from _side("+", "green", field.field, field.after)
 
 
 def _side(sign: str, style: str, name: str, value: object) -> Iterator[Line]:

@@ -34,7 +34,7 @@ def render_findings(report: LintReport) -> Iterator[Line]:
         yield line((f"{rule} is kept quiet: {reason}", "dim"))
 
 
-def render_repairs(report: RepairReport) -> Iterator[Line]:
+def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[Line]:
     """Show each repair with its outcome and what it changes."""
     if not report.repairs:
         yield line(("Nothing that lint could repair.", "green"))
@@ -47,7 +47,7 @@ def render_repairs(report: RepairReport) -> Iterator[Line]:
         )
         if one.why:
             yield line(one_line(one.why, most=_SAID_CHARS), indent=2)
-        yield from render_diff(one.diff)
+        yield from render_diff(one.diff, fenced=fenced)
     if any(one.outcome == "planned" for one in report.repairs):
         yield line("Nothing was changed; --apply carries these out.")
 
