@@ -249,12 +249,12 @@ def _alternates_of_alternates(root: Path, hidden: Path) -> None:
 def _alternates_beside_a_link(root: Path, hidden: Path) -> None:
     """Name a folder that lies inside once links are followed, and outside as git shortens the name."""
     _alternates(root, hidden)
-    (root / "a" / "b" / "c" / "private" / ".git" / "objects").mkdir(parents=True)
-    (root / "link").symlink_to(root / "a" / "b" / "c" / "d")
-    (root / "a" / "b" / "c" / "d").mkdir()
-    (root / "web" / ".git" / "objects" / "info" / "alternates").write_text(f"{root}/link/../../private/.git/objects\n")
-    (root / "a" / "b" / "private").mkdir()
-    (root / "a" / "b" / "private" / ".git").symlink_to(root / "a" / "b" / "c" / "private" / ".git")
+    up = "../" * 3
+    outside = hidden.relative_to(root.parents[1])
+    (root / "one" / "two" / "three" / "four").mkdir(parents=True)
+    (root / "link").symlink_to(root / "one" / "two" / "three" / "four")
+    (root / "one" / outside / ".git" / "objects").mkdir(parents=True)
+    (root / "web" / ".git" / "objects" / "info" / "alternates").write_text(f"{root}/link/{up}{outside}/.git/objects\n")
 
 
 def _linked_objects(root: Path, hidden: Path) -> None:
@@ -332,12 +332,13 @@ WAYS_OUT: Mapping[str, Callable[[Path, Path], None]] = {
 """Ways in which a repository below a root leads out of it; each makes `web` below the root given first."""
 
 
-def way_out(folder: Path, lead: Callable[[Path, Path], None]) -> WayOut:
-    """Make a root with the repository `web` in it, which leads to a private one beside the root."""
+def way_out(folder: Path, lead: Callable[[Path, Path], None], number: int = 0) -> WayOut:
+    """Make a folder in `root` with the repository `web` in it, which leads to a private one outside of `root`."""
     root = folder / "root"
-    root.mkdir(parents=True)
-    lead(root, private(folder))
-    return WayOut(root, root / "web")
+    own = root / str(number)
+    own.mkdir(parents=True)
+    lead(own, private(folder / "outside" / str(number)))
+    return WayOut(root, own / "web")
 
 
 def _point(web: Path, hidden: Path) -> None:

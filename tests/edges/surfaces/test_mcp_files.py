@@ -60,7 +60,7 @@ def test_started_in_the_home_folder_the_server_reads_no_file_until_one_is_named(
 @pytest.mark.parametrize("name", WAYS_OUT)
 def test_a_repository_leads_no_agent_out_of_the_folder(address, tmp_path, name):
     way = way_out(tmp_path, WAYS_OUT[name])
-    codes, said = ingest(build_server(address, files=way.root), ("repo", "web"))
+    codes, said = ingest(build_server(address, files=way.root), ("repo", str(way.target)))
     assert codes == [None if name == "core.worktree" else "denied"]
     assert SECRET not in said
 
