@@ -46,7 +46,9 @@ def test_the_denial_names_what_leads_where(tmp_path):
     way = way_out(tmp_path, WAYS_OUT["alternates"])
     with pytest.raises(Denied) as denied:
         readings(way.target, files_below(way.root))
-    assert denied.value.message.startswith(f"{way.target}/.git/objects/info/alternates leads to {tmp_path}/outside/0/private")
+    assert denied.value.message.startswith(
+        f"{way.target}/.git/objects/info/alternates leads to {tmp_path}/outside/0/private"
+    )
 
 
 def test_a_work_tree_named_elsewhere_is_not_looked_at(tmp_path):

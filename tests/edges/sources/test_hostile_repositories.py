@@ -131,13 +131,17 @@ def test_a_work_tree_that_holds_the_folder_for_temporary_files_is_not_dirty_by_i
 
 @pytest.mark.parametrize(
     "line",
-    ["[extensions]\n\tfuture = true\n", "[extensions]\n\tobjectFormat = md5\n"],
+    [
+        "[extensions]\n\tfuture = true\n",
+        "[extensions]\n\tobjectFormat = md5\n",
+        "[extensions]\n\trefStorage = reftable\n",
+    ],
 )
 def test_a_format_that_is_not_known_is_refused_by_name(tmp_path, line):
     scratch = Scratch(tmp_path / "web")
     scratch.commit({"a.py": "a = 1\n"})
     scratch.write(".git/config", f"[core]\n\trepositoryformatversion = 1\n{line}")
-    with pytest.raises(Unavailable, match=r"future|md5") as refused:
+    with pytest.raises(Unavailable, match=r"future|md5|reftable") as refused:
         open_repository(scratch.folder)
     assert refused.value.hint
 

@@ -12,7 +12,9 @@ def test_a_repository_below_the_folder_leads_nobody_out_of_it(tmp_path, name):
     way = way_out(tmp_path, WAYS_OUT[name])
     with running(tmp_path, files=way.root) as client:
         answers = [
-            client.post("/v1/wiki/ingest", json={"mode": "repo", "input": {"path": str(way.target)}, "options": options})
+            client.post(
+                "/v1/wiki/ingest", json={"mode": "repo", "input": {"path": str(way.target)}, "options": options}
+            )
             for options in ({}, {"worktree": True})
         ]
         found = client.post("/v1/wiki/query", json={"mode": "search", "input": {"text": "launch code heliotrope"}})
