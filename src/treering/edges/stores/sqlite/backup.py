@@ -11,7 +11,7 @@ from treering.core.audit import Anchor
 from treering.core.errors import Conflict, InvalidInput
 from treering.edges.private_files import make_folder, sync_folder, write_new
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import translated
+from treering.edges.stores.sqlite.failures import rows_of, translated
 from treering.edges.stores.sqlite.files import publish
 from treering.edges.stores.sqlite.verification import verify_ledger
 
@@ -75,7 +75,7 @@ def _copy(database: Database, new: Path, copied: Copied) -> None:
 
 
 def _verified(new: Path, anchor: Anchor | None) -> Anchor:
-    with translated(str(new)):
+    with translated(str(new)), rows_of("the space"):
         connection = apsw.Connection(str(new), apsw.SQLITE_OPEN_READONLY)
         try:
             return verify_ledger(connection, anchor=anchor)

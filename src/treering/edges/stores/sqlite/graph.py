@@ -10,6 +10,7 @@ from treering.core.objects import Object, Source
 from treering.core.references import references_of
 from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
 from treering.derived.ties import Ties, excerpt_of, ties_of
+from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.ports.extractor import Extractor
 from treering.ports.graph import Tie
 from treering.ports.index import Passage
@@ -37,19 +38,8 @@ def links_of(item: Object) -> tuple[str, ...]:
 def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], extractor: Extractor) -> None:
     """Bring what the graph holds of passages to what they say now; `None` for those that are gone from it."""
     wanted = _read(told, extractor)
-    released = Counter(number for old in _held(connection, list(told)) for number in old.numbers())
-    held = Counter(name for ties in wanted.values() for name in sorted(_names(ties)))
-    # Held first: a name that goes with one passage and comes with another keeps its number.
-    counted = connection.executemany(_HOLD, ((_stored(name), count) for name, count in held.items()))
-    numbers = dict(zip(held, (number for (number,) in counted), strict=True))
-    gone = ((key,) for key in told.keys() - wanted.keys())
-    connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
-    records = ((key, pack_ties(_numbered(ties, numbers))) for key, ties in wanted.items())
-    connection.executemany("INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)", records)
-    less = ((count, number) for number, count in released.items())
-    connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
-    unused = ((number,) for number in released)
-    connection.executemany("DELETE FROM graph_nodes WHERE id = ? AND passages <= 0", unused)
+    with rows_of("the graph", hint=REINDEX):
+        _settle(connection, told, wanted)
 
 
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
@@ -92,6 +82,22 @@ def graph_damage(connection: apsw.Connection) -> Iterator[str]:
     counted = dict(connection.execute("SELECT id, passages FROM graph_nodes"))
     if wrong := sum(counted.get(number) != held.get(number) for number in counted.keys() | held.keys()):
         yield f"{wrong} names of the graph are missing, left over or wrongly counted"
+
+
+def _settle(connection: apsw.Connection, told: Mapping[int, Told | None], wanted: Mapping[int, Ties]) -> None:
+    released = Counter(number for old in _held(connection, list(told)) for number in old.numbers())
+    held = Counter(name for ties in wanted.values() for name in sorted(_names(ties)))
+    # Held first: a name that goes with one passage and comes with another keeps its number.
+    counted = connection.executemany(_HOLD, ((_stored(name), count) for name, count in held.items()))
+    numbers = dict(zip(held, (number for (number,) in counted), strict=True))
+    gone = ((key,) for key in told.keys() - wanted.keys())
+    connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
+    records = ((key, pack_ties(_numbered(ties, numbers))) for key, ties in wanted.items())
+    connection.executemany("INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)", records)
+    less = ((count, number) for number, count in released.items())
+    connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
+    unused = ((number,) for number in released)
+    connection.executemany("DELETE FROM graph_nodes WHERE id = ? AND passages <= 0", unused)
 
 
 def _read(told: Mapping[int, Told | None], extractor: Extractor) -> dict[int, Ties]:

@@ -9,10 +9,11 @@ from pydantic import ValidationError
 
 from treering.core.audit import AuditEvent
 from treering.core.canonical import canonical_json
-from treering.core.errors import InvalidInput
+from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Source
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
+from treering.edges.stores.sqlite.failures import RESTORE
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json
 from treering.edges.stores.sqlite.shelf import Shelf
@@ -20,7 +21,16 @@ from treering.ports.ledger import Record
 
 
 def read_records(connection: apsw.Connection) -> Iterator[Record]:
-    """Give every record, in the order the port names."""
+    """Give every record, in the order the port names. Raises `Corrupt` for a row that holds what JSON cannot."""
+    for record in _records(connection):
+        if any(isinstance(value, bytes) for value in record.row.values()):
+            raise Corrupt(
+                f"What is stored of a {record.table} cannot be read: it holds bytes where a text belongs.", hint=RESTORE
+            )
+        yield record
+
+
+def _records(connection: apsw.Connection) -> Iterator[Record]:
     for (body,) in connection.execute("SELECT body FROM audit ORDER BY seq"):
         yield Record("event", unpack_json(body))
     for identity, revision, seq, body in connection.execute(
