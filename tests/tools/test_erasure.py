@@ -317,6 +317,16 @@ def test_jobs_forget_what_they_told_of_it(space, tmp_path):
     assert WORD.encode() not in bytes_of(tmp_path)
 
 
+def test_a_job_that_goes_on_does_not_write_it_again(space):
+    first = space.ingest("source", input={"items": [{"text": PHRASE, "origin": f"{WORD}.md"}]})
+    jobs = space.engine.jobs
+    running = jobs.find(first.job)
+    space.erase([first.items[0].source_id])
+    jobs.save(first.job, running)
+    assert WORD not in repr(jobs.find(first.job))
+    assert jobs.find(first.job)["counts"] == {"created": 1}
+
+
 def test_an_idempotency_key_is_erased_and_still_brings_nothing_back(space, tmp_path):
     given = {"kind": "preference", "title": "Tea", "payload": {"statement": "Tea at four."}}
     made = space.crystallize("knowledge", input=given, options={"idempotency_key": f"save {WORD}"})

@@ -1,5 +1,6 @@
 """The outcome of long work, kept beside the ledger. Not part of it: neither audited nor exported."""
 
+import json
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
@@ -28,11 +29,13 @@ class SqliteJobs:
         self._database = database
 
     def save(self, job_id: str, row: JobRow) -> None:
-        """Keep the state of a job, durably."""
+        """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
         with self._database.write() as connection:
+            erased = _erased_of(connection, row)
+            kept = _Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
             connection.execute(
                 "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
-                (job_id, pack(canonical_json(dict(row)))),
+                (job_id, pack(canonical_json(kept))),
             )
 
     def find(self, job_id: str) -> JobRow | None:
@@ -105,6 +108,16 @@ class _Named:
 
     def _has_id(self, text: str) -> bool:
         return any(identity in text for identity in self.ids)
+
+
+def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
+    """Give those of the objects a job names that are in the audit log, but not in the ledger any more."""
+    ids = json.dumps([item["source_id"] for item in row.get("items", ()) if item.get("source_id")])
+    sql = (
+        "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM objects WHERE id = value) "
+        "AND EXISTS (SELECT 1 FROM audit WHERE target = value)"
+    )
+    return frozenset(identity for (identity,) in connection.execute(sql, (ids,)))
 
 
 def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
