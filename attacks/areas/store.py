@@ -62,7 +62,7 @@ def false_damage_over_http(folder: Path) -> Count:
 def erasures_told_to_have_failed(folder: Path) -> Count:
     """Erase from eight processes at once; count those told of a failure although their object is gone."""
     with _opened(folder / "space.db") as space:
-        ids = [_note(space, f"{_WORD}{number}") for number in range(_ERASERS * 3)]
+        ids = [_note(space, f"{_WORD}{number}") for number in range(_ERASERS * 2)]
         address = f"sqlite:{folder / 'space.db'}"
         shares = [ids[number::_ERASERS] for number in range(_ERASERS)]
         erasers = [_python(_ERASE, address, *share) for share in shares]
@@ -77,7 +77,7 @@ def erasures_told_to_have_failed(folder: Path) -> Count:
 def bytes_left_by_a_killed_erasure(folder: Path) -> Count:
     """Kill the process that erases between the commit and the overwriting; count where opening leaves the bytes."""
     left = 0
-    for number in range(4):
+    for number in range(3):
         place = folder / str(number)
         with _opened(place / "space.db") as space:  # stays open: closing the last connection would tidy up by chance
             identity = _note(space, _WORD)
@@ -86,7 +86,7 @@ def bytes_left_by_a_killed_erasure(folder: Path) -> Count:
             assert eraser.returncode == -signal.SIGKILL
             with _opened(place / "space.db"):
                 left += _WORD.encode() in _bytes(place)
-    return Count(4, left)
+    return Count(3, left)
 
 
 def erased_words_in_jobs_and_keys(folder: Path) -> Count:
