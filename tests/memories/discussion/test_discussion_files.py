@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -215,3 +217,13 @@ def test_each_line_of_the_files_is_plain_json(space, folder):
     assert (first["first"], first["last"], first["at"]) == (0, 0, f"{BEGAN:%Y-%m-%dT%H:%M:%SZ}")
     version = json.loads(lines(folder, "summary.jsonl")[0])
     assert (version["number"], version["position"], version["made_by"]) == (1, 2, "script")
+
+
+def test_a_state_document_of_nothing_but_marks_is_no_work_without_end():
+    # In the square of the length this would take hours; the time limit only ends that.
+    script = """
+from treering.memories.discussion.files import STATE, read_state
+for text in ("<!-- treering: {", "<!-- treering: {} -->", "<!-- treering: {} -->" + " " * 9):
+    read_state({STATE: text * 200_000 + "x"})
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

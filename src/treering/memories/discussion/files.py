@@ -130,10 +130,11 @@ def read_lines(files: Files, name: str, kind: type[AnyLine]) -> Read[AnyLine]:
 
 def read_state(files: Files) -> tuple[str, StateMark | None]:
     """Read the state document, and what its last line says of it, where it is there and whole."""
-    text = files.get(STATE, "")
-    found = _MARK.search(text)
+    text = files.get(STATE, "").strip()
+    begin = text.find("<!-- treering: {", text.rfind("\n") + 1)
+    found = _MARK.match(text, begin) if begin >= 0 else None
     if found is None:
-        return text.strip(), None
+        return text, None
     try:
         mark = StateMark.model_validate_json(found[1])
     except ValidationError:
@@ -209,4 +210,4 @@ def _problem(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
 
 
-_MARK = re.compile(r"<!-- treering: (\{.*\}) -->\s*\Z")
+_MARK = re.compile(r"<!-- treering: (\{.*\}) -->\Z")

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -114,3 +116,16 @@ def test_depth_is_no_way_to_break_it(text: str) -> None:
 
 def _with(found: dict[str, Any], place: str, value: object) -> dict[str, Any]:
     return {**found, place: value} if place in found else found
+
+
+def test_lines_made_of_one_thing_are_no_work_without_end() -> None:
+    # In the square of the length this would take hours; the time limit only ends that.
+    script = r"""
+from treering.edges.sources.conversations.exports import read_conversations
+cue = "WEBVTT\n\n00:00:01.000 --> 00:00:03.000\n"
+talk = "[00:00] Ann: Hello there.\n[00:01] Bob: Hello to you.\n"
+for text in ("[00:02]" + " " * 200_000 + ":", "<v.a" * 100_000, "<v" + " " * 100_000, "<command-name>\n" * 50_000):
+    read_conversations((cue + text).encode(), "meeting.vtt")
+    read_conversations((talk + text).encode(), "meeting.txt")
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

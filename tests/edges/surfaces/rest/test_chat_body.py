@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from treering.core.fingerprint import fence
-from treering.edges.surfaces.rest.chat_body import read_chat_body
+from treering.edges.surfaces.rest.chat_body import MOST_MESSAGES, read_chat_body
 
 BLOCK = fence('Ada said: "ünï"\nC:\\x \ud83c\udf0d'.encode("utf-16", "surrogatepass").decode("utf-16"), origin="m")
 
@@ -139,6 +139,14 @@ def test_without_the_option_no_tag_means_anything():
 
     assert (body.tags, body.data) == ((), json.dumps(data).encode())
     assert [one.content for one in body.messages] == [TAG, TAG]
+
+
+def test_of_very_many_messages_the_newest_are_remembered_and_all_are_passed_on():
+    data = {"messages": [message("user", str(number)) for number in range(MOST_MESSAGES + 5)]}
+    body = read(data)
+
+    assert [one.content for one in body.messages] == [str(number) for number in range(5, MOST_MESSAGES + 5)]
+    assert body.data == json.dumps(data).encode()
 
 
 def test_several_ids_in_one_message_are_all_given():

@@ -46,7 +46,7 @@ def read(text: str, name: str) -> Conversation:
 _CLOCK = r"\d{1,2}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
 _TIME = rf"(?:\d{{4}}-\d\d-\d\d[T ,]{{1,2}})?{_CLOCK}Z?"
 _TURN = re.compile(
-    rf"\s{{0,3}}(?:[\[(]?(?P<before>{_TIME})[\])]?[ \t]*[-–]?[ \t]*)?"
+    rf"\s{{0,3}}(?:[\[(]?(?P<before>{_TIME})[\])]?[ \t]*(?:[-–][ \t]*)?)?"
     r"(?P<bold>\*\*)?(?P<name>[^\W\d_][\w.'’&/ -]{0,39}?)"
     rf"(?:[ \t]*[\[(](?P<after>{_TIME})[\])])?"
     r"(?(bold)(?::\*\*|\*\*:)|:)(?:[ \t]+(?P<words>\S.*)|[ \t]*$)"

@@ -40,7 +40,7 @@ _STAMP = r"(?:\d{1,4}:)?[0-5]?\d:[0-5]\d[.,]\d{1,3}"
 _TIMES = re.compile(rf"^[ \t]*(?P<start>{_STAMP})[ \t]*-->[ \t]*(?P<end>{_STAMP})[^\n]*$", re.MULTILINE)
 _FIRST_CUE = re.compile(rf"\ufeff?\s*(?:\d+[ \t]*\r?\n)[ \t]*{_STAMP}[ \t]*-->[ \t]*{_STAMP}")
 _BLANK = re.compile(r"\n[ \t]*\n")
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?[ \t]+(?P<name>[^>\n]{1,200})>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*)?[ \t]+(?P<name>[^>\n]{1,200})>")
 _TAG = re.compile(r"</?(?:[a-zA-Z][^<>\n]{0,200}|[\d:.]{5,16})?>")
 _NAMED = re.compile(r"(?P<name>[^\W\d_][\w.'’ -]{0,39}):[ \t]+(?=\S)")
 _MOST_NAME_WORDS = 4

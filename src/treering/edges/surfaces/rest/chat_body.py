@@ -6,7 +6,7 @@ anew: only the strings that change are replaced where they stand in the JSON tex
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import JSONDecoder
 
@@ -23,6 +23,8 @@ def _left_alone(_number: str) -> None:
 
 _DECODER = JSONDecoder(parse_int=_left_alone, parse_float=_left_alone, parse_constant=_left_alone)
 _SPACE = re.compile(r"[ \t\n\r]*")
+MOST_MESSAGES = 2_000
+"""So many of the newest messages are remembered: storing takes some milliseconds for each that is new."""
 _LEADING = ("system", "developer")
 _USER = "user"
 _TEXT_PART = "text"
@@ -35,7 +37,7 @@ class ChatBody:
     text: str
     """The JSON text, without the tags that may name a discussion."""
     messages: tuple[Message, ...]
-    """What was said, as far as it is text; a message without text is empty."""
+    """What was said last, as far as it is text; a message without text is empty. At most `MOST_MESSAGES`."""
     tags: tuple[str, ...] = ()
     """The discussions that tags name, unchecked: each once."""
     user: str | None = None
@@ -68,7 +70,7 @@ def read_chat_body(data: bytes, *, tags: bool) -> ChatBody | None:
         if not isinstance(asked, Mapping) or not isinstance(asked.get("messages"), list):
             return None
         user = asked.get("user")
-        body = ChatBody(text, _said(asked["messages"]), user=user if isinstance(user, str) else None)
+        body = ChatBody(text, _said(asked["messages"][-MOST_MESSAGES:]), user=user if isinstance(user, str) else None)
         return _without_tags(body) if tags else body
     except (ValueError, RecursionError):
         return None
@@ -138,10 +140,15 @@ def _without_tags(body: ChatBody) -> ChatBody:
     return replace(body, text=text, tags=named[0] or named[1], messages=tuple(map(_bare, body.messages)))
 
 
-def _naming(messages: Sequence[_Part]) -> tuple[_Part | None, _Part | None]:
+def _naming(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
     """Give the first system message and the last one of the user."""
-    system = next((message for message in messages if _role(message) in _LEADING), None)
-    return system, next((message for message in reversed(messages) if _role(message) == _USER), None)
+    system: _Part | None = None
+    user: _Part | None = None
+    for message in messages:
+        role = _role(message)
+        system = message if system is None and role in _LEADING else system
+        user = message if role == _USER else user
+    return system, user
 
 
 def _named(text: str) -> Iterator[str]:
@@ -187,7 +194,7 @@ def _insertion(text: str, block: str) -> _Edit:
             return _Edit(at, at, json.dumps({"role": "system", "content": block}) + comma)
 
 
-def _leading(messages: Sequence[_Part]) -> _Part | None:
+def _leading(messages: Iterable[_Part]) -> _Part | None:
     """Give the last of the system messages that stand in front."""
     last: _Part | None = None
     for message in messages:
@@ -197,8 +204,8 @@ def _leading(messages: Sequence[_Part]) -> _Part | None:
     return last
 
 
-def _messages_of(text: str) -> list[_Part]:
-    return list(_elements(text, _array(text).start))
+def _messages_of(text: str) -> Iterator[_Part]:
+    return _elements(text, _array(text).start)
 
 
 def _array(text: str) -> _Part:
