@@ -14,6 +14,7 @@ from treering.derived.extraction.code import read_code
 from treering.derived.routing import route
 from treering.edges.sources.code.comments import comment_text
 from treering.edges.sources.code.languages import language_of
+from treering.edges.sources.code.outline import outline
 from treering.edges.sources.ignored import parse_patterns
 from treering.edges.sources.repo_selection import parse_attributes, parse_selection
 from treering.ports.extractor import Excerpt
@@ -52,6 +53,7 @@ HOSTILE_TEXTS: Sequence[HostileText] = (
     HostileText("a text of ranges", _repeated("from june to july "), lambda text: date_ranges(text, said=NOW), 200_000),
     HostileText("a question of opening quotes", _repeated("“"), query_terms, 1_000_000),
     HostileText("a question of comparisons", _repeated("more "), lambda text: route(text, {}), 500_000),
+    HostileText("code of stray signs", _repeated("---\n"), lambda text: outline("a.py", text), 1_000_000),
     HostileText("a chain of names", _repeated("a->"), _read_as_code, 300_000),
     HostileText(
         "a comment of spaces", _repeated("a    "), lambda text: comment_text([text.replace("a", " ", 9)]), 10**6

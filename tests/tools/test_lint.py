@@ -5,10 +5,12 @@ from datetime import timedelta
 import apsw
 import pytest
 
+import treering
 from space_parts import decide, move, note, put, read, records, state_fact, status, task
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import Corrupt, InvalidInput, TimedOut
 from treering.core.objects import Source
 from treering.core.patch import Link
+from treering.ports.interrupt import interruptible, uninterrupted
 from treering.testing.builders import Builder
 from treering.tools.rules import semantic, structure
 from treering.tools.rules.survey import Survey, survey
@@ -470,3 +472,40 @@ def test_a_source_in_order_keeps_the_rules_quiet(space):
     source = read(space, note(space, "Plain words.")["source_id"])
     assert isinstance(source, Source)
     assert lint(space, "structure").findings == ()
+
+
+def test_an_audit_that_has_to_end_says_nothing_against_the_space(space):
+    note(space, "We use SQLite.")
+    ended = Ended(after=0)
+    with interruptible(ended), pytest.raises(TimedOut):
+        space.lint("audit")
+    assert space.lint("audit").verified
+
+
+def test_repairs_end_between_two_of_them_and_those_made_stay(tmp_path):
+    with treering.open(f"sqlite:{tmp_path / 'a.db'}", background=False) as space:
+        for title in ("A", "B", "C"):
+            put(space, Builder(space.engine.clock).node(title))
+        before = space.engine.ledger.sequence()
+
+        def check():
+            with uninterrupted():
+                if space.engine.ledger.sequence() > before:
+                    raise TimedOut("Over.")
+
+        assert len(lint(space, "repair", "orphan-node").repairs) == 3
+        with interruptible(check), pytest.raises(TimedOut):
+            lint(space, "repair", "orphan-node", apply=True)
+        assert len(lint(space, "repair", "orphan-node").repairs) == 2
+
+
+class Ended:
+    """Ends work at a check."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def __call__(self):
+        self.left -= 1
+        if self.left < 0:
+            raise TimedOut("Over.")

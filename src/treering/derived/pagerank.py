@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.ports.graph import Edges, Nodes
+from treering.ports.interrupt import check_interrupt
 
 Mass = npt.NDArray[np.float64]
 
@@ -70,6 +71,7 @@ def walk(
     total = float(weights.sum())
     ground.undecided += np.bincount(places, weights / total if total > 0 else weights, len(ground.undecided))
     for _ in range(rounds):
+        check_interrupt()
         active = ground.active(epsilon, ways)
         if not len(active):
             break

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
+from treering.ports.interrupt import check_interrupt
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -201,6 +202,7 @@ class VectorTable:
         wanted = _sign_bits(query[np.newaxis])
         counts = np.empty(self._count, np.uint16)
         for block in _blocks(self._count, _SIGNS_BLOCK):
+            check_interrupt()
             differing = np.bitwise_count(self._signs[:, block] ^ wanted)
             np.sum(differing, axis=0, dtype=np.uint16, out=counts[block])
         return counts

@@ -12,6 +12,7 @@ from treering.core.ids import kind_of
 from treering.core.policy import needs_review
 from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
+from treering.ports.interrupt import check_between_steps, check_interrupt
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
 from treering.tools.rules import semantic, structure
 from treering.tools.rules.survey import Finding, Rule, Survey, survey
@@ -171,6 +172,7 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
         # What a damaged ledger would make of the index says nothing about the index.
         differences = _told_of_index(call, call.engine.index.differences())
     except TreeringError as error:
+        check_interrupt()  # that the audit was ended says nothing about the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
     told = [event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event)]
     events = _within(call, told)[-options.limit :]
@@ -263,6 +265,7 @@ def _unknown_silenced(call: Call) -> tuple[str, ...]:
 
 
 def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
+    check_between_steps()
     ledger = call.engine.ledger
     patch = build_patch(call, finding.fix, verb="lint", reason=f"{finding.rule}: {finding.fix_summary}")
     common = {"rule": finding.rule, "ids": finding.ids, "summary": finding.fix_summary}
@@ -274,6 +277,7 @@ def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:
             return Repair(**common, outcome="proposed", diff=diff, patch_id=ledger.propose(patch).id)
         return Repair(**common, outcome="applied", diff=diff, patch_id=ledger.commit(patch).patch_id)
     except TreeringError as error:
+        check_between_steps()  # nobody waits for the other repairs any more
         return Repair(**common, outcome="failed", why=f"{error.message} {error.hint}")
 
 

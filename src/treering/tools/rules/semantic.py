@@ -13,6 +13,7 @@ from treering.core.objects import Knowledge, Source, WorkItem
 from treering.core.patch import Operation, Transition, Update
 from treering.core.support import continues
 from treering.derived.passages import passages_of
+from treering.ports.interrupt import check_interrupt
 from treering.tools.rules.survey import Finding, Rule, Survey
 
 _UNVERIFIED_AFTER = timedelta(days=180)
@@ -127,6 +128,7 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
     """Report knowledge that says nearly the same. Never merged by likeness: a person looks."""
     compared: dict[tuple[str, str], list[tuple[Knowledge, frozenset[str]]]] = {}
     for item in _claimed(seen)[:_MOST_COMPARED]:
+        check_interrupt()
         words = frozenset(normalise_text(passages_of(item)[0].text).split())
         group = compared.setdefault((item.scope, item.kind), [])
         for other, others in group:

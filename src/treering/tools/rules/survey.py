@@ -14,6 +14,7 @@ from treering.core.objects import Knowledge, Object, Source, title_of
 from treering.core.patch import Link, Operation
 from treering.core.references import references_of
 from treering.core.scope import ROOT, is_within, sees
+from treering.ports.interrupt import check_interrupt
 from treering.ports.ledger import Altered, Ledger, Selection, noted
 from treering.tools.envelope import Value
 
@@ -47,7 +48,10 @@ class Survey:
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
         """Give the objects of one type, in order of id."""
-        return (item for _, item in sorted(self.objects.items()) if isinstance(item, cls))
+        for _, item in sorted(self.objects.items()):
+            check_interrupt()
+            if isinstance(item, cls):
+                yield item
 
     def current(self, cls: type[_Type]) -> Iterator[_Type]:
         """Give the objects of one type that stand."""

@@ -34,6 +34,7 @@ _STEPS_PER_BYTE = 0.05
 """Three times the most that real files were seen to need."""
 _SECONDS = 5.0
 _SIGNATURE_CHARS = 300
+_MOST_STRAY_SIGNS = 2_000
 _EXPORTS_PREFIX = re.compile(r"^(?:module\.)?exports\.|\.prototype(?=\.)")
 _QUOTED_NAME = re.compile(r"[\"'](\w+)[\"']")
 _TRAILING_COMMENT = re.compile(r":[ \t]*#.*", re.DOTALL)
@@ -79,7 +80,9 @@ def outline(path: str, text: str) -> Outline | None:
         return None
     page, parsing = _Page(language, text.encode("utf-8", "replace"), lines), parsing_of(language)
     tree = _parse(page, parsing)
-    return _read(page, tree.root_node, parsing) if tree is not None else None
+    if tree is None or _is_noise(tree.root_node):
+        return None
+    return _read(page, tree.root_node, parsing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,20 @@ def _parse(page: _Page, parsing: Parsing) -> Tree | None:
         if not patience.over:
             raise
         return None
+
+
+def _is_noise(root: Node) -> bool:
+    """Tell whether somewhere very many signs follow each other that no grammar takes.
+
+    Looking for definitions takes the square of their number, without a way to stop it.
+    """
+    broken = [root]
+    while broken:
+        node = broken.pop()
+        if node.is_error and node.child_count - node.named_child_count > _MOST_STRAY_SIGNS:
+            return True
+        broken += [child for child in node.children if child.has_error]
+    return False
 
 
 def _read(page: _Page, root: Node, parsing: Parsing) -> Outline:
