@@ -102,10 +102,10 @@ def _over_the_command_line(folder: Path) -> Count:
     ids = _fill(folder)
     environment = {**os.environ, "TREERING_SPACE": f"sqlite:{folder / 'space.db'}"}
     commands = [
-        ["lint", "audit"],
-        ["query", "page", ids["know"]],
-        ["ingest", "status"],
-        ["crystallize", "promote", ids["know"]],
+        ["ingest", "--mode", "status"],
+        ["query", "--mode", "page", ids["know"]],
+        ["crystallize", "--mode", "promote", ids["know"]],
+        ["crystallize", ids["work"], "--kind", "task", "--status", "in_progress"],
     ]
     before, reached = _contents(folder), 0
     for command in commands:
