@@ -17,6 +17,7 @@ from treering.testing.ledger_contract.history import History
 from treering.testing.ledger_contract.reading import Reading
 from treering.testing.ledger_contract.reverting import Reverting
 from treering.testing.ledger_contract.review import Review
+from treering.testing.ledger_contract.scopes import Scopes
 from treering.testing.ledger_contract.summaries import Summaries
 from treering.testing.ledger_contract.transfer import Transfer
 from treering.testing.ledger_contract.work import Work
@@ -24,6 +25,6 @@ from treering.testing.ledger_contract.writing import Writing
 
 
 class LedgerContract(
-    Writing, Evidence, Summaries, Claims, Work, Reading, History, Reverting, Review, Erasure, Transfer
+    Writing, Evidence, Summaries, Claims, Work, Reading, History, Reverting, Review, Scopes, Erasure, Transfer
 ):
     """Inherit this in a test class and give the fixture `open_ledger`."""

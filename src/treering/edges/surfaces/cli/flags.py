@@ -69,7 +69,8 @@ class Recording:
 
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would change, and change nothing.")] = False
     idempotency_key: Annotated[
-        str | None, Option("--idempotency-key", metavar="KEY", help="The same call with the same key gives the first receipt.")
+        str | None,
+        Option("--idempotency-key", metavar="KEY", help="The same call with the same key gives the first receipt."),
     ] = None
     reason: Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the audit log.")] = None
 

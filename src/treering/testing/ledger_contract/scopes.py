@@ -1,0 +1,109 @@
+"""Patches made at a scope: what they may name and change, and which request a key stands for."""
+
+import pytest
+
+from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound, TreeringError
+from treering.core.patch import AddLink, Link, Merge, MoveScope, Patch, Transition, Update
+from treering.ports.ledger import Ledger
+from treering.testing.builders import ADA, Builder, author
+from treering.testing.ledger_contract.stage import Stage, contents, status_of
+
+EVE = author("agent", "eve")
+
+
+class Scopes(Stage):
+    """`Patch.scope` and `Patch.request`."""
+
+    def test_an_id_of_another_scope_is_as_one_that_nobody_has(self, ledger: Ledger, make: Builder) -> None:
+        own, foreign = make.node("Hive", scope="/a"), make.node("Nest", scope="/b")
+        quote = make.source("3 hives.", scope="/b")
+        ledger.commit(make.patch(own, foreign, quote))
+        before = contents(ledger)
+        nobody = "node:00000000000000000000000000"
+        for theirs, missing in (
+            (_update(foreign.id), _update(nobody)),
+            (_link(own.id, foreign.id), _link(own.id, nobody)),
+            (
+                Merge(id=own.id, expected_revision=1, into=foreign.id),
+                Merge(id=own.id, expected_revision=1, into=nobody),
+            ),
+        ):
+            answers = [self._refusal(ledger, _at("/a", make.patch(one))) for one in (theirs, missing)]
+            assert answers[0].replace(foreign.id, nobody) == answers[1]
+        fact = _at("/a", make.patch(make.fact("Ada", "hives", 3, make.evidence(quote), scope="/a")))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(fact)
+        assert contents(ledger) == before
+
+    def test_what_lies_above_may_be_named_and_not_changed(self, ledger: Ledger, make: Builder) -> None:
+        above, quote = make.node("Hive"), make.source("3 hives.")
+        ledger.commit(make.patch(above, quote))
+        fact = make.fact("Ada", "hives", 3, make.evidence(quote), scope="/a")
+        link = AddLink(link=Link(type="about", source=fact.id, target=above.id))
+        ledger.commit(_at("/a", make.patch(fact, link)))
+        for operation in (
+            _update(above.id),
+            _link(above.id, quote.id),
+            MoveScope(id=fact.id, expected_revision=1, to="/"),
+            MoveScope(id=fact.id, expected_revision=1, to="/b"),
+        ):
+            with pytest.raises(Denied):
+                ledger.commit(_at("/a", make.patch(operation)))
+        with pytest.raises(Denied):
+            ledger.preview(_at("/a", make.patch(make.node("Box", scope="/b"))))
+
+    def test_what_lies_below_may_be_changed(self, ledger: Ledger, make: Builder) -> None:
+        below = make.node("Hive", scope="/a/b")
+        ledger.commit(make.patch(below))
+        ledger.commit(_at("/a", make.patch(_update(below.id), MoveScope(id=below.id, expected_revision=1, to="/a/c"))))
+        assert ledger.get(below.id).scope == "/a/c"
+
+    def test_the_cascade_knows_no_scopes(self, ledger: Ledger, make: Builder) -> None:
+        quote = make.source("3 hives.", scope="/a")
+        fact = make.fact("Ada", "hives", 3, make.evidence(quote), scope="/b")
+        ledger.commit(make.patch(quote, fact))
+        archive = Transition(id=quote.id, expected_revision=1, to="archived")
+        assert ledger.commit(_at("/a", make.patch(archive))).staled == (fact.id,)
+        assert status_of(ledger, fact.id) == ["stale"]
+
+    def test_a_proposal_keeps_to_its_scope_when_it_is_applied(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive", scope="/a")
+        ledger.commit(make.patch(node))
+        patch = _at("/a", make.patch(_update(node.id), by=EVE))
+        assert ledger.propose(patch).scope == "/a"
+        ledger.commit(make.patch(MoveScope(id=node.id, expected_revision=1, to="/b")))
+        with pytest.raises(NotFound):
+            ledger.approve(patch.id, by=ADA)
+        assert ledger.patch(patch.id).scope == "/a"
+
+    def test_a_key_stands_for_one_request(self, ledger: Ledger, make: Builder) -> None:
+        first = ledger.commit(_asking("one", make.patch(make.node("Hive"))), idempotency_key="k")
+        again = ledger.commit(_asking("one", make.patch(make.node("Hive"))), idempotency_key="k")
+        assert (again.patch_id, again.replayed) == (first.patch_id, True)
+        before = contents(ledger)
+        with pytest.raises(Conflict):
+            ledger.commit(_asking("two", make.patch(make.node("Box"))), idempotency_key="k")
+        with pytest.raises(Conflict):
+            ledger.propose(_asking("two", make.patch(make.node("Box"), by=EVE)), idempotency_key="k")
+        assert contents(ledger) == before
+
+    def _refusal(self, ledger: Ledger, patch: Patch) -> str:
+        with pytest.raises(TreeringError) as caught:
+            ledger.commit(patch)
+        return f"{caught.value.message} {caught.value.hint} {caught.value.details}"
+
+
+def _at(scope: str, patch: Patch) -> Patch:
+    return patch.model_copy(update={"scope": scope})
+
+
+def _asking(request: str, patch: Patch) -> Patch:
+    return patch.model_copy(update={"request": request})
+
+
+def _update(identity: str) -> Update:
+    return Update(id=identity, expected_revision=1, changes={"summary": "Taken over."})
+
+
+def _link(source: str, target: str) -> AddLink:
+    return AddLink(link=Link(type="about", source=source, target=target))
