@@ -5,7 +5,7 @@ elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
@@ -49,12 +49,14 @@ class ScopedLedger:
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
-        receipt = self.whole.commit(self._placed(patch), idempotency_key=self._key(idempotency_key))
+        with self._naming_only_what_is_seen():
+            receipt = self.whole.commit(self._placed(patch), idempotency_key=self._key(idempotency_key))
         return self._told(receipt)
 
     def preview(self, patch: Patch) -> Plan:
         """Plan a patch made at the scope; the plan shows no write that lies elsewhere."""
-        planned = self.whole.preview(self._placed(patch))
+        with self._naming_only_what_is_seen():
+            planned = self.whole.preview(self._placed(patch))
         known = self._ids([link for write in planned.writes for link in _ends(write)])
         made = {write.after.id for write in planned.writes if isinstance(write, Put) and self._sees(write.after.scope)}
         seen = known | made
@@ -67,7 +69,8 @@ class ScopedLedger:
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch made at the scope for review."""
-        return self.whole.propose(self._placed(patch), idempotency_key=self._key(idempotency_key))
+        with self._naming_only_what_is_seen():
+            return self.whole.propose(self._placed(patch), idempotency_key=self._key(idempotency_key))
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
         """Apply a proposed patch of the scope."""
@@ -83,14 +86,16 @@ class ScopedLedger:
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Give an object as it stands, or as it stood. Raises `NotFound`."""
-        item = self.whole.get(identity, as_of=as_of)
+        with self._as_missing(identity):
+            item = self.whole.get(identity, as_of=as_of)
         if not self._sees(item.scope):
             raise missing_object(identity)
         return item
 
     def history(self, identity: str) -> Sequence[Object]:
         """Give every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
-        revisions = self.whole.history(identity)
+        with self._as_missing(identity):
+            revisions = self.whole.history(identity)
         if not self._sees(revisions[-1].scope):
             raise missing_object(identity)
         return revisions
@@ -135,7 +140,8 @@ class ScopedLedger:
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Give the links of an object whose ends lie in sight."""
-        found = self.whole.links(identity, as_of=as_of)
+        with self._as_missing(identity):
+            found = self.whole.links(identity, as_of=as_of)
         seen = self.heads({end for link in found for end in (link.source, link.target)}, as_of=as_of).keys()
         return [link for link in found if {link.source, link.target} <= seen]
 
@@ -189,6 +195,26 @@ class ScopedLedger:
     def close(self) -> None:
         """Release files and connections."""
         self.whole.close()
+
+    @contextmanager
+    def _as_missing(self, identity: str) -> Iterator[None]:
+        """Answer an altered object of another scope like an id that nobody has."""
+        try:
+            yield
+        except Corrupt:
+            if not self.heads([identity]):
+                raise missing_object(identity) from None
+            raise
+
+    @contextmanager
+    def _naming_only_what_is_seen(self) -> Iterator[None]:
+        try:
+            yield
+        except Corrupt as error:
+            named = error.details.get("id")
+            if named and self._scope != ROOT and not self.heads([named]):
+                raise Corrupt("The space does not verify.", hint="Run lint audit at the scope /.") from None
+            raise
 
     def _placed(self, patch: Patch) -> Patch:
         return patch.model_copy(update={"scope": self._scope})

@@ -21,13 +21,13 @@ from treering.edges.stores.sqlite.read_checks import (
     ReadChecks,
     SourceParts,
     Stored,
+    read_newest,
     unreadable,
     unreadable_segment,
 )
 from treering.ports.ledger import Altered, noted
 
 _STORED = "SELECT id, revision, seq, body FROM revisions "
-_NEWEST = _STORED + "WHERE id = ? ORDER BY revision DESC LIMIT 1"
 _AS_OF = _STORED + "WHERE id = ? AND seq <= ? ORDER BY revision DESC LIMIT 1"
 _FEW = 200  # places in one statement
 _ONE = _STORED + "WHERE id = ? AND revision = ?"
@@ -47,12 +47,12 @@ class Shelf:
 
     def get(self, identity: str) -> Object | None:
         """Give the current revision."""
-        stored = self._stored(_NEWEST, (identity,))
-        if stored is None:
+        newest = read_newest(self._connection, identity)
+        if newest is None:
             return None
-        item = self._item(stored)
+        item = self._item(newest.stored)
         if self._checks:
-            self._checks.check_current(self._connection, stored, item)
+            self._checks.check_newest(self._connection, newest, item)
         return item
 
     def get_as_of(self, identity: str, seq: int) -> Object | None:
@@ -162,9 +162,8 @@ class Shelf:
                 "CROSS JOIN segments s ON s.source_id = w.source_id AND s.segment_id = w.segment_id "
                 "JOIN texts ON texts.row = s.text_row WHERE s.vanished IS NULL"
             )
-            for source_id, segment_id, place, body in self._connection.execute(
-                sql, [x for pair in batch for x in pair]
-            ):
+            rows = list(self._connection.execute(sql, [x for pair in batch for x in pair]))
+            for source_id, segment_id, place, body in rows:
                 with noted(altered):
                     if source_id not in parts:
                         parts[source_id] = self._parts(source_id, None)
@@ -292,18 +291,19 @@ class Shelf:
     def _parts(self, source_id: str, number: int | None) -> SourceParts | None:
         if self._checks is None:
             return None
-        newest = number is None
-        stored = self._stored(_NEWEST, (source_id,)) if newest else self._stored(_ONE, (source_id, number))
-        if stored is None:
-            raise unreadable(Stored(source_id, number or 0, 0, ""))
-        return self._checks.source_parts(self._connection, stored, newest=newest)
+        if number is None:
+            if newest := read_newest(self._connection, source_id):
+                return self._checks.newest_parts(self._connection, newest)
+        elif stored := self._stored(_ONE, (source_id, number)):
+            return self._checks.earlier_parts(self._connection, stored)
+        raise unreadable(Stored(source_id, number or 0, 0, ""))
 
     def _require_absent(self, source_id: str, segment_id: str) -> None:
         """Raise `Corrupt` where a segment that was not found is in its source by what the log says."""
-        if self._checks and self._stored(_NEWEST, (source_id,)):
-            parts = self._parts(source_id, None)
-            if parts and segment_id in parts.segments:
-                raise unreadable_segment(source_id)
+        known = self._checks and read_newest(self._connection, source_id)
+        parts = self._parts(source_id, None) if known else None
+        if parts and segment_id in parts.segments:
+            raise unreadable_segment(source_id)
 
     def _segment(self, source_id: str, parts: SourceParts | None, place: str | bytes, body: str | bytes) -> Segment:
         with row_of(source_id, hint=HINT):
