@@ -12,10 +12,11 @@ from dataclasses import dataclass
 def instruction_flags(text: str) -> tuple[str, ...]:
     """Name the patterns found in `text`, in a fixed order; empty for ordinary text.
 
-    `ignore_instructions`, `new_identity`, `system_tag`, `tool_call`, `exfiltration`, `concealment`,
-    `hidden_unicode` (tag characters, bidirectional overrides, runs of invisible characters).
+    `ignore_instructions`, `new_identity`, `system_tag`, `tool_call`, `exfiltration`, `concealment`, `request` (a
+    polite order about what belongs to its writer: "please transfer $500 from my account"), `hidden_unicode` (tag
+    characters, bidirectional overrides, runs of invisible characters).
     """
-    plain = _as_a_model_reads(text)
+    plain = as_a_model_reads(text)
     flags = dict.fromkeys(shape.flag for shape in _SHAPES if shape.shows_in(plain))
     hidden = ("hidden_unicode",) if not text.isascii() and _HIDDEN.search(text) else ()
     return (*flags, *hidden)
@@ -46,8 +47,11 @@ def _places(text: str, word: str) -> Iterator[int]:
         at = text.find(word, at + len(word))
 
 
-def _as_a_model_reads(text: str) -> str:
-    """Fold what hides words from a pattern but not from a model: width, styled letters, invisible characters."""
+def as_a_model_reads(text: str) -> str:
+    """Return `text` in lower case without what hides words from a pattern but not from a model.
+
+    That is: width, styled letters, invisible characters.
+    """
     if text.isascii():
         return text.lower()
     visible = _INVISIBLE.sub("", text)
@@ -81,6 +85,16 @@ _PRIZE = (
     r"|environment[\s_-]variables?|(?:conversation|chat)(?:[\s_-]history)?|system[\s_-]prompts?"
     rf"|contents?{_GAP}of{_GAP}[~/.\w-]{{1,40}}|/etc/passwd|~/\.ssh\S{{0,40}}|[~/.\w-]{{0,40}}id_rsa)"
 )
+_ACT = (
+    r"(?:grant|unlock|open|initiate|transfer|pay|wire|send|deposit|sell|buy|order|withdraw|create|add|update|change"
+    r"|move|delete|remove|erase|disable|enable|share|forward|e-?mail|post|publish|redirect|cancel|schedule|book"
+    r"|install|run|execute|download|upload|retrieve|fetch|list|invite|reset|revoke|approve|dispatch|use|guide)"
+)
+_WHERE = (
+    r"(?:\bmy\b|[\w.+-]{1,40}@[\w-]{1,40}\.\w|https?://|\bwww\.|\$\s?\d"
+    r"|\b(?:account|iban|card|payee|id)\b[^.\n]{0,20}\d)"
+)
+_SENTENCE = r"(?:\A|(?<=[.!?:;\n\"'>\]])|(?<=[.!?:;\n\"'>\]]\s))"
 _SHAPES = (
     _Shape(
         "ignore_instructions",
@@ -170,6 +184,23 @@ _SHAPES = (
             rf"{_GAP}(?:user|human|developer|operator)s?\b(?!{_GAP}(?:if|when|unless|until|how|which|twice|again))"
             rf"|\bwithout{_GAP}(?:telling|informing|notifying|alerting){_GAP}(?:the|your){_GAP}"
             r"(?:user|human|developer|operator)s?\b"
+        ),
+    ),
+    _Shape(
+        "request",
+        ("please",),
+        ("my", "@", "http", "www.", "$", "account", "iban", "card", "payee", "id"),
+        re.compile(rf"{_SENTENCE}please{_GAP}{_ACT}\b[^\n]{{0,160}}?{_WHERE}"),
+    ),
+    _Shape(
+        "request",
+        ("send", "email", "forward", "share", "transfer"),
+        ("@",),
+        re.compile(
+            rf"\b(?:send|email|forward|share|transfer){_GAP}(?:it|them|this|that|these|those|all|the|my){_GAP}"
+            r"[^\n]{0,60}?\bto\b[^\n]{0,40}?[\w.+-]{1,40}@[\w-]{1,40}\.\w"
+            rf"|\b(?:send|email|forward|share|transfer){_GAP}(?:it|them|this|that|these|those|all){_GAP}to{_GAP}"
+            r"[\w.+-]{1,40}@[\w-]{1,40}\.\w"
         ),
     ),
 )
