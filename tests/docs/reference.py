@@ -259,6 +259,8 @@ def _policy_default(name: str, field: FieldInfo) -> str:
             return f"`{str(default).lower()}`"
         case frozenset():
             return _listed(sorted(default)) or "none"
+        case dict() if default:
+            return ", ".join(f"`{key}`: `{value}`" for key, value in default.items())
         case _:
             return "none"
 

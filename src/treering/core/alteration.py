@@ -10,13 +10,14 @@ from treering.core.grounding import check_lineage, check_segments, check_words, 
 from treering.core.lengths import FIELDS, check_length, check_object
 from treering.core.lifecycle import check_transition
 from treering.core.names import check_name_is_free
-from treering.core.objects import Knowledge, Node, Source, WorkItem
+from treering.core.objects import Channel, Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import Link, Merge, MoveScope, OperationResult, Supersede, Transition, Update
 from treering.core.references import adopt, check_acyclic, rename_references
+from treering.core.trust import changes_words, less_trusted
 
 
-def update(operation: Update, draft: Draft) -> OperationResult:
-    """Change fields."""
+def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
+    """Change fields. Words that came through a less trusted channel bring the object down to that channel."""
     item = draft.expect(operation.id, operation.expected_revision)
     fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into"} & operation.changes.keys()
     if fixed:
@@ -40,11 +41,19 @@ def update(operation: Update, draft: Draft) -> OperationResult:
             check_lineage(revised, draft)
             if revised.status == "active":
                 require_support(revised, draft)
-    made = draft.change(item, "updated", **{name: getattr(revised, name) for name in operation.changes})
+    made = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
     if isinstance(item, WorkItem) and isinstance(made, WorkItem):
         check_acyclic(made, draft)
         adopt(item.parent_ref, made, draft)
     return changed(made)
+
+
+def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:
+    """Give the changed fields, and the channel where its trust falls."""
+    fields = {name: getattr(revised, name) for name in operation.changes}
+    differing = {name: value for name, value in fields.items() if value != getattr(item, name)}
+    falls = changes_words(differing) and less_trusted(channel, item.origin_channel, draft.policy.channel_trust)
+    return {**fields, "origin_channel": channel} if falls else fields
 
 
 def transition(operation: Transition, draft: Draft) -> OperationResult:

@@ -41,7 +41,11 @@ class PackItem(_Value):
     citations: tuple[str, ...] = ()
     score: float = 0.0
     flags: tuple[str, ...] = ()
-    """Warnings about the text, such as `instruction-shaped`."""
+    """Warnings about the text, such as `ignore_instructions` or `repeats_question`."""
+    channel: str = ""
+    """The channel its words came through."""
+    trust: str = ""
+    """How far that channel is trusted: `high`, `medium` or `low`."""
 
 
 class ConflictNote(_Value):

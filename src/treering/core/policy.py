@@ -1,10 +1,14 @@
 """A space's policy: who may write what directly, what contradicts, and what lint keeps quiet about."""
 
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from treering.core.errors import Denied
 from treering.core.objects import Channel, Knowledge, Object
 from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition, Update
+from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, TrustLevel
 
 ALL_CHANNELS: frozenset[Channel] = frozenset({"user", "agent", "adapter", "import", "system"})
 
@@ -35,6 +39,10 @@ class Policy(BaseModel):
     """Channels that may erase."""
     declaring_channels: frozenset[Channel] = frozenset({"user", "import", "system"})
     """Channels that may say `user_declared` or `human_curated`."""
+    channel_trust: dict[Channel, TrustLevel] = dict(CHANNEL_TRUST)
+    """How far each channel is trusted when answers are ranked: `high`, `medium` or `low`."""
+    trust_weights: dict[TrustLevel, Annotated[float, Field(gt=0, le=1)]] = dict(TRUST_WEIGHTS)
+    """What the score of a text counts for by the trust in its channel, above 0 and up to 1."""
     functional_predicates: frozenset[str] = FUNCTIONAL_PREDICATES
     """Relations with one object at a time. Facts with a `value` are always functional."""
     newer_supersedes: bool = True
@@ -43,6 +51,16 @@ class Policy(BaseModel):
     """Lint rules to keep quiet, each with the reason."""
     self_approval: bool = False
     """Whether the proposer of a patch may approve it."""
+
+    @field_validator("channel_trust", mode="before")
+    @classmethod
+    def _other_channels_by_default(cls, given: Any) -> Any:
+        return {**CHANNEL_TRUST, **given} if isinstance(given, Mapping) else given
+
+    @field_validator("trust_weights", mode="before")
+    @classmethod
+    def _other_weights_by_default(cls, given: Any) -> Any:
+        return {**TRUST_WEIGHTS, **given} if isinstance(given, Mapping) else given
 
 
 def needs_review(patch: Patch, policy: Policy) -> bool:

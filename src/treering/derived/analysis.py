@@ -14,6 +14,7 @@ from itertools import groupby, pairwise
 
 import Stemmer
 
+from treering.core.injection import as_a_model_reads
 from treering.ports.index import TextQuery
 
 WORD_TOKENIZER = "ascii tokenchars '_'"
@@ -60,6 +61,16 @@ def query_terms(text: str) -> TextQuery:
     return TextQuery(_most_repeated(telling, MAX_WORDS), _sought_names(text), _phrases(text))
 
 
+def content_words(text: str) -> list[str]:
+    """Return the words of `text` in order, in lower case but not stemmed, without stop words.
+
+    Scripts written without spaces give their characters.
+    """
+    plain = as_a_model_reads(text)
+    pattern = _ASCII_WORD if plain.isascii() else _WORD
+    return [word for word in pattern.findall(plain) if word not in _STOP_WORDS]
+
+
 def fts_query(terms: Iterable[str]) -> str:
     """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
 
@@ -96,6 +107,8 @@ def _marks() -> Iterator[str]:
 
 _LETTERS = rf"[\w{''.join(_marks())}]+"
 
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
 _ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
 _NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")

@@ -19,12 +19,13 @@ REPETITION_COST = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A ranked passage. `source` is whatever `max_per_source` counts by."""
+    """A ranked passage. `source` is whatever `max_per_source` counts by; more `trust` is a higher number."""
 
     key: int
     score: float
     source: str
     text: str
+    trust: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,15 @@ def diversify(
 ) -> Selection:
     """Choose up to `limit` candidates that do not repeat each other, from a list ranked best first.
 
-    Of near-duplicates the first stays; texts with different numbers never are duplicates. A text of which a
-    better one says more than half falls behind (less is how people talk of one matter, and costs recall).
+    Of near-duplicates the most trusted stays, of equally trusted ones the first: otherwise a forged copy that
+    matches better would take the original away. Texts with different numbers never are duplicates. A text of which
+    a better one, no less trusted, says more than half falls behind (less is how people talk of one matter, and
+    costs recall).
     The cap per source is soft: what is above it comes after the rest, and only where the rest does not fill
     `limit`. The order of equals is the order given.
     """
-    kept, duplicates = _without_duplicates(map(_Shingled.of, candidates), duplicate_at)
+    by_trust = sorted(candidates, key=lambda candidate: -candidate.trust)
+    kept, duplicates = _without_duplicates(map(_Shingled.of, by_trust), duplicate_at)
     ranked = _demote_repetition(kept, repetition_cost)
     keys = _cap_sources(ranked, max_per_source)[:limit]
     chosen = set(keys)

@@ -178,7 +178,8 @@ def _render_item(item: PackItem, origins: dict[str, Citation]) -> str:
     state = "" if item.status == "active" else f" ({item.status})"
     warning = f" — warning: {', '.join(item.flags)}" if item.flags else ""
     origin = next((_place(origins[mark]) for mark in item.citations), item.object_id)
-    head = f"{marks} `{item.object_id}`{state}{warning}".strip()
+    trust = f" — trust: {item.trust} ({item.channel})" if item.trust else ""
+    head = f"{marks} `{item.object_id}`{state}{trust}{warning}".strip()
     return f"{head}\n\n{fence(titled(item.title, item.text), origin=origin)}"
 
 

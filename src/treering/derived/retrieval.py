@@ -21,7 +21,8 @@ from treering.derived.diversity import Candidate, diversify
 from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
-from treering.derived.ranking import rank
+from treering.derived.ranking import Ranking, rank
+from treering.derived.trusting import REPEATING_WEIGHT, Trusted, Wording, repetition_flags, trust_in
 from treering.ports.index import Index, PassageHead
 from treering.ports.ledger import Altered, Head, Ledger, noted
 from treering.ports.reach import Reach
@@ -39,11 +40,19 @@ class Hit:
     locator: Locator | None
     score: float
     fused: Fused
+    trusted: Trusted
+    repeats: bool = False
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Name what in the title, the heading and the text is shaped like instructions to a model."""
-        return instruction_flags("\n".join((self.head.title, self.head.heading, self.text)))
+        """Name what in it is shaped like instructions to a model, and whether it repeats the question."""
+        shown = "\n".join((self.head.title, self.head.heading, self.text))
+        return (*instruction_flags(shown), *repetition_flags(self.repeats))
+
+    @property
+    def falls_for_repeating(self) -> bool:
+        """Tell whether its score falls because it repeats the question: only where others are trusted more."""
+        return self.repeats and self.trusted.factor < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +80,64 @@ def retrieve(
     ranking = rank(question, index=index, reach=reach, limit=limit * _OVERFETCH, deep=deep)
     altered: Altered = {}
     reader = _Reader(ledger, reach, altered)
-    read, dropped = _recheck(ranking.hits, ranking.heads, reader=reader, limit=limit * _OVERFETCH)
+    found, dropped = _weighed(ranking, reader)
+    read = _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
     hits = _diverse(read, limit=limit, max_per_source=max_per_source)
     duplicates = len(read) - len(hits) if len(hits) < limit else 0
     trace = {**ranking.trace, "dropped": dropped, "duplicates": duplicates}
     return Retrieval(tuple(hits), trace, ranking.association, altered)
 
 
-def _recheck(
-    ranked: Sequence[Fused], heads: Mapping[int, PassageHead], *, reader: "_Reader", limit: int
-) -> tuple[list[Hit], int]:
-    """Read candidates again from the ledger, in rank order, until enough of them hold."""
-    states = reader.states({head.object_id for head in heads.values()})
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A candidate that may be shown, before its text is read; `score` is weighed by trust."""
+
+    head: PassageHead
+    state: Head
+    score: float
+    fused: Fused
+    trusted: Trusted
+
+
+def _weighed(ranking: Ranking, reader: "_Reader") -> tuple[list[_Standing], int]:
+    """Ask the ledger for the state of the candidates, leave out what may not be shown, and weigh the rest by trust."""
+    states = reader.states({head.object_id for head in ranking.heads.values()})
+    ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+    shown = [
+        (fused, head, state)
+        for fused, head in ranked
+        if (state := states.get(head.object_id)) and is_shown(state, reader.reach)
+    ]
+    held = {state.id: (state.origin_channel, state.status) for _, _, state in shown}
+    trust = trust_in(held, reader.ledger.policy)
+    standing = [
+        _Standing(head, state, fused.score * trust[state.id].factor, fused, trust[state.id])
+        for fused, head, state in shown
+    ]
+    return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
+
+
+def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, limit: int) -> list[Hit]:
+    """Read the texts of candidates from the ledger, in rank order, until there are enough; rank them again.
+
+    What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
+    keep out what stands behind them.
+    """
     hits: list[Hit] = []
-    dropped = 0
-    for start in range(0, len(ranked), limit):
-        batch = [(fused, heads[fused.key]) for fused in ranked[start : start + limit] if fused.key in heads]
-        seen = [(fused, head) for fused, head in batch if is_shown(states.get(head.object_id), reader.reach)]
-        words = reader.words([head for _, head in seen])
-        for fused, head in seen:
-            if head.key in words:
-                state, found = states[head.object_id], words[head.key]
-                hits.append(Hit(_as_it_is(head, state, found), state, found.text, found.locator, fused.score, fused))
-        dropped += len(batch) - len(seen)
-        if len(hits) >= limit:
+    for start in range(0, len(found), limit):
+        batch = found[start : start + limit]
+        words = reader.words([one.head for one in batch])
+        hits += [_hit(one, words[one.head.key], wording) for one in batch if one.head.key in words]
+        if sum(not hit.falls_for_repeating for hit in hits) >= limit:
             break
-    return hits[:limit], dropped
+    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+
+
+def _hit(found: _Standing, words: "_Words", wording: Wording) -> Hit:
+    head = _as_it_is(found.head, found.state, words)
+    repeats = wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}")
+    hit = Hit(head, found.state, words.text, words.locator, found.score, found.fused, found.trusted, repeats)
+    return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
 
 
 def _as_it_is(head: PassageHead, state: Head, words: "_Words") -> PassageHead:
@@ -168,7 +209,7 @@ class _Reader:
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> list[Hit]:
-    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text) for hit in hits]
+    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
     chosen = diversify(candidates, limit, max_per_source=max_per_source)
     by_key = {hit.head.key: hit for hit in hits}
     return [by_key[key] for key in chosen.keys]

@@ -16,6 +16,7 @@ from treering.core.injection import instruction_flags
 from treering.core.locator import place_in
 from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
+from treering.core.trust import trust_of
 from treering.derived.analysis import index_text
 from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
@@ -25,6 +26,7 @@ from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieve
+from treering.derived.trusting import Wording, repetition_flags
 from treering.ports.clock import fresh_id
 from treering.ports.ledger import Altered, Selection, head_of, noted
 from treering.ports.reach import Reach
@@ -82,7 +84,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     shown = code_before_tests(sources.hits, given.task)
     related = _resting_on(call, shown, answering, reach, altered)
     objects = _objects(call, answering, related, reach, altered)
-    drafts = [_belief(call, item, score, reach, altered) for item, score in objects]
+    wording = Wording.of(question.text)
+    drafts = [_belief(call, item, score, reach, wording, altered) for item, score in objects]
     drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, question, options, altered)
@@ -192,8 +195,9 @@ def _readable(call: Call, identities: Iterable[str], reach: Reach, altered: Alte
             yield item
 
 
-def _belief(call: Call, item: Object, score: float, reach: Reach, altered: Altered) -> Draft:
+def _belief(call: Call, item: Object, score: float, reach: Reach, wording: Wording, altered: Altered) -> Draft:
     passage = passages_of(item)[0]
+    words = f"{title_of(item)}\n{passage.text}"
     places = tuple(_places(call, item, reach, altered))
     return Draft(
         PackItem(
@@ -204,7 +208,9 @@ def _belief(call: Call, item: Object, score: float, reach: Reach, altered: Alter
             title=title_of(item),
             text=passage.text,
             score=round(score, 6),
-            flags=instruction_flags(f"{title_of(item)}\n{passage.text}"),
+            flags=(*instruction_flags(words), *repetition_flags(wording.repeated_in(words))),
+            channel=item.origin_channel,
+            trust=trust_of(item.origin_channel, item.status, call.engine.ledger.policy.channel_trust),
         ),
         places,
     )
@@ -222,6 +228,8 @@ def _source(hit: Hit) -> Draft:
         text=hit.text,
         score=round(hit.score, 6),
         flags=hit.flags,
+        channel=hit.trusted.channel,
+        trust=hit.trusted.level,
     )
     origin = Citation(
         mark="", object_id=hit.head.object_id, segment_id=hit.head.part, origin=hit.head.origin, place=place

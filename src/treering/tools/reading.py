@@ -11,11 +11,13 @@ from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.locator import place_in
 from treering.core.objects import Knowledge
 from treering.core.times import Instant, parse_time
+from treering.core.trust import TrustLevel
 from treering.derived.association import Association
 from treering.derived.fusion import WALKED
 from treering.derived.paths import path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown
+from treering.derived.trusting import REPEATING_WEIGHT
 from treering.ports.ledger import AsOf
 from treering.ports.reach import Reach
 from treering.tools.envelope import Call, Report, Value
@@ -84,6 +86,10 @@ class ShownHit(Value):
     """Where it stands, such as `src/app.py#L10-L20 @ 1f3c…`."""
     updated_at: Instant
     flags: tuple[str, ...] = ()
+    channel: str
+    """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
+    trust: TrustLevel
+    """How far the policy trusts that channel, which counts in the ranking."""
     explain: dict[str, Any] | None = None
 
 
@@ -145,6 +151,8 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach, *, explain: b
         place=place_in(hit.locator, head.origin) if hit.locator else head.object_id,
         updated_at=state.updated_at,
         flags=hit.flags,
+        channel=hit.trusted.channel,
+        trust=hit.trusted.level,
         explain=explanation(call, hit, retrieval, reach) if explain else None,
     )
 
@@ -165,7 +173,13 @@ def explanation(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach) -> dic
         name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
         for name, part in hit.fused.parts.items()
     }
-    told: dict[str, Any] = {"fused": round(hit.fused.score, 4), "arms": arms}
+    told: dict[str, Any] = {
+        "fused": round(hit.fused.score, 4),
+        "arms": arms,
+        "trust": {"level": hit.trusted.level, "factor": round(hit.trusted.factor, 4)},
+    }
+    if hit.falls_for_repeating:
+        told["repeats_question"] = {"factor": REPEATING_WEIGHT}
     if retrieval.association and WALKED in hit.fused.parts:
         told["path"] = _way_to(call, hit, retrieval.association, reach)
     return told

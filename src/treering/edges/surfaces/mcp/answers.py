@@ -129,7 +129,8 @@ def _hits(report: SearchReport) -> Iterable[Entry]:
         name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
         ref = f"{hit.object_id} {hit.segment_id}".strip()
         evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
-        head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{warning}"
+        trust = f" — trust: {hit.trust} ({hit.channel})"
+        head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
         yield Entry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
 
 

@@ -121,7 +121,8 @@ def _pack(pack: ContextPack) -> Iterator[Line]:
 
 def _pack_item(item: PackItem) -> Iterator[Line]:
     state = "" if item.status in _USUAL else f" ({item.status})"
-    yield line((one_line(item.title), "bold"), state, f" {' '.join(item.citations)}")
+    trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
+    yield line((one_line(item.title), "bold"), state, f" {' '.join(item.citations)}", (trust, "dim"))
     yield from _flags(item.flags)
     yield line(item.text, indent=2)
     yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
@@ -132,7 +133,7 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     called = "" if fenced else one_line(title or hit.origin)
     text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)
-    yield line(f"{rank}. ", (called, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state})")
+    yield line(f"{rank}. ", (called, "bold"), f"  {hit.score:.3f}  ({hit.kind}{state}, trust: {hit.trust})")
     yield from _flags(hit.flags)
     yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
     yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
