@@ -109,10 +109,10 @@ def test_explain_tells_what_trust_and_repetition_cost(space):
     note(through(space, "agent"), POISON, origin="note:poison", title="Facts")
     honest, poison = search(space, explain=True)
     assert honest.explain["trust"] == {"level": "high", "factor": 1.0}
-    assert poison.explain["trust"] == {"level": "low", "factor": 0.8}
+    assert poison.explain["trust"] == {"level": "low", "factor": 0.7}
     assert "repeats_question" not in honest.explain
     assert poison.score == pytest.approx(
-        poison.explain["fused"] * 0.8 * poison.explain["repeats_question"]["factor"], abs=1e-3
+        poison.explain["fused"] * 0.7 * poison.explain["repeats_question"]["factor"], abs=1e-3
     )
 
 
