@@ -35,7 +35,7 @@ class LabelledSpace:
     def of(cls, collection: Collection, embedder: Embedder, *, vectors: bool = True) -> "LabelledSpace":
         """Bring a collection into a space in memory: turns as conversations, paragraphs as notes."""
         space = treering.open(":memory:", background=False, embedder=embedder)
-        space.ingest("source", input={"items": list(_items(collection.passages))}, options={"wait": vectors})
+        space.ingest("source", input={"items": list(items_of(collection.passages))}, options={"wait": vectors})
         sources = space.engine.ledger.select(Selection(scope="/", types=("source",)))
         return cls(space, {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)})
 
@@ -82,7 +82,7 @@ class LabelledSpace:
         return list(dict.fromkeys(self.passages[place] for place in places))[:limit]
 
 
-def _items(passages: Sequence[Passage]) -> Iterator[dict[str, Any]]:
+def items_of(passages: Sequence[Passage]) -> Iterator[dict[str, Any]]:
     """Write passages as inline items. A turn without a thread is a conversation of one message."""
     for thread, turns in groupby(sorted(passages, key=_thread), key=_thread):
         of_one = list(turns)
