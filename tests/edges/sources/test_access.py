@@ -147,3 +147,15 @@ def test_a_loop_of_links_is_refused(tmp_path, access):
     (tmp_path / "web" / ".git").symlink_to(tmp_path / "web" / ".git")
     with pytest.raises(TreeringError):
         readings(tmp_path / "web", access)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="file systems that refuse such names")
+def test_a_denial_is_one_line_of_text_whatever_the_names_are(tmp_path):
+    outside = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9 \x1b[31m\n"))
+    outside.mkdir()
+    (tmp_path / "root" / "web").mkdir(parents=True)
+    (tmp_path / "root" / "web" / ".git").symlink_to(outside)
+    with pytest.raises(Denied) as denied:
+        readings("web", files_below(tmp_path / "root"))
+    assert "caf\\xe9 \\x1b[31m\\n" in denied.value.message
+    assert denied.value.message.isprintable()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.edges.sources.git import Change, Entry, open_repository, without_credentials
-from treering.edges.sources.git_process import printable
+from treering.edges.sources.names import printable
 
 
 @pytest.fixture

@@ -167,3 +167,28 @@ def test_a_pipe_in_the_git_folder_is_not_waited_for(tmp_path, name):
     os.mkfifo(part)
     with pytest.raises(TreeringError):
         open_repository(scratch.folder).head()
+
+
+@pytest.mark.parametrize("name", ["commondir", "objects/info/alternates", "HEAD"])
+@pytest.mark.parametrize("text", ["x" * 5_000, "x/" * 2_000, "\0", "\udc80"])
+def test_a_place_that_no_system_has_is_an_error_with_a_hint(tmp_path, name, text):
+    scratch = Scratch(tmp_path / "web")
+    scratch.commit({"a.py": "a = 1\n"})
+    scratch.write(f".git/{name}", text.encode("utf-8", "surrogateescape"))
+    try:
+        assert open_repository(scratch.folder).head()
+        assert name == "objects/info/alternates"
+    except TreeringError as error:
+        hint = error.hint
+        assert hint
+
+
+@pytest.mark.parametrize("worktree", ["loop", "x" * 5_000, "/"])
+def test_a_work_tree_that_is_no_place_is_not_taken(tmp_path, worktree):
+    scratch = Scratch(tmp_path / "web")
+    scratch.commit({"a.py": "a = 1\n"})
+    (scratch.folder / ".git/loop").symlink_to("loop")
+    scratch.git("config", "core.worktree", worktree)
+    repository = open_repository(scratch.folder)
+    assert repository.top is None
+    assert repository.head()

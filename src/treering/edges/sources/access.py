@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from treering.core.errors import Denied, InvalidInput
+from treering.edges.sources.names import shown
 
 _HINT = "Name a path below it; another folder is named with --files FOLDER when the server is started."
 
@@ -48,7 +49,7 @@ class FilesBelow:
         except InvalidInput:
             place = None
         if place is None or not self.holds(place):
-            raise Denied(f"{target[:200]!r} is not below {self.root}; no other files are read.", hint=_HINT)
+            raise Denied(f"{target[:200]!r} is not below {shown(self.root)}; no other files are read.", hint=_HINT)
         return place
 
     def check(self, path: Path, what: str) -> Path:
@@ -59,7 +60,8 @@ class FilesBelow:
         place = _without_links(path)
         if not self.holds(place):
             raise Denied(
-                f"{what} leads to {place}, which is not below {self.root}; no other files are read.", hint=_HINT
+                f"{what} leads to {shown(place)}, which is not below {shown(self.root)}; no other files are read.",
+                hint=_HINT,
             )
         return place
 
@@ -95,7 +97,7 @@ FileAccess = AnyFile | FilesBelow | NoFiles
 def files_below(folder: Path) -> FilesBelow:
     """Allow the files below a folder. Raises `InvalidInput` where it is no folder."""
     if not folder.is_dir():
-        raise InvalidInput(f"{folder} is no folder.", hint="Name the folder whose files may be read.")
+        raise InvalidInput(f"{shown(folder)} is no folder.", hint="Name the folder whose files may be read.")
     return FilesBelow(folder.resolve())
 
 
@@ -143,4 +145,6 @@ def _without_links(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        raise InvalidInput(f"{path} cannot be read as a path: {error}.", hint="Look for a loop of links.") from error
+        raise InvalidInput(
+            f"{shown(path)} cannot be read as a path: {shown(str(error))}.", hint="Look for a loop of links."
+        ) from error

@@ -18,9 +18,10 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavaila
 from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.git_blobs import BlobReader
 from treering.edges.sources.git_config import RepositoryConfig, parse_config
-from treering.edges.sources.git_layout import Layout, locate, read_part
+from treering.edges.sources.git_layout import Layout, locate, read_part, reading
 from treering.edges.sources.git_private import PrivateGitFolder
-from treering.edges.sources.git_process import SECONDS, failure, git_command, printable, run_git
+from treering.edges.sources.git_process import SECONDS, failure, git_command, run_git
+from treering.edges.sources.names import printable, shown
 
 EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]
@@ -211,8 +212,9 @@ def open_repository(target: Path | str, access: FileAccess | None = None) -> Git
     access = access or AnyFile()
     folder = access.place(str(target))
     if not folder.is_dir():
-        raise InvalidInput(f"{target} is not a folder.", hint="Give the folder of a git repository.")
-    layout = locate(folder, access)
+        raise InvalidInput(f"{shown(target)} is not a folder.", hint="Give the folder of a git repository.")
+    with reading(folder):
+        layout = locate(folder, access)
     file = layout.common / "config"
     config = parse_config(
         read_part(file, access, most=_MOST_CONFIG) or b"",
@@ -253,8 +255,9 @@ def _top(layout: Layout, config: RepositoryConfig) -> Path | None:
     if layout.around is None or config.bare:
         return None
     if config.worktree is not None:
-        named = (layout.git_dir / os.fsdecode(config.worktree)).resolve()
-        return layout.around if named == layout.around else None
+        # Unlike `Path.resolve`, this takes a loop of links for a place like any other.
+        named = os.path.realpath(layout.git_dir / os.fsdecode(config.worktree))
+        return layout.around if Path(named) == layout.around else None
     return layout.around
 
 

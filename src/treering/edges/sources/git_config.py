@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from treering.core.errors import Unavailable
-from treering.edges.sources.git_process import Settings, parse_settings, printable, user_file, user_settings
+from treering.edges.sources.git_process import Settings, parse_settings, user_file, user_settings
+from treering.edges.sources.names import printable, shown
 
 ObjectFormat = Literal["sha1", "sha256"]
 
@@ -55,9 +56,9 @@ def parse_config(shared: bytes, own: bytes | None, *, linked: bool, where: Path)
     `linked`: the work tree is one of several, for which the shared file says nothing of bare and worktree.
     Raises `Unavailable` where it cannot be parsed, or asks for a format not known here.
     """
-    settings = parse_settings(shared, where=str(where))
+    settings = parse_settings(shared, where=shown(where))
     extensions = _extensions(settings, where)
-    mine = parse_settings(own, where=f"{where}.worktree") if own and _is_on(extensions, "worktreeconfig") else []
+    mine = parse_settings(own, where=f"{shown(where)}.worktree") if own and _is_on(extensions, "worktreeconfig") else []
     of_tree = dict(mine if linked else settings + mine)
     everything = settings + mine
     return RepositoryConfig(
@@ -127,7 +128,7 @@ def _object_format(extensions: Mapping[str, bytes | None], where: Path) -> Objec
 
 def _unknown(what: str, where: Path) -> Unavailable:
     return Unavailable(
-        f"{what}, which Treering does not know ({where}).",
+        f"{what}, which Treering does not know ({shown(where)}).",
         hint="Read a clone of it that has the usual format: `git clone --ref-format=files --bare`.",
     )
 

@@ -6,6 +6,7 @@ further objects, and every file may be a link. Each of these is resolved here an
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -13,10 +14,11 @@ from typing import BinaryIO
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.edges.sources.access import FileAccess
 from treering.edges.sources.folder import open_regular, reason
-from treering.edges.sources.git_process import printable
+from treering.edges.sources.names import printable, shown
 
 _MOST_BYTES = 50_000_000
 _MOST_LINE = 10_000
+_MOST_SHOWN = 300
 _NESTED = 5  # alternates of alternates, as deep as git follows them
 
 
@@ -50,13 +52,26 @@ def locate(target: Path, access: FileAccess) -> Layout:
             return found
     if access.root:
         raise Denied(
-            f"No repository that lies below {access.root} is at {target}.",
+            f"No repository that lies below {shown(access.root)} is at {shown(target)}.",
             hint="A repository is read as a whole: name its own folder, or use mode 'path'.",
         )
     raise InvalidInput(
-        f"{target} is not in a git repository.",
+        f"{shown(target)} is not in a git repository.",
         hint='Use mode "path" to read a folder without git, or run `git init` there.',
     )
+
+
+@contextmanager
+def reading(repository: Path) -> Iterator[None]:
+    """Raise `Unavailable` for what the system refuses: a folder nobody may list, a name that is too long."""
+    try:
+        yield
+    except OSError as error:
+        named = f" ({shown(str(error.filename))})" if error.filename else ""
+        raise Unavailable(
+            f"The repository at {shown(repository)} cannot be read: {reason(error)}{named[:_MOST_SHOWN]}.",
+            hint="Check who may read it, and run `git fsck` there.",
+        ) from error
 
 
 def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> bytes | None:
@@ -67,21 +82,21 @@ def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> byt
     with stream:
         data = stream.read(most + 1)
     if len(data) > most:
-        raise Unavailable(f"{path} has more than {most:,} bytes.", hint="Run `git fsck` in the repository.")
+        raise Unavailable(f"{shown(path)} has more than {most:,} bytes.", hint="Run `git fsck` in the repository.")
     return data
 
 
 def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
     """Open a file of a repository; `None` where there is none. Raises `Denied`, `Unavailable`."""
-    place = access.check(path, str(path))
+    place = access.check(path, shown(path))
     try:
         stream = open_regular(place)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {reason(error)}.", hint="Check who may read it.") from error
+        raise Unavailable(f"{shown(path)} cannot be read: {reason(error)}.", hint="Check who may read it.") from error
     if stream is None:
-        raise Unavailable(f"{path} is no regular file.", hint="Run `git fsck` in the repository.")
+        raise Unavailable(f"{shown(path)} is no regular file.", hint="Run `git fsck` in the repository.")
     return stream
 
 
@@ -90,7 +105,7 @@ def object_folders(layout: Layout, access: FileAccess) -> list[Path]:
 
     Raises `Denied` where one of them, or a link in one of them, leads out of what may be read.
     """
-    own = access.check(layout.common / "objects", str(layout.common / "objects"))
+    own = access.check(layout.common / "objects", shown(layout.common / "objects"))
     found: list[Path] = []
     waiting = [(own, 0)]
     while waiting:
@@ -108,7 +123,7 @@ def _at(folder: Path, access: FileAccess) -> Layout | None:
     """Return the repository whose work tree, or which itself, is `folder`."""
     entry = folder / ".git"
     if os.path.lexists(entry):
-        git_dir = access.check(entry, str(entry))
+        git_dir = access.check(entry, shown(entry))
         if git_dir.is_file():
             return _named(entry, access)
         found = _git_dir(git_dir, access)
@@ -125,12 +140,13 @@ def _named(entry: Path, access: FileAccess) -> Layout:
     """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
     name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
     if not name.startswith(b"gitdir: ") or b"\0" in name:
-        raise InvalidInput(f"{entry} names no repository.", hint="It should say `gitdir: FOLDER`.")
-    git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), str(entry))
+        raise InvalidInput(f"{shown(entry)} names no repository.", hint="It should say `gitdir: FOLDER`.")
+    git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), shown(entry))
     found = _git_dir(git_dir, access)
     if found is None:
         raise InvalidInput(
-            f"{entry} names {git_dir}, which is no repository.", hint="Run `git worktree repair` where it lies now."
+            f"{shown(entry)} names {shown(git_dir)}, which is no repository.",
+            hint="Run `git worktree repair` where it lies now.",
         )
     return Layout(*found, around=entry.parent, inside=True)
 
@@ -142,7 +158,7 @@ def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
     named = read_part(folder / "commondir", access, most=_MOST_LINE) if (folder / "commondir").exists() else None
     common = folder
     if named is not None:
-        common = access.check(folder / os.fsdecode(named.rstrip(b"\r\n")), str(folder / "commondir"))
+        common = access.check(folder / os.fsdecode(named.rstrip(b"\r\n")), shown(folder / "commondir"))
     if not all((common / name).is_dir() for name in ("objects", "refs")):
         return None
     return folder, common
@@ -156,13 +172,13 @@ def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
             continue
         if line.startswith(b'"') and access.root:
             raise Denied(
-                f"{file} names a folder in quotation marks, {printable(line)}; such names are not followed.",
+                f"{shown(file)} names a folder in quotation marks, {printable(line)}; such names are not followed.",
                 hint="Clone the repository with `git clone --dissociate`.",
             )
         # git takes `..` out of the name before it looks for links; the system does so after.
         named = folder / os.fsdecode(line)
-        access.check(named, str(file))
-        yield access.check(Path(os.path.normpath(named)), str(file))
+        access.check(named, shown(file))
+        yield access.check(Path(os.path.normpath(named)), shown(file))
 
 
 def _check_links(folder: Path, access: FileAccess) -> None:
@@ -175,7 +191,7 @@ def _check_links(folder: Path, access: FileAccess) -> None:
             for entry in entries:
                 if not entry.is_symlink() and not entry.is_dir():
                     continue
-                place = access.check(Path(entry.path), entry.path)
+                place = access.check(Path(entry.path), shown(entry.path))
                 if place.is_dir() and place not in seen:
                     seen.add(place)
                     waiting.append(place)

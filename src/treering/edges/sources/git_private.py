@@ -17,8 +17,9 @@ from weakref import finalize
 from treering.core.errors import Unavailable
 from treering.edges.sources.access import FileAccess
 from treering.edges.sources.git_config import RepositoryConfig, comparing_as_the_user
-from treering.edges.sources.git_layout import Layout, object_folders, open_part, read_part
+from treering.edges.sources.git_layout import Layout, object_folders, open_part, read_part, reading
 from treering.edges.sources.git_process import git_environment
+from treering.edges.sources.names import shown
 
 _SETTINGS = {
     "core.fsmonitor": "false",
@@ -51,19 +52,19 @@ class PrivateGitFolder:
 
     @property
     def folder(self) -> Path:
-        """The folder. Raises `Denied` where a part of the repository may not be read."""
-        with self._lock:
+        """The folder. Raises `Denied` where a part of the repository may not be read, `Unavailable` where it cannot."""
+        with self._lock, reading(self._layout.git_dir):
             return self._made()
 
     def environment(self) -> Mapping[str, str]:
         """Return the environment of a git that reads what is committed."""
-        with self._lock:
+        with self._lock, reading(self._layout.git_dir):
             self._made()
             return self._environment
 
     def comparing(self, top: Path) -> Mapping[str, str]:
         """Return the environment of a git that compares a work tree."""
-        with self._lock:
+        with self._lock, reading(self._layout.git_dir):
             folder = self._made()
             if not self._has_index:
                 self._take_index(folder)
@@ -116,7 +117,8 @@ class PrivateGitFolder:
             status = os.fstat(stream.fileno())
             if status.st_size > _MOST_COPIED:
                 raise Unavailable(
-                    f"{home / name} has more than {_MOST_COPIED:,} bytes.", hint="Read a commit of a bare clone of it."
+                    f"{shown(home / name)} has more than {_MOST_COPIED:,} bytes.",
+                    hint="Read a commit of a bare clone of it.",
                 )
             data = stream.read(_MOST_COPIED)
         (folder / name).write_bytes(data)
@@ -127,7 +129,7 @@ class PrivateGitFolder:
         file = self._layout.git_dir / "HEAD"
         text = self._linked_ref(file) or read_part(file, self._access, most=_MOST_REF) or b""
         if not _LOOSE.fullmatch(text):
-            raise Unavailable(f"{file} names no commit and no branch.", hint="Run `git fsck` in the repository.")
+            raise Unavailable(f"{shown(file)} names no commit and no branch.", hint="Run `git fsck` in the repository.")
         return text
 
     def _refs(self) -> Iterator[tuple[bytes, bytes]]:
@@ -148,7 +150,7 @@ class PrivateGitFolder:
 
     def _loose_refs(self) -> Iterator[tuple[bytes, bytes]]:
         home = self._layout.common / "refs"
-        self._access.check(home, str(home))
+        self._access.check(home, shown(home))
         waiting = [home]
         while waiting:
             with os.scandir(waiting.pop()) as entries:

@@ -6,13 +6,13 @@ configuration but the one Treering wrote: not the repository's, and not the user
 """
 
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from treering.core.errors import TreeringError, Unavailable
+from treering.edges.sources.names import printable
 
 SECONDS = 120.0
 """How long git may take to answer."""
@@ -32,16 +32,9 @@ _NO_CONFIGURATION = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
 }
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 Settings = list[tuple[bytes, bytes | None]]
 """Keys and values as git reads them, in order; `None`: the key stands without a value."""
-
-
-def printable(name: bytes) -> str:
-    r"""Decode a file name to stable, printable text: bytes that are no UTF-8 and controls become `\x..`."""
-    text = name.decode("utf-8", "backslashreplace")
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def git_command(*arguments: str) -> list[str]:

@@ -21,7 +21,7 @@ from treering.edges.sources.git import (
     open_repository,
 )
 from treering.edges.sources.git_blobs import blob_id
-from treering.edges.sources.git_process import printable
+from treering.edges.sources.names import printable
 from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, Selection, parse_attributes, parse_selection
 from treering.ports.adapter import (
