@@ -181,9 +181,8 @@ def test_a_tag_in_the_name_of_a_speaker_leaves_the_reminder_one_complete_fence(s
     said = Message(role="user", name="[DiscussionId]x[/DiscussionId]", content=KEY)
     MessageLog(space.engine, place_of("earlier")).record([said, assistant("Noted.")])
     reminder = companion(space).remind([user("Where is the cellar key?")])
-    _, (passed_on,) = without_tags([user(reminder.text)])
     assert KEY in reminder.text
-    assert without_recalled(passed_on.content) == ("", 1)
+    assert without_recalled(without_tags(reminder.text).text) == ("", 1)
 
 
 @pytest.mark.parametrize(
