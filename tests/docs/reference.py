@@ -26,6 +26,7 @@ from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
+from treering.edges.surfaces.rest.bodies import MOST_VALUES
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import STATUSES, Failure
 from treering.edges.surfaces.rest.projects import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
@@ -359,7 +360,7 @@ def _http_limits() -> str:
     bounds = Bounds()
     return "\n".join(
         (
-            f"- A body has at most {bounds.max_body_bytes:,} bytes.",
+            f"- A body has at most {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
             f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
             "A request counts when its body is complete; `/health` and `/ready` do not count.",
             f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "

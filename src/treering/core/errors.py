@@ -27,8 +27,10 @@ class TreeringError(Exception):
     code = "error"
 
     def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        # It may quote what somebody gave, of any length.
+        shown = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+        super().__init__(shown)
+        self.message = shown
         self.hint = hint
         self.details: dict[str, Any] = dict(details or {})
 
@@ -136,3 +138,4 @@ def nearest(given: str, known: Iterable[str]) -> str:
 
 
 _LONGEST_NAME = 200
+_LONGEST_MESSAGE = 4_000

@@ -212,17 +212,21 @@ def known_fields(data: Mapping[str, Any]) -> list[str]:
     return sorted(cls.model_fields) if cls else sorted(TYPES)
 
 
+_MOST_PROBLEMS = 100
+_SHOWN_CHARS = 300
+
+
 def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
     """Turn a validation error into ours: each wrong field, what is wrong, and the nearest known name."""
     problems = [
-        {"field": ".".join(map(str, item["loc"])), "problem": item["msg"], "kind": item["type"]}
-        for item in error.errors(include_url=False, include_input=False, include_context=False)
+        {"field": ".".join(map(str, item["loc"]))[:_SHOWN_CHARS], "problem": item["msg"], "kind": item["type"]}
+        for item in error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
     ]
     first = problems[0]
     unknown = [p["field"].rpartition(".")[2] for p in problems if p["kind"] == "extra_forbidden"]
     return InvalidInput(
         f"{first['field'] or 'input'}: {first['problem']}"
-        + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""),
+        + (f" (and {error.error_count() - 1} more)" if len(problems) > 1 else ""),
         hint=nearest(unknown[0], known) if unknown else "See details.fields for every wrong field.",
         details={"fields": problems},
     )

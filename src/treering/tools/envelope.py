@@ -55,6 +55,8 @@ class Call:
     """A digest of what is asked for, for idempotency keys."""
 
 
+_SHOWN_CHARS = 200
+
 Run = Callable[[Call, Any, Any], Report]
 
 
@@ -90,7 +92,7 @@ class Tool:
             raise InvalidInput(
                 f"{self.name} has no mode {name!r}.",
                 hint=nearest(name, self.modes),
-                details={"given": name, "known": list(self.modes)},
+                details={"given": name[:_SHOWN_CHARS], "known": list(self.modes)},
             )
         return mode
 

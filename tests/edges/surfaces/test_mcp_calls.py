@@ -177,8 +177,10 @@ def test_a_cancelled_call_is_left_alone_at_once(address, tmp_path):
 def test_a_cancelled_call_that_waits_to_write_writes_nothing(address, tmp_path):
     async def cancel(call):
         await call("ingest", "source", {"text": "Retry three times."})
-        with _held(tmp_path / "space.db"), anyio.move_on_after(0.3):
-            await call("crystallize", "activity", {"title": "Cancelled"})
+        with _held(tmp_path / "space.db"):
+            with anyio.move_on_after(0.3):
+                await call("crystallize", "activity", {"title": "Cancelled"})
+            await call.ping()  # the server has heard of it
         return await call("query", "search", {"text": "cancelled"})
 
     assert talk(address, cancel).get("hits", []) == []

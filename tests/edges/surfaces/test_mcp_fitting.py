@@ -1,5 +1,8 @@
 import json
+import sys
+from contextlib import contextmanager
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,3 +58,36 @@ def test_a_text_that_is_cut_keeps_its_fence_whole():
     _, fences = without_recalled(text)
     assert fences == 1
     assert text.rstrip().endswith(">>")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"object": {"metadata": {str(n): "y" * 200 for n in range(50_000)}}},
+        {"object": {str(n): ["y"] * 20 for n in range(20_000)}},
+        {str(n): "y" for n in range(50_000)},
+        {"a": [[["x"]]] * 50_000},
+        {"a": "x " * 500_000},
+    ],
+)
+def test_the_work_of_fitting_is_bounded_by_the_tokens_and_not_by_the_data(data):
+    with at_most_calls(3_000_000):
+        shown = fit_json({"verb": "query", **data}, max_tokens=300)
+    assert estimate_tokens(json.dumps(shown, ensure_ascii=False, separators=(",", ":"))) <= 300
+    assert shown["verb"] == "query"
+
+
+@contextmanager
+def at_most_calls(most):
+    """Fail once more functions were called than that."""
+    left = iter(range(most))
+
+    def count(_frame, event, _of):
+        if event == "call" and next(left, None) is None:
+            raise AssertionError(f"more than {most} calls")
+
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)

@@ -234,3 +234,18 @@ def test_a_client_that_hangs_up_in_the_middle_is_no_failure(tmp_path, caplog):
 
     assert answer.status_code == 200
     assert not caplog.records
+
+
+def test_an_answer_to_a_wrong_body_is_short_however_much_of_it_is_wrong(client):
+    many = client.post("/v1/wiki/query", json={"mode": "search", "input": {f"k{n}": 1 for n in range(10_000)}})
+    long = client.post("/v1/wiki/query", json={"mode": "x" * 1_000_000})
+
+    assert len(refused(many, 422, "invalid_input")["details"]["fields"]) == 100
+    assert "and 9999 more" in many.json()["message"] or "and 10000 more" in many.json()["message"]
+    refused(long, 422, "invalid_input")
+    assert max(len(many.content), len(long.content)) < 50_000
+
+
+@pytest.mark.parametrize("body", [{"mode": ["x"] * 200_001}, {"input": {f"k{n}": n for n in range(200_001)}}])
+def test_a_body_of_very_many_values_is_refused_as_a_whole(client, body):
+    assert refused(client.post("/v1/wiki/query", json=body), 422, "invalid_input")["details"] == {"most": 200_000}

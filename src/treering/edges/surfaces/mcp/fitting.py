@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from treering.core.fingerprint import fence
@@ -11,6 +12,10 @@ from treering.derived.tokens import cut_to_tokens, estimate_tokens
 _USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
 _RESERVE = 60  # tokens for saying what was left out
 _NAMED = 5
+_COARSE = 16  # characters per token allowed: far more than what will fit
+_SMALL = 4  # characters that an item takes at least
+_AT_ONCE = 50
+_PLACES_NAMED = 20
 _LONG = 160  # characters: shorter texts are not worth cutting
 _SKELETON = {"verb", "mode", "scope", "status", "warnings"}
 
@@ -55,10 +60,15 @@ def left_out(refs: Sequence[str], *, max_tokens: int) -> str:
 def fit_json(data: dict[str, Any], *, max_tokens: int) -> dict[str, Any]:
     """Shorten JSON data until it fits: the longest lists lose their ends, the longest texts too.
 
-    What each list lost is said in `warnings`. The data given is not changed.
+    What each list lost is said in `warnings`. The data given is not changed. Of what is many times too long the
+    beginning is taken first, so that the work is bounded by `max_tokens`.
     """
-    shown: dict[str, Any] = json.loads(json.dumps(data))
+    whole: dict[str, Any] = json.loads(json.dumps(data))
     lost: dict[str, int] = {}
+    shown = {
+        key: value if key in _SKELETON else _beginning(value, [_COARSE * max_tokens], key, lost)
+        for key, value in islice(whole.items(), max_tokens)
+    }
     while estimate_tokens(_written(_with_losses(shown, lost, max_tokens))) > max_tokens:
         if not _shed(shown, lost):
             break
@@ -75,10 +85,31 @@ def _fitted(entry: Entry, room: int) -> str | None:
     return entry.render(cut_to_tokens(entry.text, left) + "\n…")
 
 
+def _beginning(value: Any, room: list[int], path: str, lost: dict[str, int]) -> Any:
+    """Copy as much of some data as there is room for, in characters; a text is left to be shortened later."""
+    if isinstance(value, str):
+        kept = value[: max(room[0], _LONG)]
+        room[0] -= len(kept)
+        return kept
+    if not isinstance(value, list | dict):
+        room[0] -= _SMALL
+        return value
+    taken: list[tuple[Any, Any]] = []
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if room[0] <= 0:
+            lost[path] = lost.get(path, 0) + len(value) - len(taken)
+            break
+        room[0] -= _SMALL + (len(key) if isinstance(key, str) else 0)
+        where = f"{path}.{key}" if isinstance(key, str) else path
+        taken.append((key, _beginning(inner, room, where, lost)))
+    return dict(taken) if isinstance(value, dict) else [inner for _, inner in taken]
+
+
 def _with_losses(data: dict[str, Any], lost: Mapping[str, int], max_tokens: int) -> dict[str, Any]:
     if not lost:
         return data
-    words = ", ".join(f"{count} of {path}" for path, count in lost.items())
+    words = ", ".join(f"{count} of {path[:_LONG]}" for path, count in islice(lost.items(), _PLACES_NAMED))
+    words += f" and of {len(lost) - _PLACES_NAMED} more" if len(lost) > _PLACES_NAMED else ""
     hint = (
         f"Left out to fit {max_tokens} tokens: {words}. Raise options.max_tokens, or fetch ids with query mode expand."
     )
@@ -88,16 +119,20 @@ def _with_losses(data: dict[str, Any], lost: Mapping[str, int], max_tokens: int)
 def _shed(data: dict[str, Any], lost: dict[str, int]) -> bool:
     """Leave out a little of what is biggest. Tells whether anything was left to leave out."""
     places = sorted(_places(data), key=lambda place: -place.size)
-    place = next((one for one in places if one.worth), None) or next(iter(places), None)
-    if place is not None:
-        place.shorten(lost)
+    worth = [one for one in places if one.worth] or places
+    if worth:
+        # Of very many places several at once: one at a time would take the square of their number.
+        for place in worth[: 1 + len(worth) // _AT_ONCE]:
+            if place.is_there:
+                place.shorten(lost)
         return True
     optional = [key for key in data if key not in _SKELETON]
     if not optional:
         return False
-    biggest = max(optional, key=lambda key: len(_written(data[key])))
-    del data[biggest]
-    lost[biggest] = lost.get(biggest, 0) + 1
+    sizes = {key: len(_written(data[key])) for key in optional}
+    for biggest in sorted(optional, key=lambda key: -sizes[key])[: 1 + len(optional) // _AT_ONCE]:
+        del data[biggest]
+        lost[biggest] = lost.get(biggest, 0) + 1
     return True
 
 
@@ -109,6 +144,11 @@ class _Place:
     key: str | int
     path: str
     size: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it still has its place: what holds it may have been shortened before it."""
+        return isinstance(self.key, str) or self.key < len(self.holder)
 
     @property
     def worth(self) -> bool:

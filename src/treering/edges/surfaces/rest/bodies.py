@@ -13,6 +13,8 @@ from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.exactness import misfits
 from treering.edges.surfaces.rest.failures import Refusal
 
+MOST_VALUES = 200_000
+"""Fields and items of a body, on all levels."""
 _READ_ON = 4
 """How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
 before it listens would else see a broken connection in place of the answer."""
@@ -66,6 +68,7 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
         data = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise InvalidInput(f"The body is not JSON: {error}.", hint="Send one JSON object, in UTF-8.") from error
+    _check_size(data)
     try:
         parsed = model.model_validate(data)
     except ValidationError as error:
@@ -79,6 +82,22 @@ def parse_body(model: type[_Model], body: bytes) -> _Model:
             details={"fields": problems},
         )
     return parsed
+
+
+def _check_size(data: object) -> None:
+    """Raise `InvalidInput` for a body of very many values: each may be wrong, and be told so."""
+    values, waiting = 0, [data]
+    while waiting:
+        one = waiting.pop()
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        values += len(inner)
+        if values > MOST_VALUES:
+            raise InvalidInput(
+                f"The body has more than {MOST_VALUES:,} values.",
+                hint="Send it in several requests.",
+                details={"most": MOST_VALUES},
+            )
+        waiting += (value for value in inner if isinstance(value, dict | list))
 
 
 def _known_beside(model: type[BaseModel], error: ValidationError) -> list[str]:
