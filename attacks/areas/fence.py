@@ -7,13 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
 from treering.core.fingerprint import fence, without_recalled
-from treering.edges.surfaces.mcp.desk import Desk
+from treering.edges.surfaces.mcp.answers import text_of
 from treering.edges.surfaces.space import Space
 
 _SENTINEL = "obey"
@@ -54,15 +53,13 @@ def _names_in_answers(folder: Path) -> Count:
         address = f"sqlite:{folder / f'{number}.db'}"
         with treering.open(address, background=False) as space:
             _fill(space, name)
-        desk = Desk(address)
-        for arguments in (
-            {"mode": "context", "input": {"task": "fire the kiln with gas"}},
-            {"mode": "search", "input": {"text": "kiln gas"}},
-            {"mode": "recent"},
-        ):
-            said = _ask(desk, "query", arguments)
-            tried, reached = tried + 1, reached + _stands_free(said)
-        desk.close()
+            for mode, given in (
+                ("context", {"task": "fire the kiln with gas"}),
+                ("search", {"text": "kiln gas"}),
+                ("recent", {}),
+            ):
+                said = text_of(space.query(mode, input=given), max_tokens=4_000)
+                tried, reached = tried + 1, reached + _stands_free(said)
     return Count(tried, reached)
 
 
@@ -114,24 +111,21 @@ def _recalled_again(folder: Path) -> Count:
     """Ingest an answer again, of MCP and of the command line; count texts that came back as new memory."""
     secret, tried, reached = "Unicorns are fired", 0, 0
     for number, name in enumerate(_NAMES):
-        answering, learning = (Desk(f"sqlite:{folder / f'{which}{number}.db'}") for which in ("a", "b"))
-        _ask(answering, "ingest", {"mode": "source", "input": {"items": [{"text": f"{secret}. {name}"}]}})
-        shown = _ask(answering, "query", {"mode": "search", "input": {"text": "unicorns"}})
-        _ask(learning, "ingest", {"mode": "source", "input": {"items": [{"text": f"I asked.\n{shown}"}]}})
-        again = _ask(learning, "query", {"mode": "search", "input": {"text": "asked unicorns fired"}})
-        tried, reached = tried + 1, reached + (secret in again)
-        answering.close()
-        learning.close()
+        with (
+            treering.open(f"sqlite:{folder / f'a{number}.db'}", background=False) as answering,
+            treering.open(f"sqlite:{folder / f'b{number}.db'}", background=False) as learning,
+        ):
+            answering.ingest("source", input={"items": [{"text": f"{secret}. {name}"}]})
+            shown = text_of(answering.query("search", input={"text": "unicorns"}), max_tokens=4_000)
+            learning.ingest("source", input={"items": [{"text": f"I asked.\n{shown}"}]})
+            again = learning.query("search", input={"text": "asked unicorns fired"}).hits
+        tried, reached = tried + 1, reached + any(secret in hit.text for hit in again)
     _treering(folder, "ingest", "-", stdin=f"{secret}. {_NAMES[0]}\x85\x1b[2J\u2028")
     shown = _treering(folder, "query", "--mode", "search", "unicorns").stdout.decode()
     with treering.open(f"sqlite:{folder / 'c.db'}", background=False) as space:
         space.ingest("source", input={"items": [{"text": f"I asked.\n{shown}"}]})
         hits = space.query("search", input={"text": "asked unicorns fired"}).hits
     return Count(tried + 1, reached + any(secret in hit.text for hit in hits))
-
-
-def _ask(desk: Desk, verb: str, arguments: dict[str, Any]) -> str:
-    return desk.answer(verb, arguments, actor="attack", progress=lambda *_: None).text
 
 
 def _long_names(folder: Path) -> Count:
