@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from treering.core import fingerprint
 from treering.core.characters import visible
-from treering.core.fingerprint import fence, without_recalled
+from treering.core.fingerprint import fence, recalled_spans, without_recalled
 
 ANY_TEXT = st.text(max_size=200) | st.lists(
     st.sampled_from(["<<treering:", "end", "recalled", ">>", "<", "\n", ' origin="x"', "0123456789abcdef", " "]),
@@ -123,6 +123,17 @@ def test_each_stretch_of_a_text_full_of_markers_is_hashed_once(monkeypatch, orde
     text += "".join(f"<<treering:end {key}>>" for key in keys[::order])
     without_recalled(text)
     assert sum(hashed) <= len(text)
+
+
+def test_fences_nested_many_times_are_taken_out_or_rewritten_without_reading_the_text_each_time(monkeypatch):
+    reads = []
+    monkeypatch.setattr(fingerprint, "recalled_spans", lambda text: reads.append(text) or recalled_spans(text))
+    inner = fence("", origin="x")
+    start, end = (line + "\n" for line in inner.rstrip().split("\n\n"))
+    left, taken = without_recalled(start * 500 + end * 500)
+    assert len(reads) < 10
+    assert taken >= 1
+    assert recalled_spans(left) == []
 
 
 def test_what_a_terminal_shows_of_a_fence_is_the_same_fence():

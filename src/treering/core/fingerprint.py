@@ -15,6 +15,7 @@ _START = "<<treering:"
 _OPENING = re.compile(r'<<treering:recalled origin="([^"\n]{0,600})" ([0-9a-f]{16})>>')
 _MARK = re.compile(rf"{_OPENING.pattern}|<<treering:(?:end ([0-9a-f]{{16}})>>)?")
 _ORIGIN_CHARS = 200
+_NESTED = 4
 
 
 def fence(text: str, *, origin: str) -> str:
@@ -39,13 +40,18 @@ def without_recalled(text: str) -> tuple[str, int]:
     """Give `text` without its complete fences, and how many were taken out.
 
     A fence whose content was changed, or whose end is missing, is left alone: it holds something new. What is left
-    holds no complete fence, not even one that the parts around another one would make.
+    holds no complete fence, not even one that the parts around another one would make. `fence` nests no fence in
+    another: where somebody did, many times over, the markers that are left are rewritten instead of taking the square
+    of the length.
     """
     taken = 0
-    while spans := recalled_spans(text):
+    for _ in range(_NESTED):
+        spans = recalled_spans(text)
+        if not spans:
+            return text, taken
         text = cut(text, spans)
         taken += len(spans)
-    return text, taken
+    return (without_markers(text) if recalled_spans(text) else text), taken
 
 
 def recalled_spans(text: str) -> list[tuple[int, int]]:
