@@ -199,6 +199,9 @@ class Database:
         return connection
 
     def _prepare(self, connection: apsw.Connection) -> None:
+        # No space has triggers or views: one that has them came from elsewhere, and they are not run.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
         connection.set_progress_handler(_has_to_end, _STEPS)
         connection.set_busy_timeout(self._patience_ms)
         if not connection.readonly("main"):
