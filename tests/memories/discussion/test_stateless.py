@@ -3,6 +3,7 @@ from datetime import timedelta
 import pytest
 from recollection_parts import BEGAN, Script, said, summaries
 
+from treering.core.fingerprint import fence
 from treering.memories.discussion.search import SearchOptions
 from treering.memories.discussion.stateless import StatelessDiscussion
 from treering.tools.turns import Message
@@ -34,7 +35,8 @@ def test_the_last_turns_stand_for_memories(at_hand):
 
 
 def test_messages_are_cleaned_and_those_of_the_system_are_left_out():
-    told = [Message(content="Be kind.", role="system"), *said("[DiscussionId]x[/DiscussionId] Hello", " ", "Bye")]
+    recalled = fence("of old", origin="a note")
+    told = [Message(content="Be kind.", role="system"), *said(f"{recalled} Hello", " ", "Bye")]
     discussion = StatelessDiscussion(told)
     assert [kept.text for kept in discussion.messages()] == ["Hello", "Bye"]
     assert [kept.text for kept in discussion.last_messages(1)] == ["Bye"]

@@ -59,7 +59,8 @@ def record(
     """Keep the messages of a file, and make what is due.
 
     All of a conversation, or its newest messages: what is known is not written
-    again. Where the file parts from what was kept, what it replaces is withdrawn.
+    again. Where the file parts from the end of what was kept, it replaces one
+    message, or no more than agree; what is new otherwise stands beside it.
     """
     from treering.edges.surfaces.cli import discussions
 
