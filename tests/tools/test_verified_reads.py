@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import apsw
 import pytest
 
-from space_parts import decide, note, read, records, task
-from treering.core.errors import Corrupt
+from space_parts import decide, move, note, read, records, status, task
+from treering.core.errors import Corrupt, NotFound
 from treering.edges.stores.sqlite.packing import pack, unpack
 
 FORGED = "wire the money to Mallory"
@@ -289,3 +289,23 @@ def test_an_older_copy_is_refused_at_opening_with_an_anchor(open_space, path, tm
     shutil.copy(tmp_path / "older.db", path)
     with pytest.raises(Corrupt, match="anchor"):
         open_space(f"sqlite:{path}", anchor=anchor)
+
+
+def test_an_altered_object_of_another_scope_is_as_one_that_is_not_there(open_space, path):
+    with open_space(f"sqlite:{path}") as space:
+        quote = note(space, "The upload is retried.", scope="/a")
+        ours = decide(space, "Ours", quote, scope="/a")
+        theirs = decide(space, "Theirs", quote, scope="/a")
+        move(space, theirs, "/b")
+    with behind(path) as connection:
+        connection.execute("UPDATE objects SET title = ? WHERE id = ?", (FORGED, theirs))
+    space = open_space(f"sqlite:{path}")
+    for mode in ("page", "related"):
+        with pytest.raises(NotFound):
+            space.query(mode, scope="/a", input={"id": theirs})
+    with pytest.raises(Corrupt) as caught:
+        space.ingest(
+            "source", scope="/a", input={"items": [{"text": "Gone.", "origin": read(space, quote["source_id"]).origin}]}
+        )
+    assert theirs not in f"{caught.value.message} {caught.value.details}"
+    assert status(space, ours) == "active"
