@@ -120,7 +120,9 @@ def test_processes_that_make_the_same_spaces_at_once_all_get_them(tmp_path):
         for number in range(4)
     ]
     assert [maker.communicate(timeout=120)[1] for maker in makers] == [""] * 4
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{number}.db" for number in range(20))
+    # Where two close a space at the same moment, SQLite may leave its log beside it.
+    made = {path.name.removesuffix("-wal").removesuffix("-shm") for path in tmp_path.iterdir()}
+    assert made == {f"{number}.db" for number in range(20)}
 
 
 def test_threads_that_make_one_space_without_links_get_one_file(tmp_path, no_links):
