@@ -34,6 +34,6 @@ class Deadline:
         if self._at is not None and monotonic() >= self._at:
             raise TimedOut(
                 f"The call took longer than the {self._seconds:g} seconds it has.",
-                hint=f"Ask for less at once, or start the server with a larger --timeout. {_STAYS}",
+                hint=f"Ask for less at once, or allow more time (--timeout, --work-timeout). {_STAYS}",
                 details={"seconds": self._seconds},
             )
