@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from queue import Full, Queue
 from typing import Generic, TypeVar
@@ -30,7 +31,9 @@ def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[_It
     """
     queue: Queue[_Read[_Item] | _Ended] = Queue(most)
     stopping = threading.Event()
-    thread = threading.Thread(target=_read, args=(items, queue, stopping), name="treering-reader", daemon=True)
+    # In this thread's context: reading ends with the call it is for (`ports.interrupt`).
+    context, arguments = copy_context(), (_read, items, queue, stopping)
+    thread = threading.Thread(target=context.run, args=arguments, name="treering-reader", daemon=True)
     thread.start()
     try:
         yield _taken(queue)

@@ -8,9 +8,10 @@ from git_scratch import Scratch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
 from treering.edges.sources.git import Change, Entry, open_repository, without_credentials
 from treering.edges.sources.names import printable
+from treering.ports.interrupt import interruptible
 
 
 @pytest.fixture
@@ -350,3 +351,23 @@ def test_a_repository_is_seen_as_it_stood_when_it_was_opened(scratch):
     assert repository.head() == first
     scratch.commit({"a.py": "2\n"})
     assert repository.head() == first
+
+
+def test_git_ends_with_the_work_it_is_for(scratch, tmp_path, monkeypatch):
+    # Such as one that a pattern in a `.gitattributes` keeps busy: here one that never answers.
+    scratch.commit({"a.py": "a = 1\n"})
+    repository, folder, started = open_repository(scratch.folder), tmp_path / "bin", tmp_path / "started"
+    folder.mkdir()
+    slow = folder / "git"
+    slow.write_text(f"#!/bin/sh\necho $$ > {started}\nexec sleep 600\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def end_once_it_runs():
+        if started.exists():
+            raise TimedOut("The call took too long.")
+
+    with pytest.raises(TimedOut), interruptible(end_once_it_runs):
+        repository.head()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)

@@ -418,9 +418,9 @@ class TestTrying:
         out = stage.done("try", "how often is a call retried").out
         for part in (
             "Ingested: 3 created",
-            "Context: how often is a call retried",
-            "CITATIONS",
-            "- [1] ",
+            '# Context for "how often is a call retried"',
+            "## Citations",
+            "[1] ",
             "structure:",
         ):
             assert part in out

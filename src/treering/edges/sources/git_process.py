@@ -10,12 +10,16 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 
 from treering.core.errors import TreeringError, Unavailable
 from treering.edges.sources.names import printable
+from treering.ports.interrupt import check_between_steps
 
 SECONDS = 120.0
 """How long git may take to answer."""
+
+_LOOKING_SECONDS = 0.2
 
 _PROGRAM = "git.exe" if os.name == "nt" else "git"
 _SYSTEM = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP")
@@ -57,16 +61,41 @@ def git_environment(**more: str) -> dict[str, str]:
 def run_git(
     command: Sequence[str], environment: Mapping[str, str], *, folder: Path | str, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git in a folder that is not the repository's. Raises `Unavailable` where it does not answer in time."""
+    """Run git in a folder that is not the repository's.
+
+    It ends with the work it is for: a pattern in a `.gitattributes` can keep git busy for ever. Raises `Unavailable`
+    where it does not answer in time, and what ends the work under way (`ports.interrupt`).
+    """
+    process = subprocess.Popen(  # noqa: S603 - no shell; the arguments are ours, paths and revisions are checked
+        command,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     try:
-        return subprocess.run(  # noqa: S603 - no shell; the arguments are ours, paths and revisions are checked
-            command, env=environment, cwd=folder, input=given, capture_output=True, timeout=SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Unavailable(
-            f"git did not answer within {SECONDS:.0f} seconds.",
-            hint="Check that the repository's disk answers, and try again.",
-        ) from error
+        said, complained = _communicate(process, given)
+    except BaseException:  # Ctrl-C too: whatever it is, git must not outlive its caller
+        process.kill()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, said, complained)
+
+
+def _communicate(process: subprocess.Popen[bytes], given: bytes) -> tuple[bytes, bytes]:
+    until, left = monotonic() + SECONDS, given or None
+    while True:
+        try:
+            return process.communicate(left, timeout=_LOOKING_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            check_between_steps()
+            if monotonic() >= until:
+                raise Unavailable(
+                    f"git did not answer within {SECONDS:.0f} seconds.",
+                    hint="Check that the repository's disk answers, and try again.",
+                ) from error
+        left = None  # it is being sent already
 
 
 def parse_settings(text: bytes, *, where: str) -> Settings:

@@ -6,6 +6,7 @@ import pytest
 from rest_parts import running
 
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.testing.hashing_embedder import HashingEmbedder
 
 JSON = {"Content-Type": "application/json"}
 SEARCH = {"mode": "search", "input": {"text": "x"}}
@@ -150,15 +151,23 @@ def test_a_stale_revision_is_a_conflict(standing):
     assert data["details"]["current"] == 2
 
 
+class BrokenEmbedder(HashingEmbedder):
+    """An embedder of somebody else that fails in a way of its own."""
+
+    def embed_documents(self, texts):
+        raise RuntimeError("the model in /srv/models is broken")
+
+
 def test_a_failure_nobody_foresaw_tells_nothing_of_the_inside(tmp_path, caplog):
-    # A folder where the space's file should be: what the store says of it is not for the caller.
-    with running(tmp_path) as client:
-        (tmp_path / "projects").write_text("a file where a folder should be")
-        answer = client.post("/api/projects/acme/memory/index", json={"docs": ["x"]})
+    items = [{"text": "Bees hum.", "origin": "b"}]
+    with running(tmp_path, embedder=BrokenEmbedder()) as client:
+        known = {"mode": "source", "input": {"items": items}, "options": {"wait": True}}
+        answer = client.post("/v1/wiki/ingest", json=known)
 
     data = refused(answer, 500, "error")
-    assert str(tmp_path) not in answer.text
+    assert "/srv/models" not in answer.text
     assert data["hint"]
+    assert "/srv/models" in caplog.text
 
 
 @pytest.mark.parametrize(

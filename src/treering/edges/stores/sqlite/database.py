@@ -92,6 +92,7 @@ class Database:
         `quick_check` compares this with a file that others have changed since. Also for reads that are long or may be
         left half-way: they hold up no other read of this thread.
         """
+        check_interrupt()
         with translated(self.path), self._undisturbed(), self._readers.fresh() as connection:
             yield connection
 
