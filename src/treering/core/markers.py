@@ -7,6 +7,7 @@ away; rewritten in the text itself.
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 from treering.core.characters import without_invisible
 
@@ -45,21 +46,27 @@ def _folded(text: str) -> tuple[str, list[int]]:
         return text.lower().translate(_ALIKE), list(range(len(text) + 1))
     folded: list[str] = []
     places: list[int] = []
-    for at, character in enumerate(text):
-        plain = "".join(map(_fold, unicodedata.normalize("NFKD", character)))
-        folded.append(plain)
-        places += [at] * len(plain)
+    for run in _RUNS.finditer(text):
+        if run["plain"]:
+            folded.append(run[0].lower().translate(_ALIKE))
+            places += range(run.start(), run.end())
+        else:
+            letters = _fold(run[0])
+            folded.append(letters)
+            places += [run.start()] * len(letters)
     return "".join(folded), [*places, len(text)]
 
 
+@lru_cache(maxsize=4_096)
 def _fold(character: str) -> str:
-    kind = unicodedata.category(character)
-    if kind in _NO_SIGN and not character.isspace():
-        return ""
-    if not without_invisible(character):
-        return ""
-    return character.translate(_ALIKE).casefold().translate(_ALIKE)
+    """Fold one character of any script; to nothing where it is no sign of its own."""
+    signs = without_invisible(unicodedata.normalize("NFKD", character))
+    kept = "".join(sign for sign in signs if sign.isspace() or unicodedata.category(sign) not in _NO_SIGN)
+    return kept.translate(_ALIKE).casefold().translate(_ALIKE)
 
+
+_RUNS = re.compile(r"(?P<plain>[\t-\r -~]+)|.", re.DOTALL)
+"""Characters of ASCII that are no controls, together; every other one by itself."""
 
 _NO_SIGN = frozenset({"Cc", "Cf", "Mn", "Me"})
 """Controls, formats and marks above a letter: no letter of a marker."""
