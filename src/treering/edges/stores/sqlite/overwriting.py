@@ -1,24 +1,19 @@
 """Overwriting what erasure leaves in the file and its log: noted with the erasure, done when nobody is in the way.
 
-The note is a row of its own table, which is neither audited nor exported. It is written in the transaction of the
-erasure, and goes when the work is done: by the process that erased, or by whoever comes after it.
+The note is a row of the table `overwriting`, which is neither audited nor exported. It is written in the transaction
+of the erasure, and goes when the work is done: by the process that erased, or by whoever comes after it.
 """
 
 import apsw
 
-_CREATE = "CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER NOT NULL)"
-
 
 def note_erasure(connection: apsw.Connection, seq: int) -> None:
     """Note, in the transaction of an erasure, that the file and its log have to be overwritten."""
-    connection.execute(_CREATE)
     connection.execute("INSERT OR REPLACE INTO overwriting(seq, vacuumed) VALUES(?, 0)", (seq,))
 
 
 def is_overwriting_due(connection: apsw.Connection) -> bool:
     """Tell whether an erasure still waits for its overwriting."""
-    if next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'overwriting'"), None) is None:
-        return False
     return next(connection.execute("SELECT 1 FROM overwriting LIMIT 1"), None) is not None
 
 

@@ -55,7 +55,13 @@ CREATE INDEX audit_by_target ON audit(target, seq);
 CREATE INDEX audit_by_time ON audit(timestamp);
 """
 
-MIGRATIONS: Sequence[str] = (_FIRST,)
+# Together with this table come audit events and patches with parts that an older Treering cannot read (the hash of a
+# patch, the scope it was made at) and idempotency keys that know their request. What was there before stays as it is.
+_SECOND = """
+CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER NOT NULL);
+"""
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
 
 VERSION = len(MIGRATIONS)
