@@ -44,6 +44,7 @@ def warm_up() -> None:
     """Import everything that is used: the other user may not read this installation."""
     with opened(":memory:") as space:
         space.ingest("source", input={"text": "Bees hum."})
+        space.embed_pending()
         space.query("search", input={"text": "bees hum"})
         space.lint("audit")
 

@@ -144,12 +144,12 @@ def test_another_user_who_may_only_read_reads_and_writes_nothing(foreign):
 
 
 def test_a_space_that_its_owner_changes_meanwhile_is_said_to_be_changed_and_not_damaged(foreign, open_space):
-    reader = as_nobody(foreign, "wait")
-    assert reader.stdout
-    assert reader.stdout.readline() == "ready\n"
-    foreign.parent.chmod(0o755)
-    with open_space(f"sqlite:{foreign}") as space:
-        for number in range(30):
-            note(space, f"Written meanwhile, {number}. " * 50, origin=f"{number}.md")
-    told, errors = reader.communicate("go on\n", timeout=120)
+    with as_nobody(foreign, "wait") as reader:
+        assert reader.stdout
+        assert reader.stdout.readline() == "ready\n"
+        foreign.parent.chmod(0o755)
+        with open_space(f"sqlite:{foreign}") as space:
+            for number in range(30):
+                note(space, f"Written meanwhile, {number}. " * 50, origin=f"{number}.md")
+        told, errors = reader.communicate("go on\n", timeout=120)
     assert (told, errors) == ("changed\n", "")
