@@ -21,6 +21,7 @@ SOON = 5.0
 """Seconds within which a server that is not frozen answers, on a machine with other things to do."""
 LONG = 25.0
 """Seconds after which the attack gives up: it has reached its goal."""
+PATHS = ("/health", "/ready", "/v1/wiki/query")
 HEAD = "POST /v1/wiki/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
 
 
@@ -58,9 +59,8 @@ def send_nothing_more(folder: Path) -> Count:
                 for _ in range(count):
                     one = stack.enter_context(create_connection((client.base_url.host, client.base_url.port)))
                     one.sendall(sent.encode())
-                for path in ("/health", "/ready", "/v1/wiki/query"):
-                    tried += 1
-                    missed += not _answers(client, path)
+                tried += len(PATHS)
+                missed += _unanswered(client)
     return Count(tried, missed, "requests beside half-sent ones that were not answered in 5 s")
 
 
@@ -94,9 +94,8 @@ def hang_up(folder: Path) -> Count:
             for _ in range(40):
                 with create_connection((client.base_url.host, client.base_url.port)) as one:
                     one.sendall(asked.encode())
-            for path in ("/health", "/ready", "/v1/wiki/query"):
-                tried += 1
-                missed += not _answers(client, path)
+            tried += len(PATHS)
+            missed += _unanswered(client)
     return Count(tried, missed, "requests beside those of 200 clients that hung up")
 
 
@@ -134,6 +133,11 @@ def _status(client: httpx.Client, body: dict[str, object]) -> int:
         return client.post("/v1/wiki/query", json=body).status_code
     except httpx.TransportError:
         return 0
+
+
+def _unanswered(client: httpx.Client) -> int:
+    """Count the requests of somebody else that are not answered soon."""
+    return sum(not _answers(client, path) for path in PATHS)
 
 
 def _answers(client: httpx.Client, path: str) -> bool:
