@@ -64,7 +64,7 @@ def mentioned(rng: np.random.Generator, numbers: Numbers, among: int) -> Numbers
 
 
 def name_of(number: int) -> str:
-    """Give the name of an article, of two words."""
+    """Return the name of an article, of two words."""
     given = made_up_word(_NAMES_FROM + number % _GIVEN)
     family = made_up_word(_NAMES_FROM + _GIVEN + number // _GIVEN * 31 + number % 31)
     return f"{given.title()} {family.title()}"

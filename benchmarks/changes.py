@@ -26,7 +26,7 @@ class Changes:
     erase: Cost
 
     def figures(self, *, held: bool) -> Iterator[Figure]:
-        """Give them as figures, held against the targets or not."""
+        """Return them as figures, held against the targets or not."""
         target = at_most(10) if held else None
         for name, cost in (
             ("add a document besides encoding", self.add),

@@ -80,7 +80,7 @@ def through_discussions(collection: Collection, embedder: Embedder, *, natural: 
 
 
 def _threads(collection: Collection) -> Iterator[tuple[str, list[Passage]]]:
-    """Give the turns of each discussion, oldest first.
+    """Return the turns of each discussion, oldest first.
 
     A collection that is one person's talks with another (LoCoMo) is one discussion of many sessions; pooled chats
     (LongMemEval) are a discussion each, where need be of one turn.
@@ -93,7 +93,7 @@ def _threads(collection: Collection) -> Iterator[tuple[str, list[Passage]]]:
 
 
 def _kept(discussion: Discussion, turns: Sequence[Passage]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Give for each segment the turn it is of. Turns that say nothing are not kept."""
+    """Return for each segment the turn it is of. Turns that say nothing are not kept."""
     spoken = [turn for turn in turns if turn.text.strip()]
     for turn, kept in zip(spoken, discussion.messages(), strict=True):
         for segment_id in kept.segment_ids:

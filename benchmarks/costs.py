@@ -23,19 +23,19 @@ def cost_of(work: Callable[[], object]) -> Cost:
 
 
 def cpu_seconds() -> float:
-    """Give the CPU time so far, with that of processes that have ended."""
+    """Return the CPU time so far, with that of processes that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def typical(costs: Iterable[Cost]) -> Cost:
-    """Give the median of both times."""
+    """Return the median of both times."""
     known = list(costs)
     return Cost(median(cost.wall for cost in known), median(cost.cpu for cost in known))
 
 
 def repeated(work: Callable[[], object], rounds: int) -> Cost:
-    """Do the work several times and give the median of both times."""
+    """Do the work several times and return the median of both times."""
     return typical(cost_of(work) for _ in range(rounds))
 
 

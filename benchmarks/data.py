@@ -79,7 +79,7 @@ class Labelled:
 
 
 def folder() -> Path:
-    """Give the folder the sets are read from."""
+    """Return the folder the sets are read from."""
     return Path(os.environ.get("TREERING_BENCH_DATA", str(_BESIDE)))
 
 
@@ -89,7 +89,7 @@ def load(name: str) -> Labelled:
 
 
 def place_of(name: str) -> Path:
-    """Give the folder of a set. Raises `MissingData` where it is absent."""
+    """Return the folder of a set. Raises `MissingData` where it is absent."""
     place = folder() / _FOLDERS[name]
     if not place.is_dir():
         raise MissingData(f"{name}: no data in {place}; set TREERING_BENCH_DATA to the folder that has it.")

@@ -64,7 +64,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def as_data(row: Row) -> dict[str, Any]:
-    """Give a row as plain data."""
+    """Return a row as plain data."""
     return {**asdict(row), "met": row.met} if isinstance(row, Figure) else asdict(row)
 
 

@@ -1,4 +1,4 @@
-"""Bringing in a large repository: at first, again with nothing changed, and again with one file edited."""
+"""IngestFlags in a large repository: at first, again with nothing changed, and again with one file edited."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

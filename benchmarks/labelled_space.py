@@ -40,7 +40,7 @@ class LabelledSpace:
         return cls(space, {key: name for item in sources if isinstance(item, Source) for key, name in _named(item)})
 
     def search(self, *, graph: bool = True) -> Searcher:
-        """Give a searcher that asks the verb `query`.
+        """Return a searcher that asks the verb `query`.
 
         Without the graph it asks for the space as of now: of history the graph knows nothing, and all else is alike.
         """
@@ -55,7 +55,7 @@ class LabelledSpace:
         return search
 
     def worded(self) -> Searcher:
-        """Give a searcher that ranks by words alone (BM25)."""
+        """Return a searcher that ranks by words alone (BM25)."""
         index = self.space.engine.index
 
         def search(question: str, limit: int) -> Sequence[str]:
@@ -65,7 +65,7 @@ class LabelledSpace:
         return search
 
     def nearest(self) -> Searcher:
-        """Give a searcher that ranks by vectors alone."""
+        """Return a searcher that ranks by vectors alone."""
         index, embedder = self.space.engine.index, self.space.engine.embedder
 
         def search(question: str, limit: int) -> Sequence[str]:

@@ -60,7 +60,7 @@ class ScriptedGenerator:
         return Generated((item,), usage=Usage(requests=1))
 
     def condense(self, memories: Sequence[MemoryItem]) -> Generated:
-        """Give the first of the memories for all."""
+        """Return the first of the memories for all."""
         self.calls["condense"] += 1
         return Generated(tuple(memories[:1]))
 

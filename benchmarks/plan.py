@@ -29,6 +29,6 @@ class Plan:
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """Give an empty folder that is gone afterwards."""
+    """Return an empty folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="treering-benchmark-") as folder:
         yield Path(folder)

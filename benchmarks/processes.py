@@ -22,12 +22,12 @@ def run_alone(arguments: Sequence[str]) -> Cost:
 
 
 def probe(name: str, **given: Any) -> dict[str, Any]:
-    """Run a function of `benchmarks.probes` in a process of its own and give its answer."""
+    """Run a function of `benchmarks.probes` in a process of its own and return its answer."""
     return _answer_of(_start(name, given))
 
 
 def race(name: str, processes: int, **given: Any) -> list[dict[str, Any]]:
-    """Run a probe in several processes that begin their work together, and give all answers."""
+    """Run a probe in several processes that begin their work together, and return all answers."""
     running = [_start(name, given) for _ in range(processes)]
     for process in running:
         assert process.stdout is not None
@@ -45,7 +45,7 @@ def _start(name: str, given: dict[str, Any]) -> "subprocess.Popen[str]":
 
 
 def _answer_of(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """Wait for a probe and give its answer. Raises `CalledProcessError` where it fails."""
+    """Wait for a probe and return its answer. Raises `CalledProcessError` where it fails."""
     with process:
         out = process.stdout.read() if process.stdout else ""
     if process.returncode:
@@ -55,7 +55,7 @@ def _answer_of(process: "subprocess.Popen[str]") -> dict[str, Any]:
 
 
 def peak_memory() -> float:
-    """Give the most memory this process has had resident so far, in MiB."""
+    """Return the most memory this process has had resident so far, in MiB."""
     try:
         # Not `getrusage`: there a process inherits the peak of the one that started it.
         status = Path("/proc/self/status").read_text(encoding="ascii")
@@ -67,5 +67,5 @@ def peak_memory() -> float:
 
 
 def disk_used(path: Path) -> int:
-    """Give the bytes a space takes: its file and those beside it that belong to it."""
+    """Return the bytes a space takes: its file and those beside it that belong to it."""
     return sum(file.stat().st_size for file in path.parent.glob(path.name + "*"))

@@ -17,7 +17,7 @@ class NoTree(Exception):
 
 
 def source_tree(cache: Path) -> Path:
-    """Give the folder named by `TREERING_BENCH_TREE`, else the sources of `PACKAGE` from the package index.
+    """Return the folder named by `TREERING_BENCH_TREE`, else the sources of `PACKAGE` from the package index.
 
     Raises `NoTree` where it cannot be had.
     """
@@ -30,7 +30,7 @@ def source_tree(cache: Path) -> Path:
 
 
 def make_repository(tree: Path, repository: Path, *, most: int | None = None) -> list[str]:
-    """Copy a tree and commit it, or so many of its files; give their paths."""
+    """Copy a tree and commit it, or so many of its files; return their paths."""
     shutil.copytree(tree, repository, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     git(repository, "init", "--quiet")
     paths = git(repository, "ls-files", "-z", "--others", "--exclude-standard").split("\0")[:-1]
@@ -46,7 +46,7 @@ def commit(repository: Path, paths: Sequence[str]) -> None:
 
 
 def git(repository: Path, *arguments: str, given: str = "") -> str:
-    """Run git in a repository and give what it prints."""
+    """Run git in a repository and return what it prints."""
     command = ["git", "-C", str(repository), *arguments]
     return subprocess.run(command, input=given, check=True, capture_output=True, text=True).stdout
 

@@ -36,11 +36,11 @@ class Everywhere:
     graph: Graph
 
     def edges(self, nodes: Nodes) -> Edges:
-        """Give all edges out of nodes."""
+        """Return all edges out of nodes."""
         return self.graph.edges(nodes, reach=EVERYWHERE)
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Give how many edges nodes have at most."""
+        """Return how many edges nodes have at most."""
         return self.graph.degrees(nodes, reach=EVERYWHERE)
 
 
@@ -52,7 +52,7 @@ class Stages:
     starts: list[Start] = field(default_factory=list)
 
     def figures(self, size: int, *, held: bool) -> Iterator[Figure]:
-        """Give the median of each stage; the whole is held against its target or not."""
+        """Return the median of each stage; the whole is held against its target or not."""
         for name, costs in self.costs.items():
             cost = typical(costs)
             target = at_most(10) if held and name == WHOLE else None
@@ -120,7 +120,7 @@ def _fused(question: Question, arms: Arms, space: Space) -> tuple[Arms, list[Fus
 
 
 def _start(association: Association, found: Sequence[tuple[int, float]]) -> Start:
-    """Give the seeds of a walk: entities, and the passages found before it."""
+    """Return the seeds of a walk: entities, and the passages found before it."""
     seeds: Mapping[int, float] = association.seeds
     nodes = [*seeds, *(2 * key for key, _ in found)]
     weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for _, score in found)]

@@ -50,7 +50,7 @@ class Document:
 
     @property
     def shelf(self) -> int:
-        """Give its value of `metadata.shelf`, which is independent of its scope."""
+        """Return its value of `metadata.shelf`, which is independent of its scope."""
         return self.number // TEAMS % TEAMS
 
 
@@ -97,7 +97,7 @@ def general_words(rng: np.random.Generator, count: int) -> list[str]:
 
 @cache
 def made_up_word(rank: int) -> str:
-    """Give the word of a rank, the commonest first."""
+    """Return the word of a rank, the commonest first."""
     if rank < len(_STOP_WORDS):
         return _STOP_WORDS[rank]
     size = len(_SYLLABLES)
@@ -176,7 +176,7 @@ def _vector(text: str) -> Vector:
 
 @lru_cache(maxsize=50_000)
 def _direction(word: str) -> Vector:
-    """Give where a word points: half its own way, half that of its topic."""
+    """Return where a word points: half its own way, half that of its topic."""
     rank = _ranks().get(word)
     return _drawn(word) if rank is None else (_drawn(word) + _drawn(f"topic {rank % TOPICS}")) * np.float32(0.5**0.5)
 

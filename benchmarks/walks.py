@@ -14,7 +14,7 @@ from benchmarks.whole_graph import Start, WholeGraph, compared
 from treering.derived.association import PASSAGE_WEIGHT
 from treering.derived.graph_records import HEADER, reference
 from treering.derived.graph_table import GraphTable
-from treering.ports.graph import Nodes, Tie
+from treering.ports.graph import EdgeType, Nodes
 
 _SIZE = 1_000_000
 _QUICK_SIZE = 20_000
@@ -69,9 +69,9 @@ def _records(passages: Numbers, among: int) -> npt.NDArray[np.uint32]:
     about = np.where(rng.random((len(passages), _FACTS)) < _ABOUT_ITSELF, 1 + article[:, np.newaxis], names[:, :_FACTS])
     columns = [
         np.tile([2 + _MENTIONS, _FACTS, 0], (len(passages), 1)),
-        _references(1 + among + article, Tie.PART)[:, np.newaxis],
-        _references(names, Tie.MENTION),
-        _references(1 + article, Tie.TITLE)[:, np.newaxis],
+        _references(1 + among + article, EdgeType.PART)[:, np.newaxis],
+        _references(names, EdgeType.MENTION),
+        _references(1 + article, EdgeType.TITLE)[:, np.newaxis],
         np.stack([about, names[:, 1 : 1 + _FACTS]], axis=2).reshape(len(passages), 2 * _FACTS),
         np.tile(np.full(_FACTS, _WORDS, np.uint16).view(np.uint32), (len(passages), 1)),
         rng.integers(2**32, size=(len(passages), _FACTS * _WORDS // 2)),
@@ -80,8 +80,8 @@ def _records(passages: Numbers, among: int) -> npt.NDArray[np.uint32]:
     return np.concatenate(columns, axis=1).astype(np.uint32)
 
 
-def _references(numbers: Numbers, tie: Tie) -> Numbers:
-    return numbers * reference(1, Tie(0)) + tie
+def _references(numbers: Numbers, tie: EdgeType) -> Numbers:
+    return numbers * reference(1, EdgeType(0)) + tie
 
 
 def _starts(table: GraphTable, size: int) -> list[Start]:

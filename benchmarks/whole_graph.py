@@ -50,7 +50,7 @@ class WholeGraph:
         return cls(nodes, source, weight / totals[source], targets, starts, totals > 0)
 
     def solve(self, start: Start) -> Mass:
-        """Give the mass that comes to rest on each node, by power iteration on the whole graph to convergence."""
+        """Return the mass that comes to rest on each node, by power iteration on the whole graph to convergence."""
         undecided = np.zeros(len(self.nodes))
         np.add.at(undecided, np.searchsorted(self.nodes, start.seeds), start.weights / start.weights.sum())
         settled = np.zeros(len(self.nodes))
@@ -110,7 +110,7 @@ def _best(nodes: Nodes, mass: Mass) -> set[int]:
 def _explored(
     passages: Nodes, ways: Ways
 ) -> tuple[Nodes, npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Give all nodes, and for all edges the places of both ends and the weight."""
+    """Return all nodes, and for all edges the places of both ends and the weight."""
     known, frontier = passages, passages
     sources, targets, weights = [], [], []
     while len(frontier):

@@ -13,7 +13,7 @@ def open_space(address=":memory:", **options):
 
 
 def note(space, text, *, origin="", scope="/", **fields):
-    """Ingest a text; give the evidence its first segment makes."""
+    """Ingest a text; return the evidence its first segment makes."""
     item = {"text": text, "origin": origin, **fields}
     report = space.ingest("source", scope=scope, input={"items": [item]})
     (result,) = report.items
@@ -22,7 +22,7 @@ def note(space, text, *, origin="", scope="/", **fields):
 
 
 def decide(space, title, *evidence, scope="/", options=None, **fields):
-    """Crystallize a decision; give its id."""
+    """Crystallize a decision; return its id."""
     given = {
         "kind": "decision",
         "title": title,
@@ -35,19 +35,19 @@ def decide(space, title, *evidence, scope="/", options=None, **fields):
 
 
 def state_fact(space, subject, predicate, value, *evidence, scope="/", **fields):
-    """Crystallize a fact with a value; give its id."""
+    """Crystallize a fact with a value; return its id."""
     payload = {"subject": subject, "predicate": predicate, "value": value}
     title = f"{subject} {predicate} {value}"
     return decide(space, title, *evidence, scope=scope, kind="fact", payload=payload, **fields)
 
 
 def task(space, title, *, scope="/", **fields):
-    """Open a work item; give its id."""
+    """Open a work item; return its id."""
     return only_id(space.crystallize("work_item", scope=scope, input={"title": title, **fields}), "work:")
 
 
 def only_id(report, prefix):
-    """Give the one id with this prefix that a report names."""
+    """Return the one id with this prefix that a report names."""
     (identity,) = (identity for identity in report.ids if identity.startswith(prefix))
     return identity
 
@@ -58,18 +58,18 @@ def read(space, identity):
 
 
 def status(space, *identities):
-    """Give the statuses of objects; of a single one, its status."""
+    """Return the statuses of objects; of a single one, its status."""
     found = [read(space, identity).status for identity in identities]
     return found if len(found) > 1 else found[0]
 
 
 def records(space):
-    """Give everything a space holds."""
+    """Return everything a space holds."""
     return list(space.engine.ledger.records())
 
 
 def all_of(space, kind, scope="/"):
-    """Give all objects of a type at and below a scope."""
+    """Return all objects of a type at and below a scope."""
     return list(space.engine.ledger.select(Selection(scope=scope, descend=True, types=(kind,))))
 
 

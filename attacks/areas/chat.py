@@ -30,7 +30,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @contextmanager
 def _serving(folder: Path, upstream: Any, *options: str) -> Iterator[tuple[httpx.Client, Callable[[], None]]]:
-    """Serve a folder as a process; give a client, and a way to kill the server at once."""
+    """Serve a folder as a process; return a client, and a way to kill the server at once."""
     command = [sys.executable, "-m", "treering", "serve", "--port", "0", "--space", "mine.db"]
     command += ["--upstream", upstream.url, "--memory-wait", "30000", *options]
     environment = {**os.environ, "TREERING_DATA_DIR": str(folder), "TREERING_BACKGROUND": "0"}
@@ -47,7 +47,7 @@ def _serving(folder: Path, upstream: Any, *options: str) -> Iterator[tuple[httpx
 
 
 def _kept(folder: Path, discussion: str) -> list[str]:
-    """Give what is kept of a discussion, when the server has stopped."""
+    """Return what is kept of a discussion, when the server has stopped."""
     with open_space(f"sqlite:{folder / 'mine.db'}", create=False, background=False) as space:
         return [message.text for message in space.discussions().open(discussion).messages()]
 

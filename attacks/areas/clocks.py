@@ -93,7 +93,7 @@ def _hanging(folder: Path) -> Count:
 
 
 def _run(program: str, *arguments: str) -> str:
-    """Run a Python program for a bounded time; give its last line, nothing where it took longer."""
+    """Run a Python program for a bounded time; return its last line, nothing where it took longer."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False

@@ -47,7 +47,7 @@ _BIG = 10_000_000
 
 
 def _names_in_answers(folder: Path) -> Count:
-    """Give everything a name that holds structure; count answers in which it stands unquoted outside a fence."""
+    """Return everything a name that holds structure; count answers in which it stands unquoted outside a fence."""
     tried = reached = 0
     for number, name in enumerate(_NAMES):
         address = f"sqlite:{folder / f'{number}.db'}"

@@ -27,7 +27,7 @@ HEAD = "POST /v1/wiki/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applica
 
 @contextmanager
 def serving(folder: Path) -> Iterator[httpx.Client]:
-    """Run `treering serve` with a space of some hundred notes; give a client."""
+    """Run `treering serve` with a space of some hundred notes; return a client."""
     command = [sys.executable, "-m", "treering", "serve", "--port", "0", "--space", f"sqlite:{folder / 'a.db'}"]
     process = subprocess.Popen(
         [*command, "--projects", str(folder / "projects")],

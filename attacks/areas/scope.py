@@ -24,7 +24,7 @@ def _open(folder: Path) -> treering.Space:
 
 
 def _fill(folder: Path) -> dict[str, str]:
-    """Write into the other scope; give what may be told of at ours by no answer."""
+    """Write into the other scope; return what may be told of at ours by no answer."""
     with _open(folder) as space:
         item = {"text": f"The {SECRET} retries uploads.", "origin": f"{SECRET}.md", "title": SECRET}
         report = space.ingest("source", scope=THERE, input={"items": [item]})
@@ -44,7 +44,7 @@ def _fill(folder: Path) -> dict[str, str]:
 
 
 def _calls(ids: dict[str, str]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    """Give calls that name what lies at the other scope: verb, mode, input, options."""
+    """Return calls that name what lies at the other scope: verb, mode, input, options."""
     fact = {"kind": "decision", "title": "Ours", "payload": {"question": "?", "outcome": "Ours"}}
     quote = {"source_id": ids["source"], "segment_id": ids["segment"]}
     yield "lint", "audit", {}, {}

@@ -249,7 +249,7 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _served(path: Path) -> Iterator[Callable[[str, object], Any]]:
-    """Serve a space on this machine; give what posts to a verb and gives its report."""
+    """Serve a space on this machine; return what posts to a verb and gives its report."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -25,7 +25,7 @@ class Settings:
 
 
 def upload(path, settings):
-    """Upload a file; give up after MAX_RETRIES attempts, because the gateway bans clients that insist.
+    """Upload a file; give up after MAX_RETRIES attempts, because the gateway bans clients that retry_on_conflict.
 
     Between two attempts it waits twice as long as before, so that a gateway that restarts has time to come up. The
     number of attempts that were needed is given back for the statistics of the operators.
@@ -69,7 +69,7 @@ class Project:
         self._git("init", "-q", "-b", "main", "--template=")
 
     def commit(self, **files):
-        """Write files (`src__client_py` is `src/client.py`) and commit them; give the commit."""
+        """Write files (`src__client_py` is `src/client.py`) and commit them; return the commit."""
         for name, text in files.items():
             stem, _, ending = name.replace("__", "/").rpartition("_")
             file = self.folder / f"{stem}.{ending}"

@@ -8,7 +8,7 @@ import apsw
 import numpy as np
 
 import treering
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -21,19 +21,19 @@ def open_projects(folder, **options):
 
 
 def found(memory, question, count=5):
-    """Give the documents retrieved for a question, best first."""
+    """Return the documents retrieved for a question, best first."""
     return memory.retrieve(PROJECT, [question], count)[0]["docs"]
 
 
 def documents(memory):
-    """Give the texts of all documents, sorted; one that is there twice is given twice."""
+    """Return the texts of all documents, sorted; one that is there twice is given twice."""
     with memory.engine(PROJECT) as engine:
         sources = engine.ledger.select(Selection(descend=True, types=("source",)))
         return sorted(segment.excerpt for item in sources if item.status == "active" for segment in item.segments)
 
 
 def graph_of(memory, folder) -> Counter:
-    """Give every edge of a project's graph, by the names and texts of its ends, with its weight: how often it is there.
+    """Return every edge of a project's graph, by the names and texts of its ends, with how often it is there.
 
     Also every name, with the number of passages that hold it. Ids are no part of it: another project, another history
     or another process may have given others.
@@ -48,13 +48,13 @@ def graph_of(memory, folder) -> Counter:
         nodes = np.array(sorted([*held, *(2 * key for key in keys)]), np.int64)
         edges = engine.index.graph.edges(nodes, reach=Reach("/", descend=True))
         ends = zip(nodes[edges.source].tolist(), edges.target.tolist(), edges.tie.tolist(), strict=True)
-        return Counter((names[one], names[other], Tie(tie).name) for one, other, tie in ends) + Counter(
+        return Counter((names[one], names[other], EdgeType(tie).name) for one, other, tie in ends) + Counter(
             {("name" if passages else "left over", names[node]): passages or 1 for node, passages in held.items()}
         )
 
 
 def bytes_written(folder, write) -> int:
-    """Give the bytes that a write puts into the project's write-ahead log."""
+    """Return the bytes that a write puts into the project's write-ahead log."""
     path = Path(folder) / f"{PROJECT}.db"
     with closing(apsw.Connection(str(path))) as file:
         next(file.execute("SELECT count(*) FROM sqlite_schema"))  # nothing is known of a log before the first read

@@ -7,7 +7,7 @@ from space_parts import read, records, status
 
 QUOTE = "give up after MAX_RETRIES attempts"
 EDITED = CLIENT.replace(
-    "give up after MAX_RETRIES attempts, because the gateway bans clients that insist", "never give up"
+    "give up after MAX_RETRIES attempts, because the gateway bans clients that retry_on_conflict", "never give up"
 )
 
 
@@ -28,7 +28,7 @@ def ingest(space, project):
 
 
 def work(space):
-    """Look for context, find the line that matters, and record what was decided on it; give the decision."""
+    """Look for context, find the line that matters, and record what was decided on it; return the decision."""
     found = space.query("search", input={"text": "how often does upload retry before it gives up"}).hits
     hit = next(hit for hit in found if QUOTE in hit.text)
     given = {
@@ -51,13 +51,13 @@ def work(space):
 
 
 def place(space, decision):
-    """Give where the evidence of a decision stands now."""
+    """Return where the evidence of a decision stands now."""
     (ref,) = read(space, decision).evidence_refs
     return space.engine.ledger.segment(ref.source_id, ref.segment_id).locator
 
 
 def shown(space, **options):
-    """Give the ids that context and search present for a task about retries."""
+    """Return the ids that context and search present for a task about retries."""
     pack = space.query("context", input={"task": "retry cap of uploads"}, options=options).pack
     hits = space.query("search", input={"text": "cap upload retries at five"}, options=options).hits
     return {item.object_id for item in pack.items} & {hit.object_id for hit in hits}

@@ -486,7 +486,7 @@ def source_files():
 
 
 def unsafe(tree):
-    """Give what a module imports or calls that would run what it reads."""
+    """Return what a module imports or calls that would run what it reads."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

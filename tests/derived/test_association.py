@@ -79,14 +79,14 @@ def test_a_passage_called_by_what_a_found_one_mentions_is_entitled():
         3: own(3, ("Charles Babbage", "built", "an engine")),
     }
     association = associated("When was her friend born?", passages, [(1, 0.6)])
-    assert association.entitled.keys() == {2}
+    assert association.title_match.keys() == {2}
     assert association.bridged.keys() == {2, 3}
 
 
 def test_that_another_passage_is_called_the_same_says_nothing():
     passages = {key: own(key, title="Ada Lovelace", text=f"Part {key}.") for key in (1, 2)}
     association = associated("Who was it?", passages, [(1, 1.0)])
-    assert association.entitled == {}
+    assert association.title_match == {}
     assert association.bridged.keys() == {2}
 
 
@@ -122,7 +122,7 @@ def test_nothing_out_of_reach_is_reached_and_it_changes_nothing():
     }
     asked = "Where did Charles Babbage, friend of Ada Lovelace, study?"
     without, beside = (associated(asked, told, [(1, 0.7)], scope="/team") for told in (seen, {**hidden, **seen}))
-    for say in ("walked", "bridged", "entitled", "named"):
+    for say in ("walked", "bridged", "title_match", "named"):
         assert getattr(beside, say) == pytest.approx(getattr(without, say))
     assert list(beside.walked) == [1, 4]
     passages = 2 * np.array([2, 5, 6])
@@ -138,7 +138,7 @@ def test_a_form_two_names_share_ties_their_passages():
 def test_in_an_empty_graph_what_was_found_is_all_there_is():
     association = associate("Who?", query_terms("Who?"), [(7, 0.5)], graph=MemoryGraph(), reach=Reach("/"))
     assert association.walked == {7: 1.0}
-    assert (association.bridged, association.entitled, association.named) == ({}, {}, {})
+    assert (association.bridged, association.title_match, association.named) == ({}, {}, {})
     assert (association.facts, association.seeds) == ((), {})
 
 
@@ -166,7 +166,7 @@ def test_every_score_lies_between_nought_and_one(stated, named, count):
     passages = {key: own(key, *facts, title=NAMES[key % 6]) for key, facts in stated.items()}
     found = [(key, 1 / place) for place, key in enumerate(list(passages)[:count], start=1)]
     association = associated(" and ".join(named), passages, found)
-    for scores in (association.walked, association.bridged, association.entitled, association.named):
+    for scores in (association.walked, association.bridged, association.title_match, association.named):
         assert scores.keys() <= passages.keys()
         assert all(0 < score <= 1 for score in scores.values())
 

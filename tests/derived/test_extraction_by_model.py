@@ -28,7 +28,7 @@ ADA_READ = {
 
 
 def excerpts_in(prompt):
-    """Give the excerpts a model is shown, as it is shown them."""
+    """Return the excerpts a model is shown, as it is shown them."""
     return re.findall(r'<<treering:recalled origin="excerpt \d+" \w+>>\n(.*?)\n<<treering:end', prompt, re.DOTALL)
 
 

@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from treering.core.errors import Corrupt
 from treering.derived.graph_records import NumberedTies, pack_ties, unpack_ties
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 
 NUMBERS = st.integers(0, 2**29 - 1)
 WORDS = st.lists(st.integers(0, 2**16 - 1), max_size=4).map(tuple)
 TIES = st.builds(
     NumberedTies,
-    st.lists(st.tuples(NUMBERS, st.sampled_from([Tie.MENTION, Tie.TITLE])), max_size=4).map(tuple),
+    st.lists(st.tuples(NUMBERS, st.sampled_from([EdgeType.MENTION, EdgeType.TITLE])), max_size=4).map(tuple),
     st.lists(st.tuples(NUMBERS, NUMBERS, WORDS), max_size=4).map(tuple),
-    st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from([Tie.FORM, Tie.LINK])), max_size=4).map(tuple),
+    st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from([EdgeType.FORM, EdgeType.LINK])), max_size=4).map(tuple),
 )
 
 
@@ -27,12 +27,12 @@ def test_what_is_packed_comes_back_the_same(ties):
 
 
 def test_the_own_object_comes_first():
-    ties = NumberedTies(((5, Tie.MENTION), (9, Tie.PART), (1, Tie.TITLE)))
-    assert unpack_ties(pack_ties(ties)).nodes == ((9, Tie.PART), (1, Tie.TITLE), (5, Tie.MENTION))
+    ties = NumberedTies(((5, EdgeType.MENTION), (9, EdgeType.PART), (1, EdgeType.TITLE)))
+    assert unpack_ties(pack_ties(ties)).nodes == ((9, EdgeType.PART), (1, EdgeType.TITLE), (5, EdgeType.MENTION))
 
 
 def test_the_numbers_of_a_record_are_all_that_occur_in_it():
-    ties = NumberedTies(((1, Tie.PART),), ((2, 3, (7,)),), ((3, 4, Tie.FORM),))
+    ties = NumberedTies(((1, EdgeType.PART),), ((2, 3, (7,)),), ((3, 4, EdgeType.FORM),))
     assert ties.numbers() == {1, 2, 3, 4}
 
 

@@ -10,16 +10,18 @@ from treering.core.errors import Corrupt, InvalidInput
 from treering.derived import graph_table
 from treering.derived.graph_records import NumberedTies, pack_ties
 from treering.derived.graph_table import GraphTable
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 
 _KEYS = st.integers(0, 9)
 _SCOPES = st.integers(1, 3)
 _NUMBERS = st.integers(0, 6)
 _TIES = st.builds(
     NumberedTies,
-    st.lists(st.tuples(_NUMBERS, st.sampled_from([Tie.MENTION, Tie.TITLE, Tie.PART])), max_size=4).map(tuple),
+    st.lists(st.tuples(_NUMBERS, st.sampled_from([EdgeType.MENTION, EdgeType.TITLE, EdgeType.PART])), max_size=4).map(
+        tuple
+    ),
     st.lists(st.tuples(_NUMBERS, _NUMBERS, st.lists(st.integers(0, 99), max_size=3).map(tuple)), max_size=3).map(tuple),
-    st.lists(st.tuples(_NUMBERS, _NUMBERS, st.sampled_from([Tie.FORM, Tie.LINK])), max_size=3).map(tuple),
+    st.lists(st.tuples(_NUMBERS, _NUMBERS, st.sampled_from([EdgeType.FORM, EdgeType.LINK])), max_size=3).map(tuple),
 )
 _ALL_NODES = np.arange(24)
 
@@ -47,7 +49,7 @@ def stated(table: GraphTable, keys: np.ndarray) -> list[tuple[int, int, int, tup
 
 def naive_edges(ties: NumberedTies, key: int) -> list[tuple[int, int, int]]:
     ends = [(2 * key, 2 * number + 1, tie) for number, tie in ties.nodes]
-    ends += [(2 * one + 1, 2 * other + 1, Tie.FACT) for one, other, _ in ties.facts]
+    ends += [(2 * one + 1, 2 * other + 1, EdgeType.FACT) for one, other, _ in ties.facts]
     ends += [(2 * one + 1, 2 * other + 1, tie) for one, other, tie in ties.pairs]
     return [way for one, other, tie in ends for way in ((one, other, int(tie)), (other, one, int(tie)))]
 
@@ -142,7 +144,7 @@ def test_what_many_changes_leave_behind_is_dropped_in_time():
 
 def test_what_was_discarded_is_overwritten():
     table = GraphTable()
-    put(table, (1, 1, NumberedTies(((3, Tie.PART),), ((4, 5, (0xBEEF, 0xBEEF)),))))
+    put(table, (1, 1, NumberedTies(((3, EdgeType.PART),), ((4, 5, (0xBEEF, 0xBEEF)),))))
     table.discard(keyed(1))
     assert not table._rows.buffer.any()
 
@@ -151,13 +153,13 @@ def test_two_passages_that_state_the_same_give_two_edges():
     table = GraphTable()
     ties = NumberedTies((), ((1, 2, ()),))
     put(table, (1, 1, ties), (2, 2, ties))
-    assert edges_of(table, keyed(3)) == [(3, 5, Tie.FACT)] * 2
-    assert edges_of(table, keyed(3), [2]) == [(3, 5, Tie.FACT)]
+    assert edges_of(table, keyed(3)) == [(3, 5, EdgeType.FACT)] * 2
+    assert edges_of(table, keyed(3), [2]) == [(3, 5, EdgeType.FACT)]
 
 
 def test_a_node_that_is_asked_for_twice_is_answered_twice():
     table = GraphTable()
-    put(table, (1, 1, NumberedTies(((7, Tie.MENTION),))))
+    put(table, (1, 1, NumberedTies(((7, EdgeType.MENTION),))))
     found = table.edges(keyed(15, 2, 15))
     assert sorted(found.source.tolist()) == [0, 1, 2]
 
@@ -173,10 +175,10 @@ def test_an_empty_table_has_no_edges_and_no_statements():
 
 def test_a_damaged_record_changes_nothing():
     table = GraphTable()
-    put(table, (1, 1, NumberedTies(((7, Tie.MENTION),))))
+    put(table, (1, 1, NumberedTies(((7, EdgeType.MENTION),))))
     with pytest.raises(Corrupt):
         table.put(keyed(1, 2), np.array([1, 1], np.int32), [pack_ties(NumberedTies(())), b"\1\0\0\0" * 3])
-    assert edges_of(table, keyed(2)) == [(2, 15, Tie.MENTION)]
+    assert edges_of(table, keyed(2)) == [(2, 15, EdgeType.MENTION)]
 
 
 @pytest.mark.parametrize(("key", "scope"), [(-1, 1), (2**28, 1), (1, 0)])
@@ -187,6 +189,6 @@ def test_keys_and_scopes_out_of_range_are_refused(key, scope):
 
 def random_ties(rng: np.random.Generator) -> NumberedTies:
     numbers = [int(number) for number in rng.integers(0, 200, 12)]
-    nodes = tuple((number, Tie.MENTION) for number in numbers[:6])
+    nodes = tuple((number, EdgeType.MENTION) for number in numbers[:6])
     facts = tuple((one, other, (one % 7, other)) for one, other in zip(numbers, numbers[4:8], strict=False))
-    return NumberedTies((*nodes, (201, Tie.PART)), facts, ((numbers[0], numbers[1], Tie.FORM),))
+    return NumberedTies((*nodes, (201, EdgeType.PART)), facts, ((numbers[0], numbers[1], EdgeType.FORM),))

@@ -3,7 +3,7 @@ from graph_parts import passage
 from treering.core.evidence import Triple
 from treering.derived.ties import MAX_TIES, Pair, excerpt_of, ties_of, word_code
 from treering.ports.extractor import Entity, Extraction
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 
 READ = Extraction(
     (Entity("The Analytical Engine", "name", 0, 0), Entity("London", "name", 0, 0)),
@@ -16,31 +16,31 @@ def pairs(ties, tie):
 
 
 def mentioned(ties):
-    return [name for name, tie in ties.nodes if tie == Tie.MENTION]
+    return [name for name, tie in ties.nodes if tie == EdgeType.MENTION]
 
 
 def test_a_passage_is_tied_to_what_it_mentions_its_title_and_its_object():
     ties = ties_of(passage(title="Ada Lovelace"), READ)
     assert ties.nodes == (
-        ("analytical engine", Tie.MENTION),
-        ("london", Tie.MENTION),
-        ("ada lovelace", Tie.TITLE),
-        ("src:one", Tie.PART),
+        ("analytical engine", EdgeType.MENTION),
+        ("london", EdgeType.MENTION),
+        ("ada lovelace", EdgeType.TITLE),
+        ("src:one", EdgeType.PART),
     )
 
 
 def test_a_title_that_is_mentioned_is_tied_once_as_the_title():
-    assert ties_of(passage(title="London"), READ).nodes[-2:] == (("london", Tie.TITLE), ("src:one", Tie.PART))
+    assert ties_of(passage(title="London"), READ).nodes[-2:] == (("london", EdgeType.TITLE), ("src:one", EdgeType.PART))
     assert mentioned(ties_of(passage(title="London"), READ)) == ["analytical engine"]
 
 
 def test_a_conversation_has_no_title():
     nodes = ties_of(passage(kind="conversation", title="Ada Lovelace"), READ).nodes
-    assert Tie.TITLE not in {tie for _, tie in nodes}
+    assert EdgeType.TITLE not in {tie for _, tie in nodes}
 
 
 def test_what_is_stated_ties_its_ends_with_the_codes_of_its_words():
-    (fact,) = [pair for pair in ties_of(passage(), READ).pairs if pair.tie == Tie.FACT]
+    (fact,) = [pair for pair in ties_of(passage(), READ).pairs if pair.tie == EdgeType.FACT]
     assert (fact.one, fact.other) == ("ada lovelace", "london")
     assert {word_code(word) for word in ("ada", "live", "london")} <= set(fact.words)
     assert all(0 <= word < 1 << 16 for word in fact.words)
@@ -48,42 +48,42 @@ def test_what_is_stated_ties_its_ends_with_the_codes_of_its_words():
 
 def test_triples_that_came_with_a_passage_come_before_what_was_read():
     ties = ties_of(passage("", ("Grace Hopper", "built", "a compiler")), READ)
-    assert pairs(ties, Tie.FACT) == [("grace hopper", "compiler"), ("ada lovelace", "london")]
+    assert pairs(ties, EdgeType.FACT) == [("grace hopper", "compiler"), ("ada lovelace", "london")]
     assert mentioned(ties) == ["analytical engine", "compiler", "grace hopper", "london"]
 
 
 def test_the_same_said_twice_is_one_fact_with_the_words_of_both():
     ties = ties_of(passage("", ("Ada", "met", "Bob"), ("ADA", "painted", "Bob")), Extraction())
-    (fact,) = [pair for pair in ties.pairs if pair.tie == Tie.FACT]
+    (fact,) = [pair for pair in ties.pairs if pair.tie == EdgeType.FACT]
     assert {word_code("met"), word_code("paint")} <= set(fact.words)
 
 
 def test_what_is_stated_of_nothing_or_of_itself_ties_nothing():
     ties = ties_of(passage("", ("Ada", "is", "ADA"), ("the", "is", " ")), Extraction())
-    assert pairs(ties, Tie.FACT) == []
+    assert pairs(ties, EdgeType.FACT) == []
 
 
 def test_a_name_is_tied_to_its_plain_form_and_a_plain_name_to_none():
     ties = ties_of(passage("", ("Müllers", "met", "Bob")), Extraction())
-    assert pairs(ties, Tie.FORM) == [("müllers", "muller")]
+    assert pairs(ties, EdgeType.FORM) == [("müllers", "muller")]
 
 
 def test_an_object_is_tied_to_those_it_refers_to_but_not_to_itself():
     ties = ties_of(passage(), Extraction(), ["src:two", "act:one", "src:two", "src:one"])
-    assert ties.pairs == (Pair("src:one", "act:one", Tie.LINK), Pair("src:one", "src:two", Tie.LINK))
+    assert ties.pairs == (Pair("src:one", "act:one", EdgeType.LINK), Pair("src:one", "src:two", EdgeType.LINK))
 
 
 def test_of_a_passage_of_nothing_but_names_only_so_many_are_kept():
     crowd = [(f"Person {n}", "met", f"Guest {n}") for n in range(MAX_TIES + 50)]
     ties = ties_of(passage("", *crowd), READ)
-    assert len(mentioned(ties)) == len(pairs(ties, Tie.FACT)) == MAX_TIES
+    assert len(mentioned(ties)) == len(pairs(ties, EdgeType.FACT)) == MAX_TIES
 
 
 def test_nothing_is_tied_twice_names_are_sorted_and_facts_stand_as_stated():
     ties = ties_of(passage("", *[(one, "met", other) for one in "CAB" for other in "BCA"], title="A"), Extraction())
     assert len(set(ties.nodes)) == len(ties.nodes)
     assert mentioned(ties) == sorted(mentioned(ties)) == ["b", "c"]
-    assert pairs(ties, Tie.FACT) == [("c", "b"), ("c", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "a")]
+    assert pairs(ties, EdgeType.FACT) == [("c", "b"), ("c", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "a")]
 
 
 def test_a_turn_is_read_as_speech_and_code_as_code():

@@ -32,7 +32,7 @@ class Command:
 
 
 def blocks_of(file: Path) -> list[Block]:
-    """Give the blocks of a file, in order."""
+    """Return the blocks of a file, in order."""
     text = file.read_text(encoding="utf-8")
     return [
         Block(file, text.count("\n", 0, found.start("text")) + 1, found["language"], found["name"], found["text"])
@@ -41,7 +41,7 @@ def blocks_of(file: Path) -> list[Block]:
 
 
 def commands_of(block: Block) -> Iterator[Command]:
-    """Give the commands of a `console` block: what follows `$ `, with lines that end in a backslash joined."""
+    """Return the commands of a `console` block: what follows `$ `, with lines that end in a backslash joined."""
     lines = block.text.splitlines()
     while lines:
         command = lines.pop(0).removeprefix(_PROMPT)

@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def rendered(text: str) -> str:
-    """Give a page's text with its rendered parts made anew."""
+    """Return a page's text with its rendered parts made anew."""
     return BLOCK.sub(lambda found: _marked(found["name"], PARTS[found["name"]]()), text)
 
 
@@ -388,7 +388,7 @@ def _models(*models: type[BaseModel]) -> str:
 
 
 def attribute_docs(cls: type) -> dict[str, str]:
-    """Give the texts that stand below the fields of a class, by field."""
+    """Return the texts that stand below the fields of a class, by field."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not base.__module__.startswith("treering"):

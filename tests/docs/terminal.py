@@ -54,7 +54,7 @@ class Terminal:
             os.close(screen)
 
     def run(self, command: str) -> tuple[int, str]:
-        """Run a command as documentation has it; give its exit code and what it prints.
+        """Run a command as documentation has it; return its exit code and what it prints.
 
         Of one that ends in `&` the first line, as soon as it is there, and 0 while it runs.
         """
@@ -89,7 +89,7 @@ class Terminal:
         return process.poll() or 0, _plain(printed)
 
     def _start(self, command: str) -> tuple[subprocess.Popen[bytes], int]:
-        """Start a command; give it and our end of the terminal it writes to."""
+        """Start a command; return it and our end of the terminal it writes to."""
         ours, theirs = os.openpty()
         process = subprocess.Popen(
             ["sh", "-c", command],
@@ -109,7 +109,7 @@ def same(shown: str, printed: str) -> bool:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Give what documentation is run with: nothing of whoever runs the tests, and no work in the background."""
+    """Return what documentation is run with: nothing of whoever runs the tests, and no work in the background."""
     return {
         **GIT,
         "NO_PROXY": "127.0.0.1",
@@ -162,7 +162,7 @@ def _pattern(shown: str, groups: dict[str, str], *, known: Mapping[str, str]) ->
 
 
 def _in_one_line(text: str) -> str:
-    """Give a text with single spaces: where a terminal breaks its lines depends on how long a path is."""
+    """Return a text with single spaces: where a terminal breaks its lines depends on how long a path is."""
     return " ".join(text.split())
 
 

@@ -22,14 +22,14 @@ def open_projects(folder, **options):
 
 
 def objects(memory, project, kind=()):
-    """Give all objects of a project, or those of a type, oldest first."""
+    """Return all objects of a project, or those of a type, oldest first."""
     with memory.engine(project) as engine:
         types = (kind,) if kind else ()
         return list(engine.ledger.select(Selection(scope="/", descend=True, types=types)))
 
 
 def documents(memory, project):
-    """Give the texts of all documents a project holds now."""
+    """Return the texts of all documents a project holds now."""
     active = [item for item in objects(memory, project, "source") if item.status == "active"]
     return [segment.excerpt for item in active for segment in item.segments]
 

@@ -92,7 +92,7 @@ def test_every_text_comes_back_character_by_character(texts):
 
 @contextmanager
 def memory_in_ram():
-    """Give a project memory whose only project is in memory."""
+    """Return a project memory whose only project is in memory."""
     with open_space() as space:
         yield ProjectMemory(lambda _, create: nullcontext(space.engine))
 

@@ -80,7 +80,7 @@ def soak(plan: Plan, folder: Path) -> Outcome:
 
 
 def _talk(plan: Plan, folder: Path) -> tuple[int, list[str]]:
-    """Run the processes until everything is said; give how many were killed and what went wrong."""
+    """Run the processes until everything is said; return how many were killed and what went wrong."""
     chance = random.Random(plan.seed)
     workers = [_Worker(folder, number, plan.turns) for number in (0, 1)]
     for worker in workers:
@@ -119,7 +119,7 @@ class _Worker:
         return True
 
     def finish(self) -> list[str]:
-        """Wait for its end; give what went wrong."""
+        """Wait for its end; return what went wrong."""
         self._wait()
         said = self._errors.read_text(encoding="utf-8")
         ending = self._process.returncode
@@ -135,7 +135,7 @@ class _Worker:
 
 
 def _quietly(plan: Plan, folder: Path) -> Counter[str]:
-    """Record the same talk at once in one process, and update once; give the calls that took."""
+    """Record the same talk at once in one process, and update once; return the calls that took."""
     with open_space(folder / "space.db") as space:
         discussion = open_discussion(space, folder / "calls", thinking=0)
         discussion.record(talk(plan.turns), start=0)

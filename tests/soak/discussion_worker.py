@@ -62,7 +62,7 @@ class CountedModel:
 
 
 def talk(turns: int) -> list[Message]:
-    """Give what is said: each turn something of its own, but for the short answers; a pause now and then."""
+    """Return what is said: each turn something of its own, but for the short answers; a pause now and then."""
     began = datetime(2025, 3, 1, 8, tzinfo=UTC)
     return [
         Message(

@@ -75,7 +75,7 @@ def soak(plan: Plan, folder: Path) -> Outcome:
 
 
 def _work(plan: Plan, folder: Path) -> list[str]:
-    """Run the workers to their end; give what they wrote to their error streams, and how they should not have ended."""
+    """Run the workers to their end; return what they wrote to their error streams, and who ended wrongly."""
     workers = [_Worker(folder, number) for number in range(plan.processes)]
     for worker in workers:
         worker.start(plan.seed)
@@ -133,7 +133,7 @@ class _Worker:
         self._end()
 
     def finish(self) -> list[str]:
-        """Wait for its end; give what went wrong."""
+        """Wait for its end; return what went wrong."""
         self._end()
         said = self._errors.read_text(encoding="utf-8")
         ending = self._process.returncode

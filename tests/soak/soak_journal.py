@@ -40,7 +40,7 @@ class Journal:
 
 
 def read_steps(path: Path) -> Iterator[Step]:
-    """Give the steps a journal tells of, in order."""
+    """Return the steps a journal tells of, in order."""
     begun: Step | None = None
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         known = json.loads(line)

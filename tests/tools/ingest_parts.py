@@ -146,7 +146,7 @@ class Vectors:
 
 
 @dataclass
-class Desk:
+class ToolDispatcher:
     """A space in memory and the verb `ingest` at hand."""
 
     ledger: Ledger
@@ -185,13 +185,13 @@ class Desk:
 
 def make_desk(
     *, policy: Policy | None = None, adapter: Folder | None = None, clock: SteppingClock | None = None
-) -> Desk:
+) -> ToolDispatcher:
     clock = clock or SteppingClock()
     ledger = MemoryLedger(clock=clock, policy=policy)
     return desk_of(ledger, clock, adapter or Folder())
 
 
-def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> Desk:
+def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> ToolDispatcher:
     jobs, vectors = jobs or Jobs(), Vectors()
     engine = Engine(
         ledger=ledger,
@@ -206,4 +206,4 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
         limits=ReadLimits(),
         segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
     )
-    return Desk(ledger, engine, jobs, vectors)
+    return ToolDispatcher(ledger, engine, jobs, vectors)

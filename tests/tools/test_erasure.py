@@ -34,7 +34,7 @@ def bytes_of(folder):
 
 
 def reading(path):
-    """Give a connection of somebody else who reads, and holds what there is now."""
+    """Return a connection of somebody else who reads, and holds what there is now."""
     connection = apsw.Connection(str(path))
     connection.execute("BEGIN")
     list(connection.execute("SELECT count(*) FROM objects"))
@@ -42,7 +42,7 @@ def reading(path):
 
 
 def every_read(space, *identities):
-    """Give everything that reads tell about a word and some ids, as one text."""
+    """Return everything that reads tell about a word and some ids, as one text."""
     told = []
     for options in ({}, {"withdrawn": True}, {"as_of": 2}, {"as_of": 3}, {"semantic": False}):
         texts = (WORD, "quarterdeck", "zygo", "quarterde", *identities)

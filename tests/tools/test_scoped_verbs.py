@@ -20,7 +20,7 @@ NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 
 
 def told(space, verb, mode, scope, given, **options):
-    """Give what a call answers: its report, or its error, as data."""
+    """Return what a call answers: its report, or its error, as data."""
     try:
         report = call(space.engine, verb, Envelope(mode=mode, scope=scope, input=given, options=options))
     except TreeringError as error:
@@ -326,7 +326,7 @@ class TestNothingLeaks:
     HERE = "/a/b"
 
     def plant(self, space, rng):
-        """Fill the scopes beside ours; give every word and id that may not be told."""
+        """Fill the scopes beside ours; return every word and id that may not be told."""
         secrets = []
         for scope in self.SCOPES:
             word = "zq" + "".join(rng.choices("bcdfghjklmnpqrstvwxz", k=8))

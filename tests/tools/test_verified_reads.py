@@ -112,7 +112,7 @@ HIDDEN = {"a status in the row and in the index"}
 
 
 def alter(path, known, name):
-    """Alter the file; give the ids of what was altered."""
+    """Alter the file; return the ids of what was altered."""
     altered, script = ALTERATIONS[name]
     with behind(path) as connection:
         for statement in script.format(forged=FORGED, **known).split("; "):

@@ -49,7 +49,7 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
 
 
 def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:
-    """Give the changed fields, and the channel where its trust falls."""
+    """Return the changed fields, and the channel where its trust falls."""
     fields = {name: getattr(revised, name) for name in operation.changes}
     differing = {name: value for name, value in fields.items() if value != getattr(item, name)}
     falls = changes_words(differing) and less_trusted(channel, item.origin_channel, draft.policy.channel_trust)

@@ -42,7 +42,7 @@ class AuditEvent(BaseModel):
     hash: str = ""
 
     def sealed(self) -> "AuditEvent":
-        """Give the event with its hash."""
+        """Return the event with its hash."""
         return self.model_copy(update={"hash": event_hash(self)})
 
 
@@ -61,7 +61,7 @@ def event_hash(event: AuditEvent) -> str:
 
 
 def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) -> Anchor:
-    """Check that events follow one another without gap or edit, and pass through `anchor`; give the head.
+    """Check that events follow one another without gap or edit, and pass through `anchor`; return the head.
 
     Raises `Corrupt` naming the first event that does not verify.
     """

@@ -14,7 +14,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def plain_json(value: Any) -> Any:
-    """Give a value as it reads back from JSON. Raises `ValueError` for what JSON cannot hold (NaN, bytes, …)."""
+    """Return a value as it reads back from JSON. Raises `ValueError` for what JSON cannot hold (NaN, bytes, …)."""
     try:
         text = canonical_json(value)
         text.encode()

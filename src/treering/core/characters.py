@@ -42,7 +42,7 @@ def without_invisible(text: str) -> str:
 
 
 def one_line(text: str, *, most: int = _LABEL_CHARS) -> str:
-    """Give a text as one line of at most `most` characters, without controls and invisible characters."""
+    """Return a text as one line of at most `most` characters, without controls and invisible characters."""
     # More is never shown; what is cut off here does not have to be looked at.
     bare = _CONTROLS.sub(" ", without_invisible(text[: 4 * most + 256]))
     words = _SPACES.sub(" ", bare).strip()
@@ -63,7 +63,7 @@ def label(text: str, *, most: int = _LABEL_CHARS) -> str:
 
 
 def unmarked(text: str, *, most: int = _LABEL_CHARS) -> str:
-    """Give what stands inside the quotes of a `label`."""
+    """Return what stands inside the quotes of a `label`."""
     return _STRUCTURE.sub(lambda found: f"\\{found[0]}", one_line(text, most=most).translate(_QUOTES))
 
 

@@ -70,7 +70,7 @@ def _require(identity: str, where: str, scope: str) -> None:
 
 
 def _named(operation: Operation, view: View) -> Iterable[str]:
-    """Give the ids an operation names, but for those its object refers to already."""
+    """Return the ids an operation names, but for those its object refers to already."""
     match operation:
         case Create(object=item):
             return references_of(item)
@@ -118,11 +118,11 @@ class _Confined:
         self._hidden = hidden
 
     def get(self, identity: str) -> Object | None:
-        """Give the current revision, or `None`."""
+        """Return the current revision, or `None`."""
         return None if identity in self._hidden else self._view.get(identity)
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Give one revision, or `None`."""
+        """Return one revision, or `None`."""
         return None if identity in self._hidden else self._view.revision(identity, number)
 
     def exists(self, identity: str) -> bool:
@@ -130,7 +130,7 @@ class _Confined:
         return identity not in self._hidden and self._view.exists(identity)
 
     def scope_of(self, identity: str) -> str | None:
-        """Give the scope of an object, or `None`."""
+        """Return the scope of an object, or `None`."""
         return None if identity in self._hidden else self._view.scope_of(identity)
 
     def ever_existed(self, identity: str) -> bool:
@@ -138,29 +138,29 @@ class _Confined:
         return self._view.ever_existed(identity)
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
-        """Give the id of the source with this origin in this scope that is not archived."""
+        """Return the id of the source with this origin in this scope that is not archived."""
         return self._view.source_by_origin(scope, origin)
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
-        """Give the id of the active node with this slug."""
+        """Return the id of the active node with this slug."""
         return self._view.node_by_slug(scope, kind, slug)
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Give ids of knowledge with this key, oldest first."""
+        """Return ids of knowledge with this key, oldest first."""
         return self._view.knowledge_by_duplicate_key(key)
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Give ids of facts with this key, oldest first."""
+        """Return ids of facts with this key, oldest first."""
         return self._view.knowledge_by_claim_key(key)
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge that names this id, in order."""
+        """Return ids of knowledge that names this id, in order."""
         return self._view.dependents(identity)
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Give the links that start or end here, but for those with an end that is not there."""
+        """Return the links that start or end here, but for those with an end that is not there."""
         return [link for link in self._view.links_of(identity) if self._hidden.isdisjoint((link.source, link.target))]
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Give the words a segment id has ever named, or `None`."""
+        """Return the words a segment id has ever named, or `None`."""
         return None if source_id in self._hidden else self._view.segment_text(source_id, segment_id)

@@ -30,7 +30,7 @@ def settle_claims(draft: Draft) -> list[str]:
 
 
 def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
-    """Give the current claims that cannot hold together with `item`, oldest first."""
+    """Return the current claims that cannot hold together with `item`, oldest first."""
     key = item.claim_key()
     if key is None or not is_functional(item, draft.policy):
         return []
@@ -98,7 +98,7 @@ def _by_validity(one: Knowledge, other: Knowledge) -> tuple[Knowledge | None, Kn
 
 
 def _touched_keys(draft: Draft) -> list[str]:
-    """Give the keys of claims that the patch made, changed or took away, as they were and as they are."""
+    """Return the keys of claims that the patch made, changed or took away, as they were and as they are."""
     states: list[Object | None] = []
     for write in draft.writes:
         match write:

@@ -94,7 +94,7 @@ def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
 
 
 def find_twin(item: Knowledge, draft: Draft) -> Knowledge | None:
-    """Give knowledge that says exactly the same in the same scope, for the same time."""
+    """Return knowledge that says exactly the same in the same scope, for the same time."""
     key = item.duplicate_key()
     ids = {*draft.view.knowledge_by_duplicate_key(key), *(other.id for other in draft.touched_knowledge())}
     for other in draft.knowledge(sorted(ids)):

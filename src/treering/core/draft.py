@@ -20,11 +20,11 @@ class View(Protocol):
     """What planning a patch asks of a ledger: its current state, by the keys that matter."""
 
     def get(self, identity: str) -> Object | None:
-        """Give the current revision, or `None`."""
+        """Return the current revision, or `None`."""
         ...
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Give one revision, or `None` where there is none (or it was erased)."""
+        """Return one revision, or `None` where there is none (or it was erased)."""
         ...
 
     def exists(self, identity: str) -> bool:
@@ -32,7 +32,7 @@ class View(Protocol):
         ...
 
     def scope_of(self, identity: str) -> str | None:
-        """Give the scope of an object, without reading it, or `None`."""
+        """Return the scope of an object, without reading it, or `None`."""
         ...
 
     def ever_existed(self, identity: str) -> bool:
@@ -40,31 +40,31 @@ class View(Protocol):
         ...
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
-        """Give the id of the source with this origin in this scope that is not archived."""
+        """Return the id of the source with this origin in this scope that is not archived."""
         ...
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
-        """Give the id of the active node with this slug."""
+        """Return the id of the active node with this slug."""
         ...
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Give ids of knowledge with this `duplicate_key`, oldest first."""
+        """Return ids of knowledge with this `duplicate_key`, oldest first."""
         ...
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Give ids of facts with this `claim_key`, oldest first."""
+        """Return ids of facts with this `claim_key`, oldest first."""
         ...
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge whose evidence or derivation names this id, in order of id."""
+        """Return ids of knowledge whose evidence or derivation names this id, in order of id."""
         ...
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Give the links that start or end here."""
+        """Return the links that start or end here."""
         ...
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Give the words a segment id has ever named, or `None`."""
+        """Return the words a segment id has ever named, or `None`."""
         ...
 
 
@@ -123,18 +123,18 @@ class Draft:
     """What the view gave: it does not change while planning, and a source with all its text is read once."""
 
     def resolve(self, identity: str) -> str:
-        """Give the id that stands for `identity` in this patch."""
+        """Return the id that stands for `identity` in this patch."""
         return self.renamed.get(identity, identity)
 
     def find(self, identity: str) -> Object | None:
-        """Give the object as this patch has left it, or `None`."""
+        """Return the object as this patch has left it, or `None`."""
         identity = self.resolve(identity)
         if identity in self.erased:
             return None
         return self.objects.get(identity) or self.before(identity)
 
     def before(self, identity: str) -> Object | None:
-        """Give the object as the ledger holds it, whatever this patch has done to it."""
+        """Return the object as the ledger holds it, whatever this patch has done to it."""
         if identity not in self.stored:
             self.stored[identity] = self.view.get(identity)
         return self.stored[identity]
@@ -156,7 +156,7 @@ class Draft:
         return not used
 
     def get(self, identity: str) -> Object:
-        """Give the object as this patch has left it. Raises `NotFound`."""
+        """Return the object as this patch has left it. Raises `NotFound`."""
         item = self.find(identity)
         if item is None:
             raise NotFound(
@@ -167,7 +167,7 @@ class Draft:
         return item
 
     def expect(self, identity: str, revision: int) -> Object:
-        """Give the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
+        """Return the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
         item = self.get(identity)
         base = self.before(item.id) if item.revision != revision else item
         if base is None or base.revision != revision:
@@ -217,16 +217,16 @@ class Draft:
         return self._set_link(link, present=False)
 
     def knowledge(self, identities: Iterable[str]) -> list[Knowledge]:
-        """Give those of the ids that are knowledge now."""
+        """Return those of the ids that are knowledge now."""
         found = (self.find(identity) for identity in identities)
         return [item for item in found if isinstance(item, Knowledge)]
 
     def touched_knowledge(self) -> list[Knowledge]:
-        """Give the knowledge this patch has written, in order of id."""
+        """Return the knowledge this patch has written, in order of id."""
         return [item for _, item in sorted(self.objects.items()) if isinstance(item, Knowledge)]
 
     def dependents(self, identity: str) -> list[Knowledge]:
-        """Give the knowledge that rests on `identity`, in order of id."""
+        """Return the knowledge that rests on `identity`, in order of id."""
         ids = set(self.view.dependents(identity))
         ids.update(item.id for item in self.touched_knowledge())
         return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
@@ -281,10 +281,10 @@ def changed(item: Object) -> OperationResult:
 
 
 def resolved_link(link: Link, draft: Draft) -> Link:
-    """Give the link between the objects that stand for its ends in this patch."""
+    """Return the link between the objects that stand for its ends in this patch."""
     return link.model_copy(update={"source": draft.resolve(link.source), "target": draft.resolve(link.target)})
 
 
 def united(known: tuple[str, ...], more: Sequence[str], *, without: str = "") -> tuple[str, ...]:
-    """Give all texts once, in order."""
+    """Return all texts once, in order."""
     return tuple(dict.fromkeys([*known, *(text for text in more if text != without)]))

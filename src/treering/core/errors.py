@@ -35,7 +35,7 @@ class TreeringError(Exception):
         self.details: dict[str, Any] = dict(details or {})
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the one shape in which every surface shows an error."""
+        """Return the one shape in which every surface shows an error."""
         return {"code": self.code, "message": self.message, "hint": self.hint, "details": self.details}
 
 

@@ -82,7 +82,7 @@ def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
 
 
 def find_lines(quote: str, text: str) -> tuple[int, int] | None:
-    """Find whole lines of `quote` word for word in `text`; give their 1-based first and last line."""
+    """Find whole lines of `quote` word for word in `text`; return their 1-based first and last line."""
     wanted, lines = quote.splitlines(), text.splitlines()
     if not wanted:
         return None

@@ -37,7 +37,7 @@ def is_fenced(text: str) -> bool:
 
 
 def without_recalled(text: str) -> tuple[str, int]:
-    """Give `text` without its complete fences, and how many were taken out.
+    """Return `text` without its complete fences, and how many were taken out.
 
     A fence whose content was changed, or whose end is missing, is left alone: it holds something new. What is left
     holds no complete fence, not even one that the parts around another one would make. `fence` nests no fence in
@@ -55,7 +55,7 @@ def without_recalled(text: str) -> tuple[str, int]:
 
 
 def recalled_spans(text: str) -> list[tuple[int, int]]:
-    """Give start and end of each complete fence in `text`, in order.
+    """Return start and end of each complete fence in `text`, in order.
 
     No fence holds a marker: the next one after an opening is its end, or the fence is not complete. So each stretch
     of a text is hashed once, whatever markers somebody has written into it.
@@ -70,7 +70,7 @@ def recalled_spans(text: str) -> list[tuple[int, int]]:
 
 
 def cut(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Give `text` without the stretches `spans`, which are in order and do not overlap."""
+    """Return `text` without the stretches `spans`, which are in order and do not overlap."""
     parts, at = [], 0
     for start, end in spans:
         parts.append(text[at:start])

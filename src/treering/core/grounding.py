@@ -42,7 +42,7 @@ def check_words(item: Source, earlier: Sequence[Segment], draft: Draft) -> None:
 
 
 def with_checked_evidence(item: Knowledge, draft: Draft, *, earlier: Sequence[EvidenceRef] = ()) -> Knowledge:
-    """Give the knowledge with its evidence checked. Raises `InvalidPatch` for evidence that is not there."""
+    """Return the knowledge with its evidence checked. Raises `InvalidPatch` for evidence that is not there."""
     # A reference that was right when it was written may have lost its segment; that is the cascade's business.
     refs = tuple(ref if ref in earlier else _checked(ref, draft) for ref in item.evidence_refs)
     return item.model_copy(update={"evidence_refs": refs})

@@ -144,7 +144,7 @@ def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now
 
 
 def patch_of(record: PatchRecord) -> Patch:
-    """Give the patch that was proposed. Raises `Conflict` where it was decided already."""
+    """Return the patch that was proposed. Raises `Conflict` where it was decided already."""
     require_proposed(record)
     return Patch(
         id=record.id,
@@ -208,7 +208,7 @@ def require_proposed(record: PatchRecord) -> None:
 
 
 def erased_by(plan: Plan) -> tuple[str, ...]:
-    """Give the ids whose content a plan erases. Proposals that mention one lose their content with it."""
+    """Return the ids whose content a plan erases. Proposals that mention one lose their content with it."""
     return tuple(write.before.id for write in plan.writes if isinstance(write, Erased))
 
 

@@ -16,7 +16,7 @@ QUOTED = "(quoted marker) "
 
 
 def without_markers(text: str) -> str:
-    """Give `text` with the brackets before everything that reads as a fence marker replaced by `QUOTED`."""
+    """Return `text` with the brackets before everything that reads as a fence marker replaced by `QUOTED`."""
     if not _may_hold_one(text):
         return text
     parts, at = [], 0
@@ -33,7 +33,7 @@ def _may_hold_one(text: str) -> bool:
 
 
 def _markers(text: str) -> Iterator[tuple[int, int]]:
-    """Give start and end of the brackets of each marker."""
+    """Return start and end of the brackets of each marker."""
     folded, places = _folded(text)
     for found in _MARKER.finditer(folded):
         kind = found.lastgroup or ""

@@ -233,7 +233,7 @@ def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
 
 
 def title_of(item: Object) -> str:
-    """Give what people call the object."""
+    """Return what people call the object."""
     return item.name if isinstance(item, Node) else item.title
 
 

@@ -212,7 +212,7 @@ def _is_random(value: str) -> bool:
 
 
 def _entropy(value: str) -> float:
-    """Give Shannon's entropy of the characters of `value`, in bits per character."""
+    """Return Shannon's entropy of the characters of `value`, in bits per character."""
     shares = [count / len(value) for count in Counter(value).values()]
     return -sum(share * math.log2(share) for share in shares)
 

@@ -25,7 +25,7 @@ ACYCLIC_FIELDS = ("depends_on", "parent_ref")
 
 
 def references_of(item: Object) -> tuple[str, ...]:
-    """Give every id the object refers to, evidence included."""
+    """Return every id the object refers to, evidence included."""
     found = [ref for field in REFERENCE_FIELDS[item.type] for ref in getattr(item, field)]
     if isinstance(item, Knowledge):
         found += [ref.source_id for ref in item.evidence_refs]
@@ -35,7 +35,7 @@ def references_of(item: Object) -> tuple[str, ...]:
 
 
 def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:
-    """Give the object with references to merged duplicates pointed at what stands for them."""
+    """Return the object with references to merged duplicates pointed at what stands for them."""
     if not renamed or not any(ref in renamed for ref in references_of(item)):
         return item
     changes: dict[str, object] = {
@@ -71,7 +71,7 @@ def check_acyclic(item: WorkItem, draft: Draft) -> None:
 
 
 def cycle_of(item: WorkItem, field: str, find: Callable[[str], Object | None]) -> list[str]:
-    """Give the ids of a way from work back to itself by one of `ACYCLIC_FIELDS`; empty where there is none."""
+    """Return the ids of a way from work back to itself by one of `ACYCLIC_FIELDS`; empty where there is none."""
     visited: set[str] = set()
     paths = [[item.id, target] for target in _targets(item, field)]
     while paths:

@@ -13,7 +13,7 @@ _MAX_PARTS = 16
 
 
 def parse_scope(text: str) -> str:
-    """Check a scope and give its normal form. Raises `InvalidInput` naming what is wrong."""
+    """Check a scope and return its normal form. Raises `InvalidInput` naming what is wrong."""
     if text == ROOT:
         return ROOT
     parts = text.removesuffix("/").split("/")
@@ -26,7 +26,7 @@ def parse_scope(text: str) -> str:
 
 
 def lineage(scope: str) -> tuple[str, ...]:
-    """Give the scope and its ancestors, root first: what a read at `scope` sees."""
+    """Return the scope and its ancestors, root first: what a read at `scope` sees."""
     if scope == ROOT:
         return (ROOT,)
     parts = scope.split("/")[1:]

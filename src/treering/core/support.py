@@ -15,7 +15,7 @@ _LIVE = CURRENT["knowledge"]
 
 
 def backing(item: Knowledge, draft: Draft) -> frozenset[str]:
-    """Give the ids of the independent sources behind a piece of knowledge that still hold.
+    """Return the ids of the independent sources behind a piece of knowledge that still hold.
 
     A declaration without a source of its own counts as one: itself.
     """
@@ -23,7 +23,7 @@ def backing(item: Knowledge, draft: Draft) -> frozenset[str]:
 
 
 def cascade(draft: Draft) -> list[str]:
-    """Make stale whatever lost its last support; give the ids. Runs until nothing more falls.
+    """Make stale whatever lost its last support; return the ids. Runs until nothing more falls.
 
     An earlier version of a summary is archived instead: it is the step over which the later ones lose theirs.
     """
@@ -62,7 +62,7 @@ def _backing(item: Knowledge, draft: Draft, *, visited: set[str]) -> set[str]:
 
 
 def _backing_of_summary(item: Knowledge, draft: Draft) -> set[str]:
-    """Give what a summary rests on, where all of it holds, and else nothing.
+    """Return what a summary rests on, where all of it holds, and else nothing.
 
     Parents are not followed further: one that stands is backed, or the cascade would have made it fall.
     """

@@ -10,7 +10,7 @@ from treering.core.patch import Link, OperationResult, PatchRecord
 
 
 def objects_of(record: PatchRecord) -> list[str]:
-    """Give the ids of the objects a patch changed, the last first."""
+    """Return the ids of the objects a patch changed, the last first."""
     return list(dict.fromkeys(effect.target for effect in reversed(record.effects) if not effect.link))
 
 

@@ -31,7 +31,7 @@ LONGEST_QUERY = 20_000
 
 
 def index_text(text: str) -> str:
-    """Give the terms of `text` for the word index, in order, separated by single spaces.
+    """Return the terms of `text` for the word index, in order, separated by single spaces.
 
     Words are folded (NFKC, case, diacritics) and stemmed as English. A compound such as `commitPatch`,
     `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
@@ -41,7 +41,7 @@ def index_text(text: str) -> str:
 
 
 def identifier_text(text: str, *, code: bool = False) -> str:
-    """Give the names in `text` for the trigram index, each once, folded, separated by spaces.
+    """Return the names in `text` for the trigram index, each once, folded, separated by spaces.
 
     A name is a token with an underscore, dot, slash, inner capital, or digits among letters; in `code`, any
     word of four characters or more.
@@ -50,7 +50,7 @@ def identifier_text(text: str, *, code: bool = False) -> str:
 
 
 def query_terms(text: str) -> TextQuery:
-    """Give what to look for when somebody asks `text`. Nothing in it acts as query syntax but double quotes.
+    """Return what to look for when somebody asks `text`. Nothing in it acts as query syntax but double quotes.
 
     Stop words are left out unless nothing else remains. Of a long text the most repeated words are kept,
     then the first ones.
@@ -97,7 +97,7 @@ _MARK_BLOCKS = ((0x300, 0x1D00), (0x20D0, 0x2100), (0x3099, 0x309B), (0xA800, 0x
 
 
 def _marks() -> Iterator[str]:
-    """Give the ranges of combining marks, written for a character class of a pattern."""
+    """Return the ranges of combining marks, written for a character class of a pattern."""
     chars = (char for start, end in _MARK_BLOCKS for char in map(chr, range(start, end)))
     for marks, run in groupby(chars, key=lambda char: unicodedata.category(char).startswith("M")):
         if marks:
@@ -163,14 +163,14 @@ def _analysed(token: str, *, query: bool) -> Iterator[str]:
 
 
 def _pairs(run: str, *, singles: bool) -> Iterator[str]:
-    """Give neighbouring characters in twos; single ones too where asked, or where there is just one."""
+    """Return neighbouring characters in twos; single ones too where asked, or where there is just one."""
     if singles or len(run) == 1:
         yield from run
     yield from map("".join, pairwise(run))
 
 
 def _compound(token: str) -> Iterator[str]:
-    """Give the whole of a token and, where it has several, its parts, each stemmed."""
+    """Return the whole of a token and, where it has several, its parts, each stemmed."""
     bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
     pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
     parts = [part for part in map(_folded, pieces) if part]
@@ -198,7 +198,7 @@ def _folded(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """Give the stem of a folded word, as English; words of other letters stay as they are."""
+    """Return the stem of a folded word, as English; words of other letters stay as they are."""
     return str(_ENGLISH.stemWord(word)) if word.isascii() and word.isalpha() else word
 
 

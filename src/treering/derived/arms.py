@@ -6,7 +6,7 @@ from heapq import nsmallest
 
 from treering.derived.analysis import index_text
 from treering.derived.association import Association
-from treering.derived.fusion import BRIDGED, DATED, ENTITLED, NAMED, NAMES, PLACES, POOL, VECTORS, WALKED, WORDS
+from treering.derived.fusion import BRIDGED, DATED, NAMED, NAMES, PLACES, POOL, TITLE_MATCH, VECTORS, WALKED, WORDS
 from treering.derived.question import Arms, Question
 from treering.derived.ties import is_turn
 from treering.ports.index import Index, PassageHead, Scored, TextQuery
@@ -29,7 +29,7 @@ class Heads:
         self._read: dict[int, PassageHead] = {}
 
     def of(self, keys: Iterable[int]) -> dict[int, PassageHead]:
-        """Give the heads of passages; what is gone meanwhile has none."""
+        """Return the heads of passages; what is gone meanwhile has none."""
         wanted = list(keys)
         self._read |= self._index.heads([key for key in wanted if key not in self._read])
         return {key: self._read[key] for key in wanted if key in self._read}
@@ -47,7 +47,7 @@ def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, 
 
 
 def with_meaning(arms: Arms, question: Question, *, index: Index, reach: Reach) -> dict[str, dict[int, float]]:
-    """Give the arms with the one of vectors made anew."""
+    """Return the arms with the one of vectors made anew."""
     others = {name: dict(scores) for name, scores in arms.items() if name != VECTORS}
     if question.meaning is None:
         return others
@@ -78,7 +78,7 @@ def widen(question: Question, arms: Arms, association: Association, *, index: In
     by_graph = {
         WALKED: association.walked,
         BRIDGED: association.bridged,
-        ENTITLED: association.entitled,
+        TITLE_MATCH: association.title_match,
         NAMED: association.named,
     }
     wide = {name: {key: score for key, score in scores.items() if key in known} for name, scores in by_graph.items()}
@@ -89,7 +89,7 @@ def widen(question: Question, arms: Arms, association: Association, *, index: In
 
 
 def _parts_of_names(question: Question, index: Index, reach: Reach) -> TextQuery:
-    """Give the names to look for as parts of others.
+    """Return the names to look for as parts of others.
 
     Looking for a part walks the postings of every three characters of it, which for common ones are long. So in a
     longer question a name that occurs whole is left to the words; a short one may be the beginning of a name.
@@ -108,7 +108,7 @@ def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
 
 
 def _dated(question: Question, index: Index, reach: Reach) -> dict[int, float]:
-    """Give turns of the time asked about: of many the ones nearest to the question in meaning.
+    """Return turns of the time asked about: of many the ones nearest to the question in meaning.
 
     Of a long time there are so many that it says little; looking at all of them costs what there is.
     """

@@ -166,13 +166,13 @@ def try_asking(
 
 
 def prompt_with_schema(prompt: str, schema: type[BaseModel]) -> str:
-    """Give the prompt as it is sent: with the shape of the answer."""
+    """Return the prompt as it is sent: with the shape of the answer."""
     shape = json.dumps(schema.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
     return f"{prompt}\n\nAnswer with one JSON object and nothing else. It must fit this JSON Schema:\n{shape}"
 
 
 def repair_prompt(prompt: str, answer: str, problem: str, *, shape: str = "JSON object") -> str:
-    """Give the prompt that asks once more, for an answer of a shape, with the one that could not be used and why."""
+    """Return the prompt that asks once more, for an answer of a shape, with the one that could not be used and why."""
     shown = cut_to_tokens(answer, _QUOTED_TOKENS)
     return (
         f"{prompt}\n\nYou answered this before, and the answer could not be used: {problem}.\n"
@@ -182,7 +182,7 @@ def repair_prompt(prompt: str, answer: str, problem: str, *, shape: str = "JSON 
 
 
 def json_values(text: str, *, begins: str = "{") -> Iterator[str]:
-    """Give the JSON objects that stand somewhere in `text`, in order, without those inside of others.
+    """Return the JSON objects that stand somewhere in `text`, in order, without those inside of others.
 
     With `begins="{["` lists too. Of a value that is cut off, the complete ones inside of it are given.
     """
@@ -215,7 +215,7 @@ def _amounts(usage: Usage) -> dict[str, Decimal]:
 
 
 def _parsed(text: str, schema: type[Data]) -> Data | str:
-    """Give the first JSON object in `text` that fits, or say what is wrong with the longest one.
+    """Return the first JSON object in `text` that fits, or say what is wrong with the longest one.
 
     Models write around what they were asked for: fences, a preface, an earlier draft. So every object counts.
     """

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from treering.derived.extraction.names import entity_key
 from treering.derived.pagerank import Walk, walk
 from treering.derived.ties import word_code
-from treering.ports.graph import Edges, Graph, Nodes, Statements, Tie
+from treering.ports.graph import Edges, EdgeType, Graph, Nodes, Statements
 from treering.ports.index import TextQuery
 from treering.ports.reach import Reach
 
@@ -25,7 +25,7 @@ Found = Sequence[tuple[int, float]]
 Scores = dict[int, float]
 
 TIE_WEIGHTS = np.array([1.0, 4.0, 1.0, 1.0, 0.1, 1.0])
-"""What an edge weighs in the walk, by `Tie`."""
+"""What an edge weighs in the walk, by `EdgeType`."""
 
 READ = 20
 """Passages whose statements are read."""
@@ -71,14 +71,14 @@ class Association:
     """What the graph says of a question, by passage key. Every score is between 0 and 1.
 
     `walked` falls with the rank by the walk's mass: 1/log2(1 + rank). `bridged` is the best way from a passage found
-    so far over a shared entity, `entitled` the same over an entity that is the title of the passage, `named` is 1
+    so far over a shared entity, `title_match` the same over an entity that is the title of the passage, `named` is 1
     where the question names the title. The walk began at `seeds` (entities, by node number) and `begun` (nodes of
     passages found so far); `facts` are the statements that gave most of the seeds.
     """
 
     walked: Scores
     bridged: Scores
-    entitled: Scores
+    title_match: Scores
     named: Scores
     facts: tuple[Fact, ...]
     seeds: Mapping[int, float]
@@ -96,13 +96,13 @@ def associate(text: str, terms: TextQuery, found: Found, *, graph: Graph, reach:
     facts = _nearest_facts(read, stated, PASSAGE_SHARE * strengths[stated.passage] + (1 - PASSAGE_SHARE) * coverage)
     seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
     walked = _walk(seeds, found, graph, reach)
-    bridged, entitled = _bridges(read, strengths, stated, coverage, ties)
+    bridged, title_match = _bridges(read, strengths, stated, coverage, ties)
     begun = frozenset(2 * key for key, _ in found)
-    return Association(_by_rank(walked), bridged, entitled, ties.titled(), tuple(facts), seeds, begun, walked)
+    return Association(_by_rank(walked), bridged, title_match, ties.titled(), tuple(facts), seeds, begun, walked)
 
 
 def names_in(text: str) -> list[str]:
-    """Give the entity keys that a text might name: all runs of up to seven of its first words."""
+    """Return the entity keys that a text might name: all runs of up to seven of its first words."""
     words = entity_key(text).split()[:_NAMING_WORDS]
     runs = (words[at : at + length] for length in range(_LONGEST_NAME, 0, -1) for at in range(len(words) - length + 1))
     return list(dict.fromkeys(filter(None, (entity_key(" ".join(run)) for run in runs))))
@@ -144,22 +144,22 @@ class _Ties:
             own.source,
             np.searchsorted(entities, own.target),
             occurrence,
-            own.tie == Tie.TITLE,
+            own.tie == EdgeType.TITLE,
         )
 
     def rarity(self, entity: int) -> float:
-        """Give what remains of a seed's weight once it is shared among the passages that hold the entity."""
+        """Return what remains of a seed's weight once it is shared among the passages that hold the entity."""
         return 1.0 / max(1, int(self.spread[entity]))
 
     def titled(self) -> Scores:
-        """Give the passages whose title the question names."""
-        called = (self.occurrence.tie == Tie.TITLE) & np.isin(self.occurrence.source, self.named)
+        """Return the passages whose title the question names."""
+        called = (self.occurrence.tie == EdgeType.TITLE) & np.isin(self.occurrence.source, self.named)
         return dict.fromkeys((self.occurrence.target[called] // 2).tolist(), 1.0)
 
 
 def _occurrences(edges: Edges) -> Edges:
     """Keep what says that a passage holds an entity."""
-    kept = (edges.tie == Tie.MENTION) | (edges.tie == Tie.TITLE)
+    kept = (edges.tie == EdgeType.MENTION) | (edges.tie == EdgeType.TITLE)
     return Edges(edges.source[kept], edges.target[kept], edges.tie[kept])
 
 
@@ -244,13 +244,13 @@ def _bridges(
     coverage: npt.NDArray[np.float64],
     ties: _Ties,
 ) -> tuple[Scores, Scores]:
-    """Give the best way from a read passage over an entity it holds: to others that hold it, to those called so."""
+    """Return the best way from a read passage over an entity it holds: to others that hold it, to those called so."""
     relevance = _relevance(stated, coverage, ties, len(read))
     ways = _Ways.of(ties, read)
     scores = strengths[ways.reader] * (0.5 + 0.5 * relevance[ways.reader, ways.entity])
     mentioned = scores / np.log2(1 + ties.spread[ways.entity])
-    entitled = (ways.tie == Tie.TITLE) & ~ways.by_own_title
-    return _best(ways.passage, mentioned), _best(ways.passage[entitled], scores[entitled])
+    title_match = (ways.tie == EdgeType.TITLE) & ~ways.by_own_title
+    return _best(ways.passage, mentioned), _best(ways.passage[title_match], scores[title_match])
 
 
 def _relevance(

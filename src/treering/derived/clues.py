@@ -48,7 +48,7 @@ def clues_of(
 
 
 def thread_clue(ranked: Sequence[Fused], heads: Mapping[int, PassageHead]) -> dict[str, dict[int, float]]:
-    """Give each turn the score of the best turn of its conversation: where one was found there may be more."""
+    """Return each turn the score of the best turn of its conversation: where one was found there may be more."""
     best: dict[str, float] = {}
     turns = [(hit, heads[hit.key].object_id) for hit in ranked if hit.key in heads and is_turn(heads[hit.key])]
     for hit, thread in turns:
@@ -57,7 +57,7 @@ def thread_clue(ranked: Sequence[Fused], heads: Mapping[int, PassageHead]) -> di
 
 
 def _speaker(head: PassageHead) -> str:
-    """Give who spoke: a turn is headed "Ann (2023-05-08)", or "Ann" where nobody knows when."""
+    """Return who spoke: a turn is headed "Ann (2023-05-08)", or "Ann" where nobody knows when."""
     found = _TURN.fullmatch(head.heading)
     return found["speaker"] if found else head.heading
 

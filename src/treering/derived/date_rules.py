@@ -57,7 +57,7 @@ class Reference:
     recurring: bool = False
 
     def in_year(self, named: str | None, way: str | None, of: Callable[[int], Period]) -> Sequence[Period]:
-        """Give what comes once a year in the year that is named, or in the one that is meant.
+        """Return what comes once a year in the year that is named, or in the one that is meant.
 
         That is the last, the next or this year's where `way` says so; else the nearest, rather of the past.
         """
@@ -90,13 +90,13 @@ class Rule:
 
 
 def unit_of(found: Found) -> Unit:
-    """Give the unit that a phrase counts in."""
+    """Return the unit that a phrase counts in."""
     units: Sequence[Unit] = ("day", "weekend", "week", "month", "year")
     return next(unit for unit in units if unit == found["unit"].lower())
 
 
 def span_of(one: Period, other: Period) -> Period:
-    """Give the period from the first to the last day of two."""
+    """Return the period from the first to the last day of two."""
     return min(one[0], other[0]), max(one[1], other[1])
 
 
@@ -111,7 +111,7 @@ def _meant(near: Sequence[Period], way: str | None, today: date) -> Period:
 
 
 def _distance(period: Period, today: date) -> int:
-    """Give the days between a period and a day; those to come count twice, for people tell more of the past."""
+    """Return the days between a period and a day; those to come count twice, for people tell more of the past."""
     first, last = period
     return 2 * (first - today).days if first > today else max(0, (today - last).days)
 
@@ -140,7 +140,7 @@ def _named_month(found: Found, reference: Reference) -> Sequence[Period]:
 
 
 def _month(found: Found) -> int | None:
-    """Give the month that is named, unless the word may as well be another."""
+    """Return the month that is named, unless the word may as well be another."""
     groups, name = found.groupdict(), found["month"]
     sure = any(groups.get(group) for group in ("year", "later", "sure", "way")) or name != name.lower()
     return month_of(name) if sure or name not in ALSO_WORDS else None

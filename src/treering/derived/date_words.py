@@ -74,7 +74,7 @@ _WORD = re.compile(r"[a-z]+|\d+", re.ASCII)
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Give the words of a text in small letters; "0" where it has a number, "0000" where one of four digits."""
+    """Return the words of a text in small letters; "0" where it has a number, "0000" where one of four digits."""
     words = frozenset(_WORD.findall(text.lower()))
     numbers = [word for word in words if word[0].isdigit()]
     return (
@@ -85,7 +85,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def amount_of(words: str) -> tuple[int, int]:
-    """Give the least and the most that a number in words or digits is meant for: "a few" are two to five."""
+    """Return the least and the most that a number in words or digits is meant for: "a few" are two to five."""
     text = words.lower()
     vague = next((bounds for word, bounds in _VAGUE.items() if word in text), None)
     if vague:
@@ -95,26 +95,26 @@ def amount_of(words: str) -> tuple[int, int]:
 
 
 def month_of(name: str) -> int:
-    """Give the number of a month, 1 for January."""
+    """Return the number of a month, 1 for January."""
     return _MONTHS[name.lower()]
 
 
 def weekday_of(name: str) -> int:
-    """Give the number of a weekday, 0 for Monday."""
+    """Return the number of a weekday, 0 for Monday."""
     return next(number for number, day in enumerate(WEEKDAYS) if day.startswith(name.lower()[:3]))
 
 
 def holiday_of(name: str) -> tuple[int, int]:
-    """Give the month and day of a holiday."""
+    """Return the month and day of a holiday."""
     plain = " ".join(name.lower().replace("'", "").replace("’", "").split())
     return next(at for known, at in _HOLIDAYS.items() if plain.startswith(known))
 
 
 def direction_of(way: str) -> int:
-    """Give -1 for "last", 0 for "this", 1 for "next"."""
+    """Return -1 for "last", 0 for "this", 1 for "next"."""
     return _WAYS[way.lower().split()[-1]]
 
 
 def place_of(ordinal: str) -> int:
-    """Give 0 for "first" to 3 for "fourth", and -1 for "last"."""
+    """Return 0 for "first" to 3 for "fourth", and -1 for "last"."""
     return (0, 1, 2, 3, -1)[_ORDINALS.index(ordinal.lower())]

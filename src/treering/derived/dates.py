@@ -37,7 +37,7 @@ class DateRange:
 
 
 def date_ranges(text: str, *, said: datetime | None) -> tuple[DateRange, ...]:
-    """Give what dates a text names, in its order.
+    """Return what dates a text names, in its order.
 
     Phrases such as "last Friday" and dates without a year are read against the day it was said; without one they
     name nothing. Weeks begin on Monday, seasons are the northern ones, and "two weeks ago" are the seven days about
@@ -47,7 +47,7 @@ def date_ranges(text: str, *, said: datetime | None) -> tuple[DateRange, ...]:
 
 
 def asked_ranges(question: str, now: datetime | None) -> tuple[DateRange, ...]:
-    """Give the days that a question is about, as `date_ranges` does, but for two things.
+    """Return the days that a question is about, as `date_ranges` does, but for two things.
 
     A month or day without a year is meant in every year, and so gives several ranges. And where the question names
     one single day, phrases such as "last week" are read against that: "What did he do last week, as of 8 May 2023?"
@@ -101,7 +101,7 @@ def _extent(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _apart(phrases: Sequence[_Phrase]) -> list[_Phrase]:
-    """Choose the longest where phrases overlap; give them in the order of the text."""
+    """Choose the longest where phrases overlap; return them in the order of the text."""
     chosen: list[_Phrase] = []
     for phrase in sorted(phrases, key=lambda phrase: (phrase.start - phrase.end, phrase.start)):
         # Those chosen do not overlap: only the two neighbours can overlap with one more.

@@ -85,7 +85,7 @@ class _Shingled:
         return alike and self.numbers == other.numbers
 
     def repeated(self, common: int) -> float:
-        """Give the part of this text that `common` shingles are, or 0 where it is less than half."""
+        """Return the part of this text that `common` shingles are, or 0 where it is less than half."""
         return common / len(self.shingles) if 2 * common > len(self.shingles) else 0.0
 
 

@@ -142,7 +142,7 @@ class ModelExtractor:
         )
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
-        """Read excerpts; give one extraction for each, in order.
+        """Read excerpts; return one extraction for each, in order.
 
         Raises the first failure where there is one: `Denied` where the budget is spent, else `Unavailable` or
         `InvalidInput`. `extract_reporting` keeps what was read.
@@ -284,7 +284,7 @@ def _shown(excerpt: Excerpt) -> str:
 
 
 def _read(answer: _Readings, batch: _Batch) -> _Read:
-    """Give each excerpt the first reading of its number; where one was asked for, the number does not matter."""
+    """Return each excerpt the first reading of its number; where one was asked for, the number does not matter."""
     whole = _Read()
     for reading in answer.readings:
         at = 0 if len(batch) == 1 else reading.number - 1
@@ -324,7 +324,7 @@ def _named(value: JsonValue) -> tuple[str, EntityKind] | None:
 
 
 def _words(value: JsonValue) -> str:
-    """Give a part of a note as text, on one line; empty where it is none."""
+    """Return a part of a note as text, on one line; empty where it is none."""
     if isinstance(value, str):
         return " ".join(value.split())
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""

@@ -51,7 +51,7 @@ class Sentence:
 
 
 def sentences_of(text: str, *, speaker: str = "", when: str = "") -> list[Sentence]:
-    """Give the sentences of what somebody says, weighed, in order; code blocks and bare links are none."""
+    """Return the sentences of what somebody says, weighed, in order; code blocks and bare links are none."""
     prose = _CODE.sub("\n", text)
     parts = (_cut(" ".join(part.split())) for part in _END.split(prose))
     less = _BY_MACHINE if speaker.lower() in _MACHINES else 0.0
@@ -59,7 +59,7 @@ def sentences_of(text: str, *, speaker: str = "", when: str = "") -> list[Senten
 
 
 def retold(text: str) -> list[Sentence]:
-    """Give the sentences of a summary as `told` writes it, with the speakers and days named there."""
+    """Return the sentences of a summary as `told` writes it, with the speakers and days named there."""
     found: list[Sentence] = []
     for line in text.split("\n"):
         speaker = when = ""
@@ -85,7 +85,7 @@ def told(sentences: Sequence[Sentence]) -> str:
 
 
 def dated(sentence: Sentence) -> Sentence:
-    """Give a sentence with the days that it names only as seen from the day it was said: `last Friday (2026-01-30)`."""
+    """Return a sentence with the days it names only as seen from the day it was said: `last Friday (2026-01-30)`."""
     if not sentence.when:
         return sentence
     said = datetime.fromisoformat(sentence.when)
@@ -100,7 +100,7 @@ def dated(sentence: Sentence) -> Sentence:
 
 
 def best(sentences: Sequence[Sentence], *, most: int, words: int) -> list[Sentence]:
-    """Give the sentences that tell the most, in their order: at most `most`, and about `words` words in all.
+    """Return the sentences that tell the most, in their order: at most `most`, and about `words` words in all.
 
     What is not worth keeping is left out, and so is what is said twice. The first one is given however long it is.
     """
@@ -139,21 +139,21 @@ def sort_of(sentence: str) -> Sort:
 
 
 def entities_of(sentences: Iterable[Sentence]) -> list[str]:
-    """Give who and what sentences speak of by name, with dates and amounts: the most often named first."""
+    """Return who and what sentences speak of by name, with dates and amounts: the most often named first."""
     spoken = list(sentences)
     named = [entity for sentence in spoken for entity in entities_in(sentence.text) if entity.kind != "phrase"]
     return _by_count([*(sentence.speaker for sentence in spoken), *(entity.name for entity in named)])
 
 
 def phrases_of(sentences: Iterable[Sentence]) -> list[str]:
-    """Give what sentences speak of without a name, the most often mentioned first."""
+    """Return what sentences speak of without a name, the most often mentioned first."""
     found = [entity for sentence in sentences for entity in entities_in(sentence.text) if entity.kind == "phrase"]
     return _by_count(entity.name for entity in found)
 
 
 @lru_cache(maxsize=1 << 12)
 def entities_in(sentence: str) -> tuple[Entity, ...]:
-    """Give what one sentence speaks of, in order."""
+    """Return what one sentence speaks of, in order."""
     (extraction,) = BuiltInExtractor().extract([Excerpt(sentence, form="dialogue", speaker=_SOMEBODY)])
     return tuple(entity for entity in extraction.entities if entity.kind != "speaker" and _tells(entity.name))
 
@@ -264,7 +264,7 @@ def _tells(name: str) -> bool:
 
 
 def _by_count(names: Iterable[str]) -> list[str]:
-    """Give names, each once as it is written first: the most frequent first, else in order."""
+    """Return names, each once as it is written first: the most frequent first, else in order."""
     written: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for name in filter(None, names):

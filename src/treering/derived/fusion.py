@@ -18,7 +18,7 @@ NEIGHBOURS = "neighbours"
 
 WALKED = "walked"
 BRIDGED = "bridged"
-ENTITLED = "entitled"
+TITLE_MATCH = "title_match"
 NAMED = "named"
 
 LOOKUP_WEIGHTS: Mapping[str, float] = {VECTORS: 0.6, WORDS: 0.4, NAMES: 0.2, PLACES: 1.0}
@@ -33,7 +33,7 @@ PROSE_WEIGHTS: Mapping[str, float] = {
     NAMES: 0.25,
     WALKED: 2.5,
     BRIDGED: 2.0,
-    ENTITLED: 1.3,
+    TITLE_MATCH: 1.3,
     NAMED: 0.4,
 }
 COMPARISON_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 0.4, NAMES: 0.25, WALKED: 2.5, NAMED: 1.0}
@@ -41,10 +41,10 @@ DIALOGUE_WEIGHTS: Mapping[str, float] = {VECTORS: 4.0, WORDS: 4.0, NAMES: 0.25, 
 CODE_WEIGHTS: Mapping[str, float] = {VECTORS: 3.0, WORDS: 2.0, NAMES: 1.0, WALKED: 1.0}
 """What each arm counts for together with the graph, by the form of what was found first (`docs/decisions`)."""
 
-FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, DATED, WALKED, BRIDGED, ENTITLED, NAMED), 0.0)
+FLOORS: Mapping[str, float] = dict.fromkeys((WORDS, NAMES, DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 0.0)
 """The raw score that means "nothing in common", for arms where there is one."""
 
-CEILINGS: Mapping[str, float] = dict.fromkeys((DATED, WALKED, BRIDGED, ENTITLED, NAMED), 1.0)
+CEILINGS: Mapping[str, float] = dict.fromkeys((DATED, WALKED, BRIDGED, TITLE_MATCH, NAMED), 1.0)
 """The raw score that means "all in common", for arms where there is one; for others it is the best found."""
 
 POOL = 100
@@ -199,7 +199,7 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _best(scores: Mapping[int, float], limit: int | None) -> list[int]:
-    """Give the keys of the highest scores; of equal ones the lower key first, for sorting keeps their order."""
+    """Return the keys of the highest scores; of equal ones the lower key first, for sorting keeps their order."""
     return sorted(sorted(scores), key=scores.__getitem__, reverse=True)[:limit]
 
 

@@ -27,7 +27,7 @@ _OF_REQUESTS = frozenset(
 
 
 def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
-    """Give what a task may be about, as typed, each with the index terms it is found by.
+    """Return what a task may be about, as typed, each with the index terms it is found by.
 
     Names (paths, identifiers, what stands in backquotes) always; plain words where they look like the matter
     and not like the manner of a request.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import Corrupt
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 
 HEADER = 3
 TIE_BITS = 3
@@ -33,12 +33,12 @@ Places = npt.NDArray[np.int64]
 class NumberedTies:
     """`derived.ties.Ties` with numbers for names. `facts` are subject, object and word codes."""
 
-    nodes: tuple[tuple[int, Tie], ...]
+    nodes: tuple[tuple[int, EdgeType], ...]
     facts: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
-    pairs: tuple[tuple[int, int, Tie], ...] = ()
+    pairs: tuple[tuple[int, int, EdgeType], ...] = ()
 
     def numbers(self) -> frozenset[int]:
-        """Give all numbers that occur."""
+        """Return all numbers that occur."""
         ends = (end for one, other, _ in (*self.facts, *self.pairs) for end in (one, other))
         return frozenset((*(number for number, _ in self.nodes), *ends))
 
@@ -73,14 +73,14 @@ class Layout:
         return self.pair_places + 2 * self.pairs
 
 
-def reference(number: int, tie: Tie) -> int:
+def reference(number: int, tie: EdgeType) -> int:
     """Write a node and why it is tied as one number."""
     return number << TIE_BITS | tie
 
 
 def pack_ties(ties: NumberedTies) -> bytes:
     """Write ties as a record."""
-    nodes = sorted(ties.nodes, key=lambda node: (node[1] is not Tie.PART, node))
+    nodes = sorted(ties.nodes, key=lambda node: (node[1] is not EdgeType.PART, node))
     long = [len(nodes), len(ties.facts), len(ties.pairs), *(reference(number, tie) for number, tie in nodes)]
     for subject, end, _ in ties.facts:
         long += (subject, end)
@@ -106,9 +106,9 @@ def unpack_ties(record: bytes) -> NumberedTies:
     said = _divided(buffer[words:end].view("<u2").tolist(), len(subjects))
     ones, others = buffer[pairs:words:2].tolist(), buffer[pairs + 1 : words : 2].tolist()
     return NumberedTies(
-        tuple((ref >> TIE_BITS, Tie(ref & TIE_MASK)) for ref in buffer[nodes:facts].tolist()),
+        tuple((ref >> TIE_BITS, EdgeType(ref & TIE_MASK)) for ref in buffer[nodes:facts].tolist()),
         tuple(zip(subjects, objects, said, strict=True)),
-        tuple((one, ref >> TIE_BITS, Tie(ref & TIE_MASK)) for one, ref in zip(ones, others, strict=True)),
+        tuple((one, ref >> TIE_BITS, EdgeType(ref & TIE_MASK)) for one, ref in zip(ones, others, strict=True)),
     )
 
 
@@ -134,7 +134,7 @@ def checked_layout(buffer: Words32, lengths: Places) -> Layout:
         raise _damaged()
     for places, counts, step in ((layout.node_places, layout.nodes, 1), (layout.pair_places + 1, layout.pairs, 2)):
         _, at = spans(places, counts, step)
-        if np.any((buffer[at] & TIE_MASK) > max(Tie)):
+        if np.any((buffer[at] & TIE_MASK) > max(EdgeType)):
             raise _damaged()
     return layout
 

@@ -19,7 +19,7 @@ from treering.derived.graph_records import (
     word_totals,
 )
 from treering.derived.vectors import MAX_KEY, Scalar
-from treering.ports.graph import Edges, Nodes, Statements, Tie
+from treering.ports.graph import Edges, EdgeType, Nodes, Statements
 
 Keys = npt.NDArray[np.int64]
 Scopes = npt.NDArray[np.int32]
@@ -83,7 +83,7 @@ class GraphTable:
             self._runs, self._sorted = [], 0
 
     def edges(self, nodes: Nodes, scopes: Iterable[int] | None = None) -> Edges:
-        """Give all edges out of nodes that passages of these scopes (`None`: of all) vouch for."""
+        """Return all edges out of nodes that passages of these scopes (`None`: of all) vouch for."""
         allowed = self._rows.allowed(scopes)
         self._sort()
         odd = (nodes & 1).astype(np.bool_)
@@ -110,7 +110,7 @@ class GraphTable:
         return counts
 
     def statements(self, keys: Keys) -> Statements:
-        """Give what passages state, in the order of the keys; nothing for those that are not there."""
+        """Return what passages state, in the order of the keys; nothing for those that are not there."""
         return self._rows.statements(keys)
 
     def _sort(self) -> None:
@@ -151,7 +151,7 @@ class _Run:
         return counts
 
     def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
-        """Give the edges out of nodes by number; `given` are their places in the question."""
+        """Return the edges out of nodes by number; `given` are their places in the question."""
         known, starts, sizes = self._stretches(numbers)
         which, at = spans(starts, sizes)
         seen = allowed[scopes[self.rows[at]]]
@@ -231,7 +231,7 @@ class _Rows:
         self.live -= len(rows)
 
     def without_dead(self) -> "_Rows":
-        """Give the same rows without those that were emptied."""
+        """Return the same rows without those that were emptied."""
         others, alive = _Rows(), np.flatnonzero(self.scopes[: self.count])
         for start in range(0, len(alive), _BLOCK):
             rows = alive[start : start + _BLOCK]
@@ -258,7 +258,7 @@ class _Rows:
         return counts
 
     def edges(self, keys: Keys, given: Places, allowed: npt.NDArray[np.bool_]) -> Edges:
-        """Give the edges out of passages; `given` are their places in the question."""
+        """Return the edges out of passages; `given` are their places in the question."""
         asked, rows = self.found(keys)
         seen = allowed[self.scopes[rows]]
         layout = layout_of(self.buffer, self.starts[rows[seen]])
@@ -268,7 +268,7 @@ class _Rows:
         return Edges(given[asked[seen][which]], target, (references & TIE_MASK).astype(np.uint8))
 
     def statements(self, keys: Keys) -> Statements:
-        """Give what passages state."""
+        """Return what passages state."""
         asked, rows = self.found(keys)
         layout = layout_of(self.buffer, self.starts[rows])
         which, at = spans(layout.fact_places, layout.facts, 2)
@@ -315,8 +315,8 @@ class _Rows:
             np.concatenate(
                 [
                     keys[mentioning] << TIE_BITS | (mentions & TIE_MASK),
-                    objects << TIE_BITS | np.uint32(Tie.FACT),
-                    subjects << TIE_BITS | np.uint32(Tie.FACT),
+                    objects << TIE_BITS | np.uint32(EdgeType.FACT),
+                    subjects << TIE_BITS | np.uint32(EdgeType.FACT),
                     others,
                     ones << TIE_BITS | ties,
                 ]
@@ -328,7 +328,7 @@ class _Rows:
 _NO_NODE = 2**32 - 1
 _NOWHERE: Places = np.zeros(0, np.int64)
 # By tie: whether an edge out of an entity or object leads to another (1) or to a passage (0).
-_LEADS_TO_NODE = np.array([tie in (Tie.FACT, Tie.FORM, Tie.LINK) for tie in Tie], np.int64)
+_LEADS_TO_NODE = np.array([tie in (EdgeType.FACT, EdgeType.FORM, EdgeType.LINK) for tie in EdgeType], np.int64)
 
 
 def _run(nodes: Sequence[Words32], references: Sequence[Words32], rows: Sequence[npt.NDArray[np.int32]]) -> _Run:
@@ -343,7 +343,7 @@ def _run(nodes: Sequence[Words32], references: Sequence[Words32], rows: Sequence
 
 
 def _in_order(numbers: Words32) -> Places:
-    """Give the places of numbers in ascending order of the numbers."""
+    """Return the places of numbers in ascending order of the numbers."""
     # By the lower half, then by the upper: numpy sorts 16 bits by counting, much faster than it compares 32.
     by_lower = np.argsort(numbers.astype(np.uint16), kind="stable")
     upper = (numbers >> np.uint32(16)).astype(np.uint16)
@@ -362,7 +362,7 @@ def _merged(one: _Run, other: _Run, scopes: Scopes) -> _Run:
 
 
 def _grown(array: npt.NDArray[Scalar], size: int) -> npt.NDArray[Scalar]:
-    """Give an array, or a longer one with its content, that has room for `size`."""
+    """Return an array, or a longer one with its content, that has room for `size`."""
     if size <= len(array):
         return array
     larger = np.zeros(max(size, len(array) + len(array) // _SLACK), array.dtype)

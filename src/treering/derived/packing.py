@@ -190,7 +190,7 @@ def quoted(title: str) -> str:
 
 
 def titled(title: str, text: str) -> str:
-    """Give a text under its title, as it stands inside a fence; once where the text begins with it."""
+    """Return a text under its title, as it stands inside a fence; once where the text begins with it."""
     bare = title.strip()
     begins = text.lstrip().lstrip("#").lstrip().startswith(bare)
     return text if begins else f"{bare}\n\n{text}" if text else bare

@@ -28,7 +28,7 @@ class Walk:
     mass: Mass
 
     def of(self, nodes: Nodes) -> Mass:
-        """Give the mass of some nodes, 0 for those never reached."""
+        """Return the mass of some nodes, 0 for those never reached."""
         if not len(self.nodes):
             return np.zeros(len(nodes))
         at = np.minimum(np.searchsorted(self.nodes, nodes), len(self.nodes) - 1)
@@ -39,7 +39,7 @@ class Ways(Protocol):
     """What a walk asks of a graph. All answers are for the nodes asked for, in their order."""
 
     def edges(self, nodes: Nodes) -> Edges:
-        """Give all edges out of nodes."""
+        """Return all edges out of nodes."""
         ...
 
     def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
@@ -97,13 +97,13 @@ class _Ground:
 
     @property
     def nodes(self) -> Nodes:
-        """Give all nodes, in order of discovery."""
+        """Return all nodes, in order of discovery."""
         if len(self._nodes) > 1:
             self._nodes = [np.concatenate(self._nodes)]
         return self._nodes[0]
 
     def place(self, numbers: Nodes) -> Nodes:
-        """Give the places of nodes; those not known so far are added."""
+        """Return the places of nodes; those not known so far are added."""
         self._make_room(int(numbers.max(initial=0)))
         new = numbers[self._places[numbers] == 0]
         if len(new):
@@ -116,7 +116,7 @@ class _Ground:
         return self._places[numbers].astype(np.int64) - 1
 
     def active(self, epsilon: float, ways: Ways) -> Nodes:
-        """Give the places of the nodes that hold more than `epsilon` of undecided mass per edge."""
+        """Return the places of the nodes that hold more than `epsilon` of undecided mass per edge."""
         most = np.flatnonzero(self.undecided > epsilon)
         unknown = most[self._degrees[most] < 0]
         if len(unknown):

@@ -28,7 +28,7 @@ Scalar = str | int | float | bool
 
 
 def passages_of(item: Object) -> list[Passage]:
-    """Give the passages of an object, in the order of its text; at least one."""
+    """Return the passages of an object, in the order of its text; at least one."""
     match item:
         case Source():
             return _of_source(item)
@@ -49,7 +49,7 @@ def gist_hash(passage: Passage) -> str:
 
 
 def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
-    """Give the day a turn was said and the periods it speaks of, as first and last days, none twice.
+    """Return the day a turn was said and the periods it speaks of, as first and last days, none twice.
 
     What is no turn of a conversation has none: only turns are asked for by their time.
     """
@@ -61,7 +61,7 @@ def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
 
 
 def record_of(passage: Passage) -> dict[str, Any]:
-    """Give a passage as the flat record that `core.filters.matches` reads."""
+    """Return a passage as the flat record that `core.filters.matches` reads."""
     return {
         "type": passage.type,
         "kind": passage.kind,

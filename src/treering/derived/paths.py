@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treering.derived.association import TIE_WEIGHTS, Association
-from treering.ports.graph import Graph, Tie
+from treering.ports.graph import EdgeType, Graph
 from treering.ports.reach import Reach
 
 LONGEST = 6
@@ -13,7 +13,7 @@ LONGEST = 6
 
 
 def path_to(key: int, association: Association, *, graph: Graph, reach: Reach) -> list[int]:
-    """Give the nodes from where the walk began to a passage, that passage last.
+    """Return the nodes from where the walk began to a passage, that passage last.
 
     From the passage backwards, each step goes to the neighbour that held most mass for it, until one the walk
     began from; a passage that was itself a beginning is reached from another all the same, where there is one.
@@ -37,7 +37,7 @@ def tell_path(path: Sequence[int], *, graph: Graph, titles: dict[int, str]) -> l
 
 def _heaviest(path: Sequence[int], association: Association, graph: Graph, reach: Reach) -> int | None:
     edges = graph.edges(np.array(path[-1:], np.int64), reach=reach)
-    told = (edges.tie != Tie.PART) & ~np.isin(edges.target, path)
+    told = (edges.tie != EdgeType.PART) & ~np.isin(edges.target, path)
     targets, which = np.unique(edges.target[told], return_inverse=True)
     if not len(targets):
         return None

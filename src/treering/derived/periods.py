@@ -28,53 +28,53 @@ _THIRDS = ((1, 10), (11, 20), (21, 31))
 
 
 def day(at: date) -> Period:
-    """Give a day as a period."""
+    """Return a day as a period."""
     return at, at
 
 
 def month(year: int, number: int) -> Period:
-    """Give a month (1 to 12)."""
+    """Return a month (1 to 12)."""
     return date(year, number, 1), date(year, number, monthrange(year, number)[1])
 
 
 def year(number: int) -> Period:
-    """Give a year."""
+    """Return a year."""
     return date(number, 1, 1), date(number, 12, 31)
 
 
 def season(year_: int, name: str) -> Period:
-    """Give the season that begins in a year."""
+    """Return the season that begins in a year."""
     first = date(year_, SEASONS[name], 1)
     return first, month(*_moved_month(first, 2))[1]
 
 
 def week(at: date) -> Period:
-    """Give the week, Monday to Sunday, of a day."""
+    """Return the week, Monday to Sunday, of a day."""
     return on_weekday(at, 0), on_weekday(at, _WEEK - 1)
 
 
 def weekend(at: date) -> Period:
-    """Give the Saturday and Sunday of the week of a day."""
+    """Return the Saturday and Sunday of the week of a day."""
     return on_weekday(at, _SATURDAY), on_weekday(at, _WEEK - 1)
 
 
 def on_weekday(at: date, weekday: int) -> date:
-    """Give a weekday (0 for Monday) in the week of a day."""
+    """Return a weekday (0 for Monday) in the week of a day."""
     return at + timedelta(weekday - at.weekday())
 
 
 def weekday_before(at: date, weekday: int) -> date:
-    """Give the last such weekday before a day."""
+    """Return the last such weekday before a day."""
     return at - timedelta((at.weekday() - weekday - 1) % _WEEK + 1)
 
 
 def weekday_after(at: date, weekday: int) -> date:
-    """Give the first such weekday after a day."""
+    """Return the first such weekday after a day."""
     return at + timedelta((weekday - at.weekday() - 1) % _WEEK + 1)
 
 
 def around(at: date, unit: Unit, count: int) -> Period:
-    """Give what is some units from a day (negative: before it): as wide as such words are meant.
+    """Return what is some units from a day (negative: before it): as wide as such words are meant.
 
     A day is itself, a week the seven days about that day, a month the 31 days about it, a year the calendar year.
     """
@@ -92,7 +92,7 @@ def around(at: date, unit: Unit, count: int) -> Period:
 
 
 def whole(at: date, unit: Unit, count: int) -> Period:
-    """Give the calendar week, weekend, month or year that is some units from that of a day."""
+    """Return the calendar week, weekend, month or year that is some units from that of a day."""
     match unit:
         case "day":
             return day(at + timedelta(count))
@@ -107,7 +107,7 @@ def whole(at: date, unit: Unit, count: int) -> Period:
 
 
 def moved(at: date, unit: Unit, count: int) -> date:
-    """Give the day some units later (negative: earlier); the last of a month that is too short."""
+    """Return the day some units later (negative: earlier); the last of a month that is too short."""
     match unit:
         case "day":
             return at + timedelta(count)
@@ -119,7 +119,7 @@ def moved(at: date, unit: Unit, count: int) -> date:
 
 
 def part(of: Period, name: str) -> Period:
-    """Give a part of a month or a year: `early`, `mid` or `late`."""
+    """Return a part of a month or a year: `early`, `mid` or `late`."""
     third = {"early": 0, "mid": 1, "late": 2}[name]
     first, last = of
     if first.month != last.month:
@@ -129,14 +129,14 @@ def part(of: Period, name: str) -> Period:
 
 
 def half(of: Period, number: int) -> Period:
-    """Give the first (0) or the second (1) half of a month or a year."""
+    """Return the first (0) or the second (1) half of a month or a year."""
     first, last = of
     middle = first + timedelta((last - first).days // 2)
     return (middle + timedelta(1), last) if number else (first, middle)
 
 
 def week_of(of: Period, number: int) -> Period:
-    """Give the days of a month's first (0) to fourth (3) week; of its last seven days for -1."""
+    """Return the days of a month's first (0) to fourth (3) week; of its last seven days for -1."""
     first, last = of
     if number < 0:
         return last - timedelta(_WEEK - 1), last

@@ -31,14 +31,14 @@ class Meaning:
     leads: tuple[Vector, ...] = ()
 
     def search(self, index: Index, *, reach: Reach, limit: int) -> dict[int, float]:
-        """Give the passages nearest to the question, and those nearest to each lead, with their cosines."""
+        """Return the passages nearest to the question, and those nearest to each lead, with their cosines."""
         near = {hit.key for hit in index.by_vector(self.own, reach=reach, limit=limit)}
         for lead in self.leads:
             near |= {hit.key for hit in index.by_vector(lead, reach=reach, limit=_LED_POOL)}
         return self.similarities(index, sorted(near))
 
     def similarities(self, index: Index, keys: Sequence[int]) -> dict[int, float]:
-        """Give the cosines of those of the keys that have a vector: half of it that of the best lead, if any."""
+        """Return the cosines of those of the keys that have a vector: half of it that of the best lead, if any."""
         own = index.similarities(self.own, keys)
         led = [index.similarities(lead, keys) for lead in self.leads]
         if not led:
@@ -70,7 +70,7 @@ class Question:
         return cls(read, query_terms(read), meaning, embed, days, unread=len(text) - len(read))
 
     def led_by(self, leads: Sequence[str]) -> "Question":
-        """Give the question asked together with each of some texts. Costs an encoding for each."""
+        """Return the question asked together with each of some texts. Costs an encoding for each."""
         if self.meaning is None or self.embed is None:
             return self
         vectors = tuple(self.embed(f"{self.text} {lead}") for lead in leads)
@@ -78,7 +78,7 @@ class Question:
 
 
 def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:
-    """Give the days a question is about: short periods with the day before and after, days with their month too.
+    """Return the days a question is about: short periods with the day before and after, days with their month too.
 
     What people remember as a day may be the next one, or some day of that month: half of it counts.
     """

@@ -129,7 +129,7 @@ def _prevailing(forms: Sequence[_Form]) -> _Form | None:
 
 
 def _leads(found: _Found, heads: Heads, index: Index) -> list[str]:
-    """Give what to ask again with: the ends of the nearest statements, and what the best passages are called."""
+    """Return what to ask again with: the ends of the nearest statements, and what the best passages are called."""
     facts = found.association.facts if found.association else ()
     names = index.graph.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
     stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]

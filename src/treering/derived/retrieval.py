@@ -141,7 +141,7 @@ def _hit(found: _Standing, words: "_Words", wording: Wording) -> Hit:
 
 
 def _as_it_is(head: PassageHead, state: Head, words: "_Words") -> PassageHead:
-    """Give a passage's head as the ledger has it: what the index says of it is shown nowhere."""
+    """Return a passage's head as the ledger has it: what the index says of it is shown nowhere."""
     title = state.title or state.origin
     return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
 
@@ -172,7 +172,7 @@ class _Reader:
     altered: Altered
 
     def states(self, identities: Collection[str]) -> Mapping[str, Head]:
-        """Give the heads of objects at the time of the read."""
+        """Return the heads of objects at the time of the read."""
         return self.ledger.heads(identities, as_of=self.reach.at, altered=self.altered)
 
     def words(self, heads: Sequence[PassageHead]) -> dict[int, _Words]:

@@ -10,7 +10,7 @@ from treering.derived.analysis import index_text
 from treering.derived.extraction.forms import plain_form
 from treering.derived.extraction.names import bare_title, entity_key
 from treering.ports.extractor import Entity, Excerpt, Extraction, Form
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 from treering.ports.index import Passage, PassageHead
 
 DIALOGUE_KINDS = frozenset({"conversation", "meeting_record"})
@@ -28,7 +28,7 @@ class Pair:
 
     one: str
     other: str
-    tie: Tie
+    tie: EdgeType
     words: tuple[int, ...] = ()
 
 
@@ -41,12 +41,12 @@ class Ties:
     `nodes` holds what the passage itself is tied to. Ends of pairs need not be among them.
     """
 
-    nodes: tuple[tuple[str, Tie], ...]
+    nodes: tuple[tuple[str, EdgeType], ...]
     pairs: tuple[Pair, ...]
 
 
 def excerpt_of(passage: Passage) -> Excerpt:
-    """Give a passage as an extractor reads it."""
+    """Return a passage as an extractor reads it."""
     if is_turn(passage):
         speaker, _, _ = passage.heading.partition(" (")
         return Excerpt(passage.text, speaker=speaker, form="dialogue")
@@ -63,13 +63,13 @@ def ties_of(passage: Passage, extraction: Extraction, links: Iterable[str] = ())
     given = _stated(passage.triples)
     facts = _facts(given, _stated(extraction.triples))
     mentioned = sorted(_mentioned(given, extraction.entities) - {title, ""})[:MAX_TIES]
-    nodes = [*((key, Tie.MENTION) for key in mentioned), *([(title, Tie.TITLE)] if title else [])]
+    nodes = [*((key, EdgeType.MENTION) for key in mentioned), *([(title, EdgeType.TITLE)] if title else [])]
     named = sorted({key for key, _ in nodes} | {end for fact in facts for end in (fact.one, fact.other)})
-    forms = (Pair(key, form, Tie.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
+    forms = (Pair(key, form, EdgeType.FORM) for key in named if (form := plain_form(key)) not in {key, ""})
     own = passage.object_id
-    linked = (Pair(own, other, Tie.LINK) for other in sorted(set(links)) if other != own)
+    linked = (Pair(own, other, EdgeType.LINK) for other in sorted(set(links)) if other != own)
     return Ties(
-        (*nodes, (own, Tie.PART)),
+        (*nodes, (own, EdgeType.PART)),
         (*facts[:MAX_TIES], *list(forms)[:MAX_TIES], *linked),
     )
 
@@ -80,12 +80,12 @@ def is_turn(passage: Passage | PassageHead) -> bool:
 
 
 def word_code(word: str) -> int:
-    """Give the code of a (stemmed) word: 16 bits of CRC-32. Words may share one; it costs a little sharpness."""
+    """Return the code of a (stemmed) word: 16 bits of CRC-32. Words may share one; it costs a little sharpness."""
     return crc32(word.encode(errors="surrogatepass")) & 0xFFFF
 
 
 def _called(passage: Passage) -> str:
-    """Give a passage's title, unless it is only how its text begins: a sentence is no name."""
+    """Return a passage's title, unless it is only how its text begins: a sentence is no name."""
     title = passage.title.removesuffix("…").strip()
     begins = passage.text.lstrip("# \t\n").startswith(title)
     is_sentence = title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?"
@@ -96,7 +96,7 @@ _Ends = tuple[str, str]
 
 
 def _stated(triples: Iterable[Triple]) -> dict[_Ends, set[int]]:
-    """Give the codes of what is said of each two entities, in the order of the triples."""
+    """Return the codes of what is said of each two entities, in the order of the triples."""
     stated: dict[_Ends, set[int]] = {}
     for triple in triples:
         ends = (entity_key(triple.subject), entity_key(triple.object))
@@ -114,7 +114,7 @@ def _facts(*statements: Mapping[_Ends, set[int]]) -> list[Pair]:
     for stated in statements:
         for ends, codes in stated.items():
             words[ends] = words.get(ends, set()) | codes
-    return [Pair(one, other, Tie.FACT, tuple(sorted(codes)[:_WORDS])) for (one, other), codes in words.items()]
+    return [Pair(one, other, EdgeType.FACT, tuple(sorted(codes)[:_WORDS])) for (one, other), codes in words.items()]
 
 
 def _codes(triple: Triple) -> set[int]:
@@ -123,5 +123,5 @@ def _codes(triple: Triple) -> set[int]:
 
 @lru_cache(maxsize=1 << 16)
 def _codes_of(part: str) -> frozenset[int]:
-    """Give the codes of the words of one part. Parts repeat: a passage states most of what it says of one thing."""
+    """Return the codes of the words of one part. Parts repeat: a passage states most of what it says of one thing."""
     return frozenset(map(word_code, index_text(part).split()))

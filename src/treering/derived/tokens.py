@@ -17,7 +17,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """Give the longest beginning of `text`, ending at a line or word, that fits `tokens`."""
+    """Return the longest beginning of `text`, ending at a line or word, that fits `tokens`."""
     if estimate_tokens(text) <= tokens:
         return text
     low, high = 0, len(text)

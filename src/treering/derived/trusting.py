@@ -34,7 +34,7 @@ class Trusted:
 
 
 def trust_in(found: Mapping[str, tuple[str, str]], policy: Policy) -> dict[str, Trusted]:
-    """Give the trust in objects, by id, from the channel and status of each.
+    """Return the trust in objects, by id, from the channel and status of each.
 
     Factors are in relation to the most trusted of them: where all are trusted alike every factor is exactly 1.
     """
@@ -50,7 +50,7 @@ def trust_in(found: Mapping[str, tuple[str, str]], policy: Policy) -> dict[str, 
 
 
 def repetition_flags(repeats: bool) -> tuple[str, ...]:
-    """Give the flag of a text that repeats the question it was found for, if it does."""
+    """Return the flag of a text that repeats the question it was found for, if it does."""
     return ("repeats_question",) if repeats else ()
 
 

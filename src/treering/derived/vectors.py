@@ -33,13 +33,13 @@ _SIGNS_BLOCK = 16_384
 
 
 def stored_form(vectors: Floats) -> Stored:
-    """Give vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
+    """Return vectors of unit length as they are kept: 16-bit fixed point, of the same shape."""
     rounded: Stored = np.rint(vectors.astype(np.float32) * _SCALE).astype(np.int16)
     return rounded
 
 
 def restored(stored: Stored) -> npt.NDArray[np.float32]:
-    """Give back the vectors that `stored_form` kept."""
+    """Return the vectors that `stored_form` kept."""
     return stored.astype(np.float32) / _SCALE
 
 
@@ -74,7 +74,7 @@ class VectorTable:
         return self._rows_of(np.array([key], np.int64)).size > 0
 
     def keys(self) -> Keys:
-        """Give all keys, in ascending order."""
+        """Return all keys, in ascending order."""
         return np.sort(self._keys[: self._count])
 
     def add(self, keys: Keys, vectors: Floats) -> None:
@@ -137,7 +137,7 @@ class VectorTable:
         return keys[order], cosines[order]
 
     def scores(self, query: npt.NDArray[np.float32], keys: Keys) -> npt.NDArray[np.float32]:
-        """Give the cosine of `query` with each of `keys`, as `search` would; NaN where there is no vector."""
+        """Return the cosine of `query` with each of `keys`, as `search` would; NaN where there is no vector."""
         self._check_query(query)
         scores = np.full(len(keys), np.nan, np.float32)
         known = np.flatnonzero(self._lookup(keys))
@@ -257,7 +257,7 @@ def _blocks(size: int, step: int) -> Iterator[slice]:
 
 
 def _grown(array: npt.NDArray[Scalar], size: int, axis: int = 0) -> npt.NDArray[Scalar]:
-    """Give `array`, or one at least twice as long with its content, that has room for `size`."""
+    """Return `array`, or one at least twice as long with its content, that has room for `size`."""
     if size <= array.shape[axis]:
         return array
     shape = list(array.shape)

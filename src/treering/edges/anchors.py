@@ -21,7 +21,7 @@ class FileAnchor:
         self._path = path
 
     def read(self) -> Anchor | None:
-        """Give the head kept. Raises `Corrupt` where the file is no anchor."""
+        """Return the head kept. Raises `Corrupt` where the file is no anchor."""
         try:
             return Anchor.model_validate_json(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -57,7 +57,7 @@ class CallbackAnchor:
         self._tell = tell
 
     def read(self) -> Anchor | None:
-        """Give nothing: the caller compares."""
+        """Return nothing: the caller compares."""
         return None
 
     def write(self, anchor: Anchor) -> None:

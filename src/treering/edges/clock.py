@@ -9,13 +9,13 @@ class SystemClock:
     """`ports.clock.Clock` of the real world."""
 
     def now(self) -> datetime:
-        """Give the current time, in UTC."""
+        """Return the current time, in UTC."""
         return datetime.now(UTC)
 
     def elapsed(self) -> float:
-        """Give the seconds since the machine started, or about that; the same in all its processes."""
+        """Return the seconds since the machine started, or about that; the same in all its processes."""
         return time.monotonic()
 
     def random_bytes(self, count: int) -> bytes:
-        """Give unpredictable bytes."""
+        """Return unpredictable bytes."""
         return os.urandom(count)

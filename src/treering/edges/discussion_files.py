@@ -12,7 +12,7 @@ from treering.memories.discussion.restoring import Imported
 
 
 def write_discussion(discussion: Discussion, folder: Path | str) -> dict[str, int]:
-    """Write a discussion into a folder; give the number of lines of each file but the state document.
+    """Write a discussion into a folder; return the number of lines of each file but the state document.
 
     Each file is whole, or as it was before. Raises `Unavailable` where the folder cannot be written.
     """

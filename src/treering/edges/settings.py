@@ -62,7 +62,7 @@ class Settings:
         )
 
     def space_address(self, given: str | None = None) -> str:
-        """Give the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
+        """Return the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
 
         A bare name is a named space under the data folder. Where there is no `.treering/` folder yet, the
         address of the one to be made in the working folder is given.

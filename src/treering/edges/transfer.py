@@ -34,7 +34,7 @@ _AGAIN = "Export the space again."
 
 
 def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
-    """Write everything a ledger holds into a new folder; give the number of records per table.
+    """Write everything a ledger holds into a new folder; return the number of records per table.
 
     The folder appears only when it is complete. Raises `Conflict` where it exists already, and `Corrupt` where
     the ledger does not verify: a damaged space makes no export that could be taken for a whole one.
@@ -57,7 +57,7 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
 
 
 def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
-    """Fill an empty ledger from an export; give the number of records per table.
+    """Fill an empty ledger from an export; return the number of records per table.
 
     Raises `NotFound`, `InvalidInput` or `Corrupt` for a folder that is no whole export, `Conflict` where the
     ledger is not empty; nothing was changed then.
@@ -121,7 +121,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
-    """Give the records; raise `Corrupt` at the first that is not as the manifest says."""
+    """Return the records; raise `Corrupt` at the first that is not as the manifest says."""
     for table, name in FILES.items():
         count, last = 0, None
         for last in _read_table(folder, table):

@@ -55,7 +55,7 @@ class BackUp(Protocol):
     """Copies a space into a file while others use it."""
 
     def __call__(self, target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:
-        """Make the copy, telling how many bytes of how many are copied; give the head of its audit log."""
+        """Make the copy, telling how many bytes of how many are copied; return the head of its audit log."""
         ...
 
 

@@ -70,7 +70,7 @@ class Script:
     assessments: Sequence[Assessment] | Mapping[str, Sequence[Assessment]]
 
     def assess(self, briefing: Briefing, *, budget: Budget) -> Assessment:  # noqa: ARG002 - a script costs nothing
-        """Give the assessment written for this turn. Raises `InvalidInput` where there is none."""
+        """Return the assessment written for this turn. Raises `InvalidInput` where there is none."""
         written = self.assessments
         own = written.get(briefing.ticket.id, ()) if isinstance(written, Mapping) else written
         if briefing.turns < len(own):

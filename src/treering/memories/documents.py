@@ -40,7 +40,7 @@ class Document:
 
     @property
     def origin(self) -> str:
-        """Give the origin of its Source."""
+        """Return the origin of its Source."""
         return PREFIX + digest(self.text)
 
     @property
@@ -59,7 +59,7 @@ class Document:
 
 
 def text_of(source: Source) -> str:
-    """Give the exact text of a document."""
+    """Return the exact text of a document."""
     gaps = source.metadata.get(_GAPS)
     if not isinstance(gaps, list) or not all(isinstance(gap, str) for gap in gaps):
         gaps = _NO_GAPS
@@ -69,7 +69,7 @@ def text_of(source: Source) -> str:
 
 
 def checked_texts(texts: object, *, field: str, most: int | None = None) -> Sequence[str]:
-    """Give a list of texts as such. Raises `InvalidInput` naming the field where it is none."""
+    """Return a list of texts as such. Raises `InvalidInput` naming the field where it is none."""
     if isinstance(texts, str) or not isinstance(texts, Sequence):
         raise wrong(field, f"it has to be a list of texts, not {_called(texts)}", hint=f"Give {field} as a list.")
     if most is not None and len(texts) > most:
@@ -102,7 +102,7 @@ def _called(value: object) -> str:
 
 
 def _gaps(parts: Sequence[str], text: str) -> list[str]:
-    """Give what stands before, between and after the parts of a text.
+    """Return what stands before, between and after the parts of a text.
 
     Where the parts do not stand in it one after the other (other line ends, say), the only gap is the whole text.
     """

@@ -29,7 +29,7 @@ from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Value
 from treering.tools.erasure import ErasureReceipt
 from treering.tools.ingest_batch import Writer
-from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, ItemResult
 from treering.tools.ingest_run import Run, Task
 from treering.tools.search import SearchReport
@@ -135,7 +135,7 @@ class ProjectMemory:
             )
 
     def retrieve(self, project_id: str, queries: Sequence[str], num_to_retrieve: int = 5) -> list[Recalled]:
-        """Give for each query the documents that answer it best, whole, each once. Unrelated ones are left out."""
+        """Return for each query the documents that answer it best, whole, each once. Unrelated ones are left out."""
         asked = checked_texts(queries, field="queries", most=MOST_QUERIES)
         count = _checked_count(num_to_retrieve)
         with self.engine(project_id, create=False) as engine:
@@ -171,7 +171,7 @@ class ProjectMemory:
 
 
 def checked_project_id(project_id: object) -> str:
-    """Give a project's id as such. Raises `InvalidInput` for anything that could be a path or is too long."""
+    """Return a project's id as such. Raises `InvalidInput` for anything that could be a path or is too long."""
     if isinstance(project_id, str) and _PROJECT_ID.fullmatch(project_id) and ".." not in project_id:
         return project_id
     raise wrong("project_id", f"{_shown(project_id)} is no project id", hint=_PROJECT_HINT)
@@ -204,7 +204,7 @@ def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] 
 def _items(
     engine: Engine, documents: Sequence[Document], stated: Sequence[Sequence[Triple]] | None
 ) -> Iterable[dict[str, Any]]:
-    """Give what has to be written, each document once. Known ones are left out, unless triples are new to them."""
+    """Return what has to be written, each document once. Known ones are left out, unless triples are new to them."""
     segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
     seen = set[str]()
     for place, document in enumerate(documents):
@@ -240,7 +240,7 @@ def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport
 
 
 def active_source(engine: Engine, origin: str) -> str:
-    """Give the id of the document with an origin; empty where there is none."""
+    """Return the id of the document with an origin; empty where there is none."""
     state = engine.ledger.sources(scope=ROOT, root=origin).get(origin)
     return state.id if state and state.status != "archived" else ""
 
@@ -259,7 +259,7 @@ def _recall(engine: Engine, query: str, count: int) -> Recalled:
 
 
 def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
-    """Give documents with the score of their best segment, best first.
+    """Return documents with the score of their best segment, best first.
 
     Segments of one may fill the hits, so more are asked for until enough documents are among them.
     """
@@ -281,7 +281,7 @@ def _search(engine: Engine, query: str, limit: int) -> SearchReport:
 
 
 def _whole(engine: Engine, identity: str) -> str | None:
-    """Give the text of a document that was found, unless somebody has taken it out meanwhile."""
+    """Return the text of a document that was found, unless somebody has taken it out meanwhile."""
     try:
         item = engine.ledger.get(identity)
     except NotFound:
@@ -292,8 +292,8 @@ def _whole(engine: Engine, identity: str) -> str | None:
 def _archive(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteReport:
     distinct = dict.fromkeys(origins)
     author = engine.author.model_copy(update={"tool": "project"})
-    holdings = Holdings(engine.ledger, scope=ROOT)
-    writer = Writer(engine=engine, scope=ROOT, author=author, holdings=holdings, reason="Delete documents")
+    known_sources = KnownSources(engine.ledger, scope=ROOT)
+    writer = Writer(engine=engine, scope=ROOT, author=author, known_sources=known_sources, reason="Delete documents")
     run = Run(Task("source", "documents to delete", len(distinct)), engine, writer)
     run.read(map(Vanished, distinct))
     written = {item.origin: item for item in run.report(max_items=len(distinct)).items}
@@ -325,7 +325,7 @@ def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteRep
 
 
 def _copies(engine: Engine, origin: str) -> list[str]:
-    """Give the sources that hold a document, and that held it before it was deleted and indexed again."""
+    """Return the sources that hold a document, and that held it before it was deleted and indexed again."""
     reach = Reach(scope=ROOT, where=Compare("origin", "eq", origin), withdrawn=True)
     found = engine.index.by_place(origin, reach=reach, limit=_MOST_COPIES)
     return sorted({head.object_id for head in engine.index.heads([hit.key for hit in found]).values()})

@@ -71,7 +71,7 @@ class TicketMemory:
         return self._on_record("resume", ticket, TicketRecord.is_done, False)
 
     def resume(self, ticket: Ticket) -> RunState | None:
-        """Give how far a run at a ticket came before it ended, where it did not complete it."""
+        """Return how far a run at a ticket came before it ended, where it did not complete it."""
         return self._on_record("resume", ticket, TicketRecord.state, None)
 
     def keep(self, ticket: Ticket, state: RunState, *, takes_over: bool = False) -> bool:

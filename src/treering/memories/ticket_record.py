@@ -27,7 +27,7 @@ from treering.tools.drafting import WorkItemFields, draft_activity, draft_work_i
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call, Value
 from treering.tools.ingest_changes import Arrival, Changes
-from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_known import KnownSources
 from treering.tools.inline_items import InlineItem, InlineReader
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
@@ -48,23 +48,23 @@ class Ticket(Value):
 
     @property
     def key(self) -> str:
-        """Give the name of the ticket in scopes."""
+        """Return the name of the ticket in scopes."""
         if _PLAIN.fullmatch(self.id):
             return self.id
         return digest(self.id or f"{self.title}\n{self.description}")
 
     @property
     def scope(self) -> str:
-        """Give the scope of its WorkItem and Activities."""
+        """Return the scope of its WorkItem and Activities."""
         return f"/ticket/{self.key}"
 
     @property
     def query(self) -> str:
-        """Give what similar past work is looked for with."""
+        """Return what similar past work is looked for with."""
         return f"{self.title}. {self.description}"
 
     def document(self, summary: str) -> str:
-        """Give the one document that the ticket leaves behind."""
+        """Return the one document that the ticket leaves behind."""
         return f"Ticket: {self.title}. {self.description}. {summary}"
 
 
@@ -106,7 +106,7 @@ class TicketRecord:
         self._call = Call(engine, ticket.scope)
 
     def work_item(self) -> WorkItem | None:
-        """Give the ticket's WorkItem."""
+        """Return the ticket's WorkItem."""
         found = [item for item in self._select("work_item") if isinstance(item, WorkItem)]
         return found[0] if found else None
 
@@ -116,7 +116,7 @@ class TicketRecord:
         return item is not None and item.status in _DONE
 
     def state(self) -> RunState | None:
-        """Give how far the run at the ticket is, where one is."""
+        """Return how far the run at the ticket is, where one is."""
         item = self.work_item()
         if item is None or item.status != "in_progress":
             return None
@@ -186,7 +186,7 @@ class TicketRecord:
             raise Conflict(f"Somebody else has opened the ticket {self._ticket.key}.", hint=hint)
 
     def _withdrawals(self, patch_id: str) -> list[Operation]:
-        """Give what archives the documents and Activities that a patch created, as far as they are still there."""
+        """Return what archives the documents and Activities that a patch created, as far as they are still there."""
         made = [effect.target for effect in self._engine.ledger.patch(patch_id).effects if effect.event == "created"]
         heads = self._engine.ledger.heads(made)
         return [
@@ -196,15 +196,15 @@ class TicketRecord:
         ]
 
     def _document(self, summary: str) -> tuple[str, list[Operation]]:
-        """Give the id of the document's Source, and what creates it where the text is new."""
+        """Return the id of the document's Source, and what creates it where the text is new."""
         engine = self._engine
         document = Document.of(self._ticket.document(summary))
         item = document.item(engine.segmenters["text"], max_chars=engine.limits.max_segment_chars)
         draft = InlineReader(engine.segmenters, engine.limits).read(InlineItem.model_validate(item))
         if not isinstance(draft, SourceDraft):
             raise InvalidInput(f"The ticket cannot be kept: {draft.why}.", hint="Give a shorter summary.")
-        holdings = Holdings(engine.ledger, scope=ROOT)
-        changes = Changes([Arrival(draft)], holdings=holdings, scope=ROOT, clock=engine.clock)
+        known_sources = KnownSources(engine.ledger, scope=ROOT)
+        changes = Changes([Arrival(draft)], known_sources=known_sources, scope=ROOT, clock=engine.clock)
         return changes.results[0].source_id, list(changes.operations())
 
     def _resolved(self, item: WorkItem | None, source: str, summary: str) -> tuple[str, list[Operation]]:
@@ -265,7 +265,7 @@ def _without_secrets(state: RunState) -> RunState:
 
 
 def _moves(item: WorkItem, to: str, resolution: str = "") -> list[Operation]:
-    """Give what brings a WorkItem to a status, through `open` where the way leads there."""
+    """Return what brings a WorkItem to a status, through `open` where the way leads there."""
     if item.status == to:
         return []
     through_open = item.status in {"blocked", "cancelled", *_DONE}

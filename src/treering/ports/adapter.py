@@ -136,7 +136,7 @@ class Adapter(Protocol):
         ...
 
     def origin(self, target: str) -> str:
-        """Give the stable root origin of `target`.
+        """Return the stable root origin of `target`.
 
         Every item's origin is it, or starts with it and `#`, or is a name that the item has wherever it lies.
         """

@@ -7,21 +7,21 @@ from treering.core.ids import make_id, make_segment_id
 
 
 class Clock(Protocol):
-    """Gives the time and random bytes; tests give fixed ones."""
+    """Return the time and random bytes; tests give fixed ones."""
 
     def now(self) -> datetime:
-        """Give the current time, in UTC."""
+        """Return the current time, in UTC."""
         ...
 
     def elapsed(self) -> float:
-        """Give the seconds since some moment in the past: of a clock that nobody sets, one for the whole machine.
+        """Return the seconds since some moment in the past: of a clock that nobody sets, one for the whole machine.
 
         To be used for whatever lasts or waits; the time of day may jump by years.
         """
         ...
 
     def random_bytes(self, count: int) -> bytes:
-        """Give unpredictable bytes."""
+        """Return unpredictable bytes."""
         ...
 
 

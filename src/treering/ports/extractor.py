@@ -56,5 +56,5 @@ class Extractor(Protocol):
         ...
 
     def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
-        """Read excerpts, each by itself; give one extraction for each, in the order given."""
+        """Read excerpts, each by itself; return one extraction for each, in the order given."""
         ...

@@ -14,7 +14,7 @@ Nodes = npt.NDArray[np.int64]
 """Node numbers. A passage with key k is node 2k; entities and objects have odd ones, fixed while anything ties them."""
 
 
-class Tie(IntEnum):
+class EdgeType(IntEnum):
     """Why two nodes are tied."""
 
     MENTION = 0
@@ -63,15 +63,15 @@ class Graph(Protocol):
     """The graph of what is current in one space. Nothing of it shows what the asker may not see."""
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Give the nodes of those of the entity keys (`derived.extraction.names.entity_key`) that are known."""
+        """Return the nodes of those of the entity keys (`derived.extraction.names.entity_key`) that are known."""
         ...
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
-        """Give the keys of entities, the ids of objects."""
+        """Return the keys of entities, the ids of objects."""
         ...
 
     def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
-        """Give all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
         ...
 
     def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
@@ -79,5 +79,5 @@ class Graph(Protocol):
         ...
 
     def statements(self, passages: Sequence[int]) -> Statements:
-        """Give what passages state, by passage key."""
+        """Return what passages state, by passage key."""
         ...

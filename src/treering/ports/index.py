@@ -132,7 +132,7 @@ class Index(Protocol):
         ...
 
     def similarities(self, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
-        """Give the exact cosine of those of the keys that have a vector."""
+        """Return the exact cosine of those of the keys that have a vector."""
         ...
 
     def by_place(self, text: str, *, reach: Reach, limit: int) -> Sequence[Scored]:
@@ -147,19 +147,19 @@ class Index(Protocol):
         ...
 
     def on_days(self, asked: Sequence[AskedDays], keys: Sequence[int]) -> Mapping[int, float]:
-        """Give the scores `by_days` gives, of those of the keys that have one."""
+        """Return the scores `by_days` gives, of those of the keys that have one."""
         ...
 
     def visible(self, keys: Sequence[int], *, reach: Reach) -> frozenset[int]:
-        """Give those of the keys that a read in reach may see, filters included."""
+        """Return those of the keys that a read in reach may see, filters included."""
         ...
 
     def heads(self, keys: Sequence[int]) -> Mapping[int, PassageHead]:
-        """Give the heads of passages."""
+        """Return the heads of passages."""
         ...
 
     def vectors(self, keys: Sequence[int]) -> Mapping[int, Vector]:
-        """Give the vectors of those of the keys that have one."""
+        """Return the vectors of those of the keys that have one."""
         ...
 
     def count(self, reach: Reach) -> int:
@@ -167,7 +167,7 @@ class Index(Protocol):
         ...
 
     def knows(self, words: Sequence[str], *, reach: Reach) -> frozenset[str]:
-        """Give those of the (stemmed) words that occur in anything current in the scopes of a reach."""
+        """Return those of the (stemmed) words that occur in anything current in the scopes of a reach."""
         ...
 
     def remains(self, object_ids: Sequence[str]) -> int:
@@ -179,7 +179,7 @@ class Index(Protocol):
         ...
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Give texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
         ...
 
     def add_vectors(self, vectors: Mapping[str, Vector]) -> None:
@@ -187,7 +187,7 @@ class Index(Protocol):
         ...
 
     def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; give their number."""
+        """Throw away the passages and make them anew from the ledger; return their number."""
         ...
 
     def differences(self) -> Sequence[str]:
@@ -206,11 +206,11 @@ class JobLog(Protocol):
         ...
 
     def find(self, job_id: str) -> JobRow | None:
-        """Give a job's last state."""
+        """Return a job's last state."""
         ...
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
-        """Give the newest of the jobs that ran at a scope, below it, or at one of its ancestors."""
+        """Return the newest of the jobs that ran at a scope, below it, or at one of its ancestors."""
         ...
 
     def remains(self, object_ids: Sequence[str]) -> int:

@@ -49,5 +49,5 @@ class Leases(Protocol):
         ...
 
     def clear(self, name: str) -> Holding | None:
-        """Take a lease away from its owner, who learns it when renewing; give what was held."""
+        """Take a lease away from its owner, who learns it when renewing; return what was held."""
         ...

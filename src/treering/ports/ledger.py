@@ -55,7 +55,7 @@ class Head:
 
 
 def head_of(item: Object) -> Head:
-    """Give an object's head."""
+    """Return an object's head."""
     return Head(
         id=item.id,
         type=item.type,
@@ -154,7 +154,7 @@ class AnchorStore(Protocol):
     """
 
     def read(self) -> Anchor | None:
-        """Give the last head kept, or `None` where there is none yet."""
+        """Return the last head kept, or `None` where there is none yet."""
         ...
 
     def write(self, anchor: Anchor) -> None:
@@ -204,37 +204,37 @@ class Ledger(Protocol):
         ...
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Give an object as it stands, or as it stood. Raises `NotFound`."""
+        """Return an object as it stands, or as it stood. Raises `NotFound`."""
         ...
 
     def history(self, identity: str) -> Sequence[Object]:
-        """Give every revision, oldest first. Raises `NotFound`."""
+        """Return every revision, oldest first. Raises `NotFound`."""
         ...
 
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Give the heads of those of the ids that exist.
+        """Return the heads of those of the ids that exist.
 
         Heads of now are quick to read and not checked: whoever shows an object reads it, or a segment of it.
         """
         ...
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Give a segment, also one that has vanished from its source since. Raises `NotFound`."""
+        """Return a segment, also one that has vanished from its source since. Raises `NotFound`."""
         ...
 
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Give those of the segments (source id, segment id) that are in their sources now.
+        """Return those of the segments (source id, segment id) that are in their sources now.
 
         Costs what the segments cost, however large their sources are.
         """
         ...
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Give the objects a read at the selection's scope sees, oldest first (by id)."""
+        """Return the objects a read at the selection's scope sees, oldest first (by id)."""
         ...
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
@@ -242,39 +242,39 @@ class Ledger(Protocol):
         ...
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Give the scopes below one, not itself, that objects lie in, whatever their status; in order."""
+        """Return the scopes below one, not itself, that objects lie in, whatever their status; in order."""
         ...
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge whose evidence or derivation names this id."""
+        """Return ids of knowledge whose evidence or derivation names this id."""
         ...
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
-        """Give the links that start or end at an object."""
+        """Return the links that start or end at an object."""
         ...
 
     def patch(self, patch_id: str) -> PatchRecord:
-        """Give the record of a patch. Raises `NotFound`."""
+        """Return the record of a patch. Raises `NotFound`."""
         ...
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
-        """Give the newest patches."""
+        """Return the newest patches."""
         ...
 
     def sequence(self, as_of: AsOf = None) -> int:
-        """Give the audit sequence number at a point in history; 0 before the first event."""
+        """Return the audit sequence number at a point in history; 0 before the first event."""
         ...
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Give audit events in order: the change feed."""
+        """Return audit events in order: the change feed."""
         ...
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
-        """Give the audit events about one object."""
+        """Return the audit events about one object."""
         ...
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
-        """Check the audit chain, every revision against it, and every segment against its hash; give the head.
+        """Check the audit chain, every revision against it, and every segment against its hash; return the head.
 
         Without an `anchor` the ledger's own is used, where it has one. Raises `Corrupt` naming the first thing
         that does not verify.
@@ -282,7 +282,7 @@ class Ledger(Protocol):
         ...
 
     def records(self) -> Iterator[Record]:
-        """Give everything the ledger holds, for an export: `load` of them gives an identical ledger."""
+        """Return everything the ledger holds, for an export: `load` of them gives an identical ledger."""
         ...
 
     def load(self, records: Iterable[Record]) -> None:

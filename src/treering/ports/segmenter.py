@@ -10,5 +10,5 @@ class Segmenter(Protocol):
     """Cuts a text that is no file, such as a note; every line that shows something is in some segment."""
 
     def __call__(self, text: str, *, max_chars: int) -> Sequence[SegmentDraft]:
-        """Give the segments in order, none longer than `max_chars`, placed by heading path and offset."""
+        """Return the segments in order, none longer than `max_chars`, placed by heading path and offset."""
         ...

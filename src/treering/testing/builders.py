@@ -126,10 +126,10 @@ def author(channel: Channel, actor: str = "somebody") -> Author:
 
 
 def day(text: str) -> datetime:
-    """Give the first moment of a day, such as `2026-01-31`, in UTC."""
+    """Return the first moment of a day, such as `2026-01-31`, in UTC."""
     return parse_time(f"{text}T00:00:00Z")
 
 
 def content_of(item: Object) -> dict[str, Any]:
-    """Give what an object says, without what a ledger stamps on it."""
+    """Return what an object says, without what a ledger stamps on it."""
     return item.model_dump(exclude={*item.STAMPED, "origin_channel", "opened_at", "last_verified_at"})

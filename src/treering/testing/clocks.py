@@ -23,15 +23,15 @@ class SteppingClock:
         self._drawn = 0
 
     def now(self) -> datetime:
-        """Give the time, then go on by a step."""
+        """Return the time, then go on by a step."""
         return self._moment() + self._ahead
 
     def elapsed(self) -> float:
-        """Give the seconds since `START`, however wrong the time of day is; then go on by a step."""
+        """Return the seconds since `START`, however wrong the time of day is; then go on by a step."""
         return (self._moment() - START).total_seconds()
 
     def random_bytes(self, count: int) -> bytes:
-        """Give bytes that no other call gave, the same in every run."""
+        """Return bytes that no other call gave, the same in every run."""
         self._drawn += 1
         return hashlib.shake_128(self._seed + self._drawn.to_bytes(8, "big")).digest(count)
 

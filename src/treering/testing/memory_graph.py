@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from treering.core.scope import ROOT, sees
 from treering.derived.ties import Ties
-from treering.ports.graph import Edges, Nodes, Statements, Tie
+from treering.ports.graph import Edges, EdgeType, Nodes, Statements
 from treering.ports.reach import Reach
 
 
@@ -19,7 +19,7 @@ class MemoryGraph:
     ties: dict[int, tuple[str, Ties]] = field(default_factory=dict)
     """By passage key: its scope, and what it ties together."""
     numbers: dict[str, int] = field(default_factory=dict)
-    edges_by_node: dict[int, list[tuple[int, Tie, int]]] = field(default_factory=dict)
+    edges_by_node: dict[int, list[tuple[int, EdgeType, int]]] = field(default_factory=dict)
     """By node: where its edges lead, why, and which passage vouches for each."""
 
     def put(self, key: int, ties: Ties, scope: str = ROOT) -> None:
@@ -32,16 +32,16 @@ class MemoryGraph:
             self.edges_by_node.setdefault(other, []).append((one, tie, key))
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Give the nodes of those of the entity keys that are known."""
+        """Return the nodes of those of the entity keys that are known."""
         return {key: self.numbers[key] for key in keys if key in self.numbers}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
-        """Give the keys of entities, the ids of objects."""
+        """Return the keys of entities, the ids of objects."""
         known = {number: name for name, number in self.numbers.items()}
         return {node: known[node] for node in nodes if node in known}
 
     def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
-        """Give all edges out of some nodes that passages in reach vouch for."""
+        """Return all edges out of some nodes that passages in reach vouch for."""
         found = [
             (at, target, tie)
             for at, node in enumerate(nodes.tolist())
@@ -56,12 +56,12 @@ class MemoryGraph:
         return np.bincount(self.edges(nodes, reach=reach).source, minlength=len(nodes))
 
     def statements(self, passages: Sequence[int]) -> Statements:
-        """Give what passages state."""
+        """Return what passages state."""
         facts = [
             (at, pair)
             for at, key in enumerate(passages)
             for pair in (self.ties[key][1].pairs if key in self.ties else ())
-            if pair.tie == Tie.FACT
+            if pair.tie == EdgeType.FACT
         ]
         return Statements(
             np.array([at for at, _ in facts], np.int64),

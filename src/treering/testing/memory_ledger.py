@@ -152,7 +152,7 @@ class MemoryLedger:
             return self._keep(planned, result)
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Give an object as it stands, or as it stood."""
+        """Return an object as it stands, or as it stood."""
         with self._lock:
             item = self._tables.get_as_of(identity, self.sequence(as_of))
         if item is None:
@@ -160,7 +160,7 @@ class MemoryLedger:
         return item
 
     def history(self, identity: str) -> Sequence[Object]:
-        """Give every revision, oldest first."""
+        """Return every revision, oldest first."""
         with self._lock:
             rows = self._tables.revisions.get(identity)
             if not rows:
@@ -174,14 +174,14 @@ class MemoryLedger:
         as_of: AsOf = None,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Mapping[str, Head]:
-        """Give the heads of those of the ids that exist."""
+        """Return the heads of those of the ids that exist."""
         with self._lock:
             seq = self.sequence(as_of)
             found = (self._tables.get_as_of(identity, seq) for identity in identities)
             return {item.id: head_of(item) for item in found if item}
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Give a segment as it last stood, also one that has vanished from its source since."""
+        """Return a segment as it last stood, also one that has vanished from its source since."""
         with self._lock:
             for row in reversed(self._tables.revisions.get(source_id, [])):
                 for segment in row.item.segments if isinstance(row.item, Source) else ():
@@ -195,7 +195,7 @@ class MemoryLedger:
         *,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Mapping[tuple[str, str], Segment]:
-        """Give those of the segments (source id, segment id) that are in their sources now."""
+        """Return those of the segments (source id, segment id) that are in their sources now."""
         with self._lock:
             sources = {source_id: self._tables.get(source_id) for source_id, _ in places}
         found = {
@@ -212,7 +212,7 @@ class MemoryLedger:
         *,
         altered: Altered | None = None,  # noqa: ARG002 - see above
     ) -> Iterator[Object]:
-        """Give the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects a read at the selection's scope sees, oldest first."""
         with self._lock:
             seq = self.sequence(selection.as_of)
             found = [self._tables.get_as_of(identity, seq) for identity in sorted(self._tables.revisions)]
@@ -232,24 +232,24 @@ class MemoryLedger:
         return states
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Give the scopes below one that objects lie in."""
+        """Return the scopes below one that objects lie in."""
         with self._lock:
             return sorted(
                 {item.scope for item in self._tables.current() if item.scope != below and is_within(item.scope, below)}
             )
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge whose evidence or derivation names this id."""
+        """Return ids of knowledge whose evidence or derivation names this id."""
         with self._lock:
             return self._tables.dependents(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
-        """Give the links that start or end at an object."""
+        """Return the links that start or end at an object."""
         with self._lock:
             return self._tables.links_as_of(identity, self.sequence(as_of))
 
     def patch(self, patch_id: str) -> PatchRecord:
-        """Give the record of a patch."""
+        """Return the record of a patch."""
         with self._lock:
             record = self._tables.patches.get(patch_id)
         if record is None:
@@ -257,13 +257,13 @@ class MemoryLedger:
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
-        """Give the newest patches."""
+        """Return the newest patches."""
         with self._lock:
             newest = sorted(self._tables.patches.values(), key=lambda record: record.id, reverse=True)
         return [record for record in newest if status in (None, record.status)][:limit]
 
     def sequence(self, as_of: AsOf = None) -> int:
-        """Give the audit sequence number at a point in history."""
+        """Return the audit sequence number at a point in history."""
         with self._lock:
             match as_of:
                 case None:
@@ -274,23 +274,23 @@ class MemoryLedger:
                     return sum(event.timestamp <= as_of for event in self._tables.events)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Give audit events in order."""
+        """Return audit events in order."""
         with self._lock:
             found = self._tables.events[max(after, 0) :]
         yield from found[:limit]
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
-        """Give the audit events about one object or patch."""
+        """Return the audit events about one object or patch."""
         with self._lock:
             return [event for event in self._tables.events if event.target == identity]
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
-        """Check everything against the audit log, and give its head."""
+        """Check everything against the audit log, and return its head."""
         with self._lock:
             return self._tables.verify(anchor)
 
     def records(self) -> Iterator[Record]:
-        """Give everything the ledger holds, of one moment."""
+        """Return everything the ledger holds, of one moment."""
         with self._lock:
             found = list(self._tables.records())
         yield from found

@@ -55,17 +55,17 @@ class Tables:
     """Targets of the audit events."""
 
     def get(self, identity: str) -> Object | None:
-        """Give the current revision."""
+        """Return the current revision."""
         rows = self.revisions.get(identity)
         return rows[-1].item if rows else None
 
     def get_as_of(self, identity: str, seq: int) -> Object | None:
-        """Give the revision that was current at a sequence number."""
+        """Return the revision that was current at a sequence number."""
         rows = [row for row in self.revisions.get(identity, ()) if row.seq <= seq]
         return rows[-1].item if rows else None
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Give one revision."""
+        """Return one revision."""
         return next((row.item for row in self.revisions.get(identity, ()) if row.item.revision == number), None)
 
     def exists(self, identity: str) -> bool:
@@ -73,7 +73,7 @@ class Tables:
         return identity in self.revisions
 
     def scope_of(self, identity: str) -> str | None:
-        """Give the scope of an object."""
+        """Return the scope of an object."""
         item = self.get(identity)
         return item.scope if item else None
 
@@ -82,19 +82,19 @@ class Tables:
         return identity in self._mentioned
 
     def current(self) -> Iterator[Object]:
-        """Give every object as it stands, by id."""
+        """Return every object as it stands, by id."""
         for _, rows in sorted(self.revisions.items()):
             yield rows[-1].item
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
-        """Give the id of the source with this origin that is not archived."""
+        """Return the id of the source with this origin that is not archived."""
         for item in self.current():
             if isinstance(item, Source) and (item.scope, item.origin) == (scope, origin) and item.status != "archived":
                 return item.id
         return None
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
-        """Give the id of the active node with this slug."""
+        """Return the id of the active node with this slug."""
         wanted = (scope, kind, slug, "active")
         for item in self.current():
             if isinstance(item, Node) and (item.scope, item.kind, item.slug, item.status) == wanted:
@@ -102,38 +102,38 @@ class Tables:
         return None
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Give ids of knowledge with this key, oldest first."""
+        """Return ids of knowledge with this key, oldest first."""
         return sorted(identity for identity, (duplicate, _) in self._keys.items() if duplicate == key)
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Give ids of facts with this key, oldest first."""
+        """Return ids of facts with this key, oldest first."""
         return sorted(identity for identity, (_, claim) in self._keys.items() if claim == key)
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge that names this id, in order."""
+        """Return ids of knowledge that names this id, in order."""
         found = (self.get(key) for key in sorted(self._keys))
         return [item.id for item in found if isinstance(item, Knowledge) and rests_on(item, identity)]
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Give the links that start or end here now."""
+        """Return the links that start or end here now."""
         return self.links_as_of(identity, len(self.events))
 
     def links_as_of(self, identity: str, seq: int) -> list[Link]:
-        """Give the links that started or ended here at a sequence number."""
+        """Return the links that started or ended here at a sequence number."""
         found = (span.link for span in self.spans if span.stands_at(seq))
         here = (link for link in found if identity in (link.source, link.target))
         return sorted(here, key=_link_order)
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Give the words a segment id has ever named."""
+        """Return the words a segment id has ever named."""
         return self.words.get((source_id, segment_id))
 
     def proposals(self) -> list[PatchRecord]:
-        """Give the patches that wait for review, by id."""
+        """Return the patches that wait for review, by id."""
         return [record for _, record in sorted(self.patches.items()) if record.status == "proposed"]
 
     def head(self) -> Anchor:
-        """Give the head of the audit log."""
+        """Return the head of the audit log."""
         last = self.events[-1] if self.events else None
         return Anchor(seq=last.seq, hash=last.hash) if last else Anchor(seq=0, hash=GENESIS)
 
@@ -156,7 +156,7 @@ class Tables:
                 self._erase(before.id)
 
     def remembered(self, key: str) -> Remembered | None:
-        """Give what an idempotency key stands for."""
+        """Return what an idempotency key stands for."""
         erased = (known for kept, known in self.receipts.items() if kept == erased_key(key, known))
         return self.receipts.get(key) or next(erased, None)
 
@@ -184,7 +184,7 @@ class Tables:
         return head
 
     def records(self) -> Iterator[Record]:
-        """Give every record, in the order the port names."""
+        """Return every record, in the order the port names."""
         for event in self.events:
             yield Record("event", event.model_dump(mode="json"))
         for row in sorted((row for rows in self.revisions.values() for row in rows), key=lambda row: row.seq):

@@ -256,7 +256,7 @@ def expand(call: Call, given: ExpandInput, options: ReadOptions) -> ExpandReport
 
 
 def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
-    """Give an object as JSON data without its salt, long sources cut to whole segments."""
+    """Return an object as JSON data without its salt, long sources cut to whole segments."""
     data = item.model_dump(mode="json", exclude={"salt"})
     if isinstance(item, Source):
         shown, used = list[dict[str, Any]](), 0
@@ -302,7 +302,7 @@ def _edges(
 
 
 def _dependents(call: Call, identity: str, moment: AsOf) -> list[str]:
-    """Give the knowledge that rests on an object, or rested on it at a point in history."""
+    """Return the knowledge that rests on an object, or rested on it at a point in history."""
     ledger = call.engine.ledger
     now = list(ledger.dependents(identity))
     if moment is None:

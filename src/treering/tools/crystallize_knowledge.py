@@ -33,7 +33,7 @@ class KnowledgeInput(Value):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Give what was said besides id and revision."""
+        """Return what was said besides id and revision."""
         return dict(self.model_extra or {})
 
 
@@ -188,7 +188,7 @@ def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
 
 
 def _held(call: Call, child: str) -> list[Object]:
-    """Give what moves: what was archived or merged away stays behind."""
+    """Return what moves: what was archived or merged away stays behind."""
     staying = Compare("status", "in", ("archived", "merged"))
     selection = Selection(scope=child, descend=True, where=Not(staying))
     return [item for item in call.engine.ledger.select(selection) if is_within(item.scope, child)]

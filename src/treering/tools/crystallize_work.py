@@ -32,7 +32,7 @@ class WorkItemInput(Value):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Give the other fields of the work item."""
+        """Return the other fields of the work item."""
         return dict(self.model_extra or {})
 
 

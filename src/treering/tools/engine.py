@@ -52,9 +52,9 @@ class Engine:
     """How inline texts are cut, by content type (`text`, `markdown`)."""
 
     def with_author(self, author: Author) -> "Engine":
-        """Give the same engine working in another name."""
+        """Return the same engine working in another name."""
         return replace(self, author=author)
 
     def with_progress(self, progress: Progress) -> "Engine":
-        """Give the same engine reporting its progress."""
+        """Return the same engine reporting its progress."""
         return replace(self, progress=progress)

@@ -86,7 +86,7 @@ class Tool:
         return next(iter(self.modes))
 
     def find(self, name: str) -> Mode:
-        """Give a mode by name, the default one for an empty name. Raises `InvalidInput` with the nearest known name."""
+        """Return a mode by name, the default for an empty name. Raises `InvalidInput` with the nearest known name."""
         mode = self.modes.get(name or self.default)
         if mode is None:
             raise InvalidInput(

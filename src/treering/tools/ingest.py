@@ -12,7 +12,7 @@ from treering.ports.adapter import Adapter, Reading
 from treering.tools.engine import silent
 from treering.tools.envelope import Call, Mode, Tool, Value
 from treering.tools.ingest_batch import Writer
-from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, JobReport, JobRow, bounded, foremost
 from treering.tools.ingest_run import Run, Task
 from treering.tools.inline_items import InlineItem, InlineReader
@@ -137,7 +137,7 @@ def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions) -> In
     author = call.engine.author.model_copy(update={"channel": "adapter"})
     wishes = _wishes(options)
     writer = _writer(call, options, author, root=adapter.origin(path), target=path)
-    readings = adapter.read(path, known=writer.holdings.known(), limits=call.engine.limits, options=wishes)
+    readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=wishes)
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
     total = None if call.engine.progress is silent else adapter.count(path, wishes)
     return _run(call, Task(kind, path, total), writer, readings, options)
@@ -155,7 +155,7 @@ def _adapter(call: Call, kind: str) -> Adapter:
 
 
 def _wishes(options: IngestOptions) -> dict[str, Any]:
-    """Give what concerns the adapter, as far as something was asked for."""
+    """Return what concerns the adapter, as far as something was asked for."""
     asked = options.model_dump(exclude=set(IngestOptions.model_fields) - {"redact_secrets"}, exclude_defaults=True)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
 
@@ -165,7 +165,7 @@ def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | N
         engine=call.engine,
         scope=call.scope,
         author=author.model_copy(update={"tool": "ingest"}),
-        holdings=Holdings(call.engine.ledger, scope=call.scope, root=root),
+        known_sources=KnownSources(call.engine.ledger, scope=call.scope, root=root),
         reason=f"Ingest {target}",
         dry_run=options.dry_run,
     )
@@ -186,7 +186,7 @@ def _run(call: Call, task: Task, writer: Writer, readings: Iterable[Reading], op
 
 
 def _job(call: Call, job_id: str) -> JobRow | None:
-    """Give a job at or below the call's scope, or above it: the one asked for, or the newest."""
+    """Return a job at or below the call's scope, or above it: the one asked for, or the newest."""
     rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
     found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
     row = _parsed(found) if found else None

@@ -10,7 +10,7 @@ from treering.core.policy import needs_review
 from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Arrival, Changes, Departure, Item, origins_of
-from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import ItemResult
 
 _TRIES = 5
@@ -31,7 +31,7 @@ class Written:
     sequence: int = 0
 
     def joined(self, other: "Written") -> "Written":
-        """Give both as one."""
+        """Return both as one."""
         return Written(
             self.results + other.results,
             self.patches + other.patches,
@@ -53,7 +53,7 @@ class Writer:
     engine: Engine
     scope: str
     author: Author
-    holdings: Holdings
+    known_sources: KnownSources
     reason: str
     dry_run: bool = False
 
@@ -65,14 +65,14 @@ class Writer:
                 return self._attempt(items)
             except Conflict as conflict:
                 error = conflict
-                self.holdings.doubt(origin for item in items for origin in origins_of(item))
+                self.known_sources.doubt(origin for item in items for origin in origins_of(item))
             except _REFUSALS as refusal:
                 error = refusal
                 break
         return self._apart(items, error)
 
     def _attempt(self, items: Sequence[Item]) -> Written:
-        changes = Changes(items, holdings=self.holdings, scope=self.scope, clock=self.engine.clock)
+        changes = Changes(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
         operations = changes.operations()
         if not operations:
             return Written(tuple(changes.results))
@@ -88,7 +88,7 @@ class Writer:
         if needs_review(patch, self.engine.ledger.policy):
             return self._propose(patch, items, changes.results)
         receipt = self.engine.ledger.commit(patch)
-        self.holdings.settle(
+        self.known_sources.settle(
             origins=[origin for item in items for origin in origins_of(item)],
             nodes=changes.nodes_after(receipt),
             staled=receipt.staled,

@@ -13,7 +13,7 @@ from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Trans
 from treering.ports.adapter import KnowledgeDraft, NodeDraft, SourceDraft
 from treering.ports.clock import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.ports.ledger import SourceState
-from treering.tools.ingest_holdings import Holdings, is_live, is_undated, node_key
+from treering.tools.ingest_known import KnownSources, is_live, is_undated, node_key
 from treering.tools.ingest_report import ItemResult
 from treering.tools.segments import carry, first_segments
 from treering.tools.tellings import is_dated, parting, why_kept
@@ -38,7 +38,7 @@ Item = Arrival | Departure
 
 
 def origins_of(item: Item) -> tuple[str, ...]:
-    """Give the origins an item is about."""
+    """Return the origins an item is about."""
     match item:
         case Arrival(draft, moved_from):
             return (draft.origin, moved_from) if moved_from else (draft.origin,)
@@ -53,8 +53,8 @@ class Changes:
     meanwhile; keeps nothing between two tries.
     """
 
-    def __init__(self, items: Iterable[Item], *, holdings: Holdings, scope: str, clock: Clock) -> None:
-        self._holdings = holdings
+    def __init__(self, items: Iterable[Item], *, known_sources: KnownSources, scope: str, clock: Clock) -> None:
+        self._known_sources = known_sources
         self._scope = scope
         self._clock = clock
         self._now = clock.now()
@@ -68,7 +68,7 @@ class Changes:
             raise invalid_fields(error, known=[]) from error
 
     def operations(self) -> tuple[Operation, ...]:
-        """Give all operations. Evidence comes last: it names segments that are only there by then."""
+        """Return all operations. Evidence comes last: it names segments that are only there by then."""
         moved = [
             Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": item.evidence_refs})
             for item in self._evidence.values()
@@ -76,7 +76,7 @@ class Changes:
         return (*self._operations, *moved)
 
     def nodes_after(self, receipt: Receipt) -> list[Node] | None:
-        """Give the nodes a commit of the operations created, or `None` where it changed nodes otherwise."""
+        """Return the nodes a commit of the operations created, or `None` where it changed nodes otherwise."""
         created = []
         for operation, result in zip(self._operations, receipt.results, strict=False):
             match operation:
@@ -98,12 +98,12 @@ class Changes:
                 return self._depart(origin)
 
     def _arrive(self, draft: SourceDraft, moved_from: str) -> ItemResult:
-        here = self._holdings.source(draft.origin)
+        here = self._known_sources.source(draft.origin)
         if here and here.fingerprint == draft.fingerprint and not moved_from:
             return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
-        if here and is_dated(draft) and (kept := why_kept(self._holdings.whole(here.id), draft)):
+        if here and is_dated(draft) and (kept := why_kept(self._known_sources.whole(here.id), draft)):
             return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
-        there = self._holdings.source(moved_from) if moved_from else None
+        there = self._known_sources.source(moved_from) if moved_from else None
         if here and there:
             self._depart(moved_from)
         self._bring_nodes(draft.nodes)
@@ -116,7 +116,7 @@ class Changes:
         return ItemResult(origin=draft.origin, outcome="moved", source_id=state.id, moved_from=moved_from)
 
     def _depart(self, origin: str) -> ItemResult:
-        state = self._holdings.source(origin)
+        state = self._known_sources.source(origin)
         if state is None:
             return ItemResult(origin=origin, outcome="unchanged")
         self._operations.append(Transition(id=state.id, expected_revision=state.revision, to="archived"))
@@ -141,8 +141,8 @@ class Changes:
 
     def _update(self, draft: SourceDraft, state: SourceState) -> str:
         """Bring a source up to date; say where its turns part from those before, if they do."""
-        before = self._holdings.whole(state.id)
-        resting = self._holdings.resting_on(state.id)
+        before = self._known_sources.whole(state.id)
+        resting = self._known_sources.resting_on(state.id)
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
         carried = carry(before.segments, draft.segments, named=named, salt=before.salt, new_id=self._segment_id)
         fields = {**self._fields(draft), "segments": carried.segments}
@@ -155,7 +155,7 @@ class Changes:
             said_before = stated.get(claim.duplicate_key())
             if said_before and is_live(said_before):
                 self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
-            elif said_before is None or not self._holdings.was_turned_down(said_before):
+            elif said_before is None or not self._known_sources.was_turned_down(said_before):
                 self._state(claim)
         return parting(before.segments, draft.segments, gone=carried.gone)
 
@@ -200,7 +200,7 @@ class Changes:
         What went stale and is stated again starts anew as a candidate: nobody has verified it since, and an
         adapter must not. The stale one is archived, so that the ledger does not merge the new into the old.
         """
-        followed = [item for item in self._holdings.stale(claim) if item.id not in self._archived]
+        followed = [item for item in self._known_sources.stale(claim) if item.id not in self._archived]
         self._operations += [
             Transition(id=item.id, expected_revision=item.revision, to="archived") for item in followed
         ]
@@ -229,7 +229,7 @@ class Changes:
                 self._operations.append(_link("part_of", node, whole))
 
     def _bring_node(self, draft: NodeDraft) -> None:
-        known = self._holdings.node(f"{draft.kind}:{draft.slug}")
+        known = self._known_sources.node(f"{draft.kind}:{draft.slug}")
         node = known or self._node(draft)
         self._nodes[node_key(node)] = node.id
         if known is None:
@@ -258,13 +258,13 @@ class Changes:
         if tuple(aliases) != known.aliases:
             yield "aliases", tuple(aliases)
         # A summary that a person or an agent wrote is theirs.
-        if draft.summary and draft.summary != known.summary and self._holdings.is_untouched(known):
+        if draft.summary and draft.summary != known.summary and self._known_sources.is_untouched(known):
             yield "summary", draft.summary
 
     def _node_id(self, key: str | None) -> str | None:
         if key is None or key in self._nodes:
             return self._nodes.get(key or "")
-        known = self._holdings.node(key)
+        known = self._known_sources.node(key)
         return known.id if known else None
 
     def _segment_id(self) -> str:
@@ -272,7 +272,7 @@ class Changes:
 
 
 def _by_meaning(items: Iterable[Knowledge]) -> Mapping[str, Knowledge]:
-    """Give undated knowledge by what it says: what is live before what is stale before the rest, newest first."""
+    """Return undated knowledge by what it says: what is live before what is stale before the rest, newest first."""
     found = sorted(filter(is_undated, items), key=lambda item: (is_live(item), item.status == "stale", item.id))
     return {item.duplicate_key(): item for item in found}
 

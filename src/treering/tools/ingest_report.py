@@ -94,13 +94,13 @@ class JobRow(Value):
 
 
 def foremost(items: Iterable[ItemResult], limit: int) -> tuple[ItemResult, ...]:
-    """Give the first `limit` results in the order of `OUTCOMES`, each outcome in the order it happened."""
+    """Return the first `limit` results in the order of `OUTCOMES`, each outcome in the order it happened."""
     ranked = sorted(items, key=lambda item: _RANKS[item.outcome])
     return tuple(ranked[:limit])
 
 
 def bounded(warnings: Sequence[str], limit: int) -> tuple[str, ...]:
-    """Give the first `limit` different warnings, and how many more there are."""
+    """Return the first `limit` different warnings, and how many more there are."""
     different = list(dict.fromkeys(warnings))
     more = len(different) - limit
     return (*different[:limit], *([f"and {more} more warnings; see the job"] if more > 0 else []))

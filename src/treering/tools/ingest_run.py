@@ -82,7 +82,7 @@ class Run:
         self._task = task
         self._engine = engine
         self._writer = writer
-        self._holdings = writer.holdings
+        self._known_sources = writer.known_sources
         self._batch: list[Item] = []
         self._origins: set[str] = set()
         self._chars = 0
@@ -108,7 +108,7 @@ class Run:
             self._close(state)
 
     def report(self, *, max_items: int) -> IngestReport:
-        """Give the account."""
+        """Return the account."""
         account = self.account
         items = foremost(account.items, max_items)
         touched = [self._job, *account.patches, *(item.source_id for item in items)]
@@ -147,7 +147,7 @@ class Run:
     def _arrive(self, draft: SourceDraft) -> None:
         if draft.origin in self._origins:
             self._flush()
-        state = self._holdings.source(draft.origin)
+        state = self._known_sources.source(draft.origin)
         moved_from = self._moves.pop(draft.origin, "")
         if state and state.fingerprint == draft.fingerprint and not moved_from:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
@@ -158,7 +158,7 @@ class Run:
         self._put(Arrival(draft, moved_from))
 
     def _depart(self, origin: str) -> None:
-        if self._holdings.source(origin):
+        if self._known_sources.source(origin):
             self._put(Departure(origin))
 
     def _put(self, item: Item) -> None:
@@ -180,7 +180,7 @@ class Run:
             self._save_now_and_then()
 
     def _with_past(self, origin: str, why: str) -> str:
-        return f"{why}; what was read of it before stays" if self._holdings.source(origin) else why
+        return f"{why}; what was read of it before stays" if self._known_sources.source(origin) else why
 
     def _show(self, done: int) -> None:
         self._engine.progress(f"Reading {self._task.target}", done, self._task.total)

@@ -50,7 +50,7 @@ class InlineReader:
     redact_secrets: bool = True
 
     def read(self, item: InlineItem) -> SourceDraft | Skipped | Failed:
-        """Give the item as a source. Raises `InvalidInput` where no segmenter knows its content type."""
+        """Return the item as a source. Raises `InvalidInput` where no segmenter knows its content type."""
         name = shortened(item.origin or item.title or f"a {item.kind}", _NAME_CHARS)
         size = len(item.text) + sum(len(message.content) for message in item.messages)
         if size > self.limits.max_file_bytes:
@@ -140,7 +140,7 @@ def _redacted(secret: str, turn: int) -> str:
 
 
 def _with_triples(segments: Sequence[SegmentDraft], triples: Sequence[Triple]) -> Sequence[SegmentDraft]:
-    """Give each triple to the first segment that holds both its ends, or else one of them, or else to the first."""
+    """Return each triple to the first segment that holds both its ends, or else one of them, or else to the first."""
     if not triples or not segments:
         return segments
     texts = [segment.text.casefold() for segment in segments]

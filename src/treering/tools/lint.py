@@ -194,7 +194,7 @@ def _named_in(event: AuditEvent) -> tuple[str, str]:
 
 
 def _told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
-    """Give the differences at the root; below it only that there are some, for they name what lies elsewhere."""
+    """Return the differences at the root; below it only that there are some, for they name what lies elsewhere."""
     return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
 
 

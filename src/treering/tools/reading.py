@@ -49,7 +49,7 @@ class ReadOptions(Value):
     max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
 
     def moment(self) -> AsOf:
-        """Give the point in history asked for. Raises `InvalidInput` for a text that is no time."""
+        """Return the point in history asked for. Raises `InvalidInput` for a text that is no time."""
         return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
 
 
@@ -158,7 +158,7 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach, *, explain: b
 
 
 def source_behind(call: Call, hit: Hit, reach: Reach) -> str:
-    """Give the id of the source a hit stands in, or that the knowledge it shows rests on first."""
+    """Return the id of the source a hit stands in, or that the knowledge it shows rests on first."""
     if hit.state.type != "knowledge":
         return hit.head.object_id if hit.state.type == "source" else ""
     item = call.engine.ledger.get(hit.head.object_id, as_of=reach.at)
@@ -247,7 +247,7 @@ _ALTERED_HINT = "Something changed the space's file behind its ledger: run lint 
 
 
 def stood_at(call: Call, reach: Reach) -> int:
-    """Give the sequence number an answer stands for."""
+    """Return the sequence number an answer stands for."""
     return reach.at if reach.at is not None else call.engine.ledger.sequence()
 
 

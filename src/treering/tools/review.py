@@ -9,12 +9,12 @@ from treering.tools.engine import Engine
 
 
 def proposals(engine: Engine, *, limit: int = 100) -> Sequence[PatchRecord]:
-    """Give the patches that wait, newest first."""
+    """Return the patches that wait, newest first."""
     return engine.ledger.patches(status="proposed", limit=limit)
 
 
 def proposal_diff(engine: Engine, patch_id: str) -> tuple[ObjectChange, ...]:
-    """Give what a waiting patch would change now. Raises what applying it would."""
+    """Return what a waiting patch would change now. Raises what applying it would."""
     return changes_of(engine.ledger.preview(patch_of(engine.ledger.patch(patch_id))).writes)
 
 

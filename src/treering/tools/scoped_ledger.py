@@ -85,7 +85,7 @@ class ScopedLedger:
         return self._told(self.whole.revert(self.patch(patch_id).id, by=by, reason=reason))
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Give an object as it stands, or as it stood. Raises `NotFound`."""
+        """Return an object as it stands, or as it stood. Raises `NotFound`."""
         with self._as_missing(identity):
             item = self.whole.get(identity, as_of=as_of)
         if not self._sees(item.scope):
@@ -93,7 +93,7 @@ class ScopedLedger:
         return item
 
     def history(self, identity: str) -> Sequence[Object]:
-        """Give every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
+        """Return every revision of an object that lies in sight now, oldest first. Raises `NotFound`."""
         with self._as_missing(identity):
             revisions = self.whole.history(identity)
         if not self._sees(revisions[-1].scope):
@@ -103,12 +103,12 @@ class ScopedLedger:
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Give the heads of those of the ids that exist and lie in sight."""
+        """Return the heads of those of the ids that exist and lie in sight."""
         found = self.whole.heads(identities, as_of=as_of, altered=altered)
         return {identity: head for identity, head in found.items() if self._sees(head.scope)}
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Give a segment, also one that has vanished from its source since. Raises `NotFound`."""
+        """Return a segment, also one that has vanished from its source since. Raises `NotFound`."""
         if not self.heads([source_id]):
             raise missing_segment(source_id, segment_id)
         return self.whole.segment(source_id, segment_id)
@@ -116,12 +116,12 @@ class ScopedLedger:
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Give those of the segments that are in their sources now."""
+        """Return those of the segments that are in their sources now."""
         seen = self._ids(source_id for source_id, _ in places)
         return self.whole.segments([place for place in places if place[0] in seen], altered=altered)
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Give the selected objects that lie in sight, oldest first (by id)."""
+        """Return the selected objects that lie in sight, oldest first (by id)."""
         return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
@@ -129,41 +129,41 @@ class ScopedLedger:
         return self.whole.sources(scope=scope, root=root) if self._sees(scope) else {}
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Give the scopes below one that objects lie in."""
+        """Return the scopes below one that objects lie in."""
         return [scope for scope in self.whole.scopes(below) if self._sees(scope)]
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge in sight whose evidence or derivation names this id."""
+        """Return ids of knowledge in sight whose evidence or derivation names this id."""
         found = self.whole.dependents(identity)
         seen = self._ids(found)
         return [other for other in found if other in seen]
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
-        """Give the links of an object whose ends lie in sight."""
+        """Return the links of an object whose ends lie in sight."""
         with self._as_missing(identity):
             found = self.whole.links(identity, as_of=as_of)
         seen = self.heads({end for link in found for end in (link.source, link.target)}, as_of=as_of).keys()
         return [link for link in found if {link.source, link.target} <= seen]
 
     def patch(self, patch_id: str) -> PatchRecord:
-        """Give the record of a patch of the scope. Raises `NotFound`."""
+        """Return the record of a patch of the scope. Raises `NotFound`."""
         record = self.whole.patch(patch_id)
         if not self._holds(record):
             raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
-        """Give the newest patches of the scope."""
+        """Return the newest patches of the scope."""
         return [record for record in self.whole.patches(status=status, limit=_MOST_PATCHES) if self._holds(record)][
             :limit
         ]
 
     def sequence(self, as_of: AsOf = None) -> int:
-        """Give the audit sequence number at a point in history: that of the whole space."""
+        """Return the audit sequence number at a point in history: that of the whole space."""
         return self.whole.sequence(as_of)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Give the events, of those of the whole space, that are about what lies in sight now."""
+        """Return the events, of those of the whole space, that are about what lies in sight now."""
         batch: list[AuditEvent] = []
         for event in self.whole.events(after=after, limit=limit):
             batch.append(event)
@@ -173,7 +173,7 @@ class ScopedLedger:
         yield from self._about(batch)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
-        """Give the audit events about one object or patch."""
+        """Return the audit events about one object or patch."""
         return self._about(self.whole.events_of(identity))
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
@@ -181,7 +181,7 @@ class ScopedLedger:
         return self.whole.verify(anchor=anchor)
 
     def records(self) -> Iterator[Record]:
-        """Give everything the whole space holds."""
+        """Return everything the whole space holds."""
         return self.whole.records()
 
     def load(self, records: Iterable[Record]) -> None:
@@ -220,7 +220,7 @@ class ScopedLedger:
         return patch.model_copy(update={"scope": self._scope})
 
     def _key(self, key: str | None) -> str | None:
-        """Give the key as the ledger keeps it: each scope has keys of its own."""
+        """Return the key as the ledger keeps it: each scope has keys of its own."""
         bare = key is None or (self._scope == ROOT and not key.startswith(_SCOPED))
         return key if bare else canonical_json([self._scope, key])
 

@@ -24,7 +24,7 @@ class Carried:
 
 
 def first_segments(drafts: Sequence[SegmentDraft], *, salt: str, new_id: NewId) -> tuple[Segment, ...]:
-    """Give the segments of a source never seen before."""
+    """Return the segments of a source never seen before."""
     return tuple(_segment(draft, at, new_id(), salt) for at, draft in enumerate(drafts))
 
 
@@ -55,7 +55,7 @@ def carry(
 
 
 def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
-    """Give a draft without text recalled from this memory, and how many fences of it were dropped.
+    """Return a draft without text recalled from this memory, and how many fences of it were dropped.
 
     A fence may span segments, but not those of two turns: somebody else's words are never part of a fence that one
     speaker began. What a touched segment seemed to state is dropped with it.
@@ -103,7 +103,7 @@ def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
 
 
 def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
-    """Give a segment whose text is the same, as it stands now."""
+    """Return a segment whose text is the same, as it stands now."""
     now = {
         "locator": draft.locator,
         "position": at,
@@ -120,7 +120,7 @@ def _placed(segment: Segment, at: int) -> Segment:
 
 
 def _found_again(segments: Sequence[Segment], drafts: Sequence[SegmentDraft]) -> list[Segment]:
-    """Give those of the segments whose text still stands in the drafts, with their new places."""
+    """Return those of the segments whose text still stands in the drafts, with their new places."""
     if not segments:
         return []
     lines = _numbered_lines(drafts)
@@ -156,7 +156,7 @@ def _place_inside(quote: str, draft: SegmentDraft) -> Locator:
 
 
 def _numbered_lines(drafts: Sequence[SegmentDraft]) -> list[tuple[int, str]]:
-    """Give the lines of a file as its segments show them, with their numbers.
+    """Return the lines of a file as its segments show them, with their numbers.
 
     Segments may overlap (a class and its methods): each line counts once.
     """

@@ -8,7 +8,7 @@ from treering.ports.adapter import KnowledgeDraft, NodeDraft, SegmentDraft, Sour
 
 
 def with_short_names(draft: SourceDraft) -> SourceDraft:
-    """Give a draft whose titles, headings and names are no longer than they may be. They end with `…` where cut."""
+    """Return a draft whose titles, headings and names are no longer than they may be. They end with `…` where cut."""
     return replace(
         draft,
         title=shortened(draft.title, TITLE),

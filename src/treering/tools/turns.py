@@ -70,7 +70,7 @@ class TurnWriter:
     def write(
         self, messages: Sequence[Message], *, first: int = 0, before: Sequence[Message] = (), chain: str = ""
     ) -> list[SegmentDraft]:
-        """Give the segments of messages; empty ones have none, but keep their position.
+        """Return the segments of messages; empty ones have none, but keep their position.
 
         `first` is the position of the first one, `before` are the messages before it, `chain` is the hash of the
         last of them.
@@ -102,7 +102,7 @@ class TurnWriter:
 
 
 def _said_before(earlier: Sequence[Message]) -> str:
-    """Give the ends of the last two turns: read together with them, a turn is found by what it answers.
+    """Return the ends of the last two turns: read together with them, a turn is found by what it answers.
 
     Worth 2 to 4 points of recall on LoCoMo (docs/decisions).
     """

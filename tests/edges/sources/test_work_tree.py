@@ -24,7 +24,7 @@ def no_configuration(monkeypatch, tmp_path):
 
 
 def changed(scratch: Scratch) -> dict[str, bool]:
-    """Give the paths that differ, and whether each is gone."""
+    """Return the paths that differ, and whether each is gone."""
     repository: GitRepository = open_repository(scratch.folder)
     found = {one.path: one.deleted for one in repository.work_changes()}
     assert repository.is_dirty() is bool(found)

@@ -9,7 +9,7 @@ from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import passages_of
 from treering.derived.ties import excerpt_of, ties_of
 from treering.edges.stores.sqlite.graph import links_of
-from treering.ports.graph import Graph, Tie
+from treering.ports.graph import EdgeType, Graph
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
 from treering.testing.memory_graph import MemoryGraph
@@ -34,20 +34,20 @@ def known_graph(space: Space) -> MemoryGraph:
 
 
 def edges_of(graph: Graph, nodes: Iterable[int], reach: Reach | None = None) -> list[Edge]:
-    """Give edges with names for numbers; passages stay keys."""
+    """Return edges with names for numbers; passages stay keys."""
     asked = np.array(sorted(nodes), np.int64)
     found = graph.edges(asked, reach=reach or seen())
     sources, targets = asked[found.source].tolist(), found.target.tolist()
     names = graph.names([*sources, *targets])
     named = [
-        (names.get(source, source), names.get(target, target), Tie(tie).name)
+        (names.get(source, source), names.get(target, target), EdgeType(tie).name)
         for source, target, tie in zip(sources, targets, found.tie.tolist(), strict=True)
     ]
     return sorted(named, key=repr)
 
 
 def stated(graph: Graph, passages: list[int]) -> list[tuple[object, ...]]:
-    """Give statements with names for numbers."""
+    """Return statements with names for numbers."""
     found = graph.statements(passages)
     names = graph.names([*found.subject.tolist(), *found.object.tolist()])
     return sorted(
@@ -69,6 +69,6 @@ def all_nodes(space: Space) -> list[int]:
 
 
 def around(space: Space, name: str, **reach) -> list[tuple[object, str]]:
-    """Give the edges out of an entity."""
+    """Return the edges out of an entity."""
     graph = space.index.graph
     return [(target, tie) for _, target, tie in edges_of(graph, graph.named([name]).values(), seen(**reach))]

@@ -52,7 +52,7 @@ class Space:
             self.index.add_vectors({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
 
     def find(self, text: str, **reach) -> list[str]:
-        """Give the ids of the objects found by words."""
+        """Return the ids of the objects found by words."""
         terms = query_terms(text)
         query = TextQuery(terms.words, terms.identifiers, terms.phrases)
         return self.objects(self.index.by_words(query, reach=seen(**reach), limit=50))
@@ -65,7 +65,7 @@ class Space:
         return self.objects(self.index.by_place(text, reach=seen(**reach), limit=50))
 
     def near(self, text: str, *, limit: int = 50, **reach) -> list[str]:
-        """Give the ids of the objects found by vector."""
+        """Return the ids of the objects found by vector."""
         return self.objects(self.index.by_vector(EMBEDDER.embed_query(text), reach=seen(**reach), limit=limit))
 
     def objects(self, hits: Iterable[Scored]) -> list[str]:

@@ -37,7 +37,7 @@ def original(tmp_path_factory):
 
 
 def reads(space, folder):
-    """Give every way to read a space, by name."""
+    """Return every way to read a space, by name."""
     ledger, index = space.engine.ledger, space.engine.index
     ids = [item.target for item in attempt(lambda: list(ledger.events()))]
     first = ids[0] if ids else "src:none"
@@ -79,7 +79,7 @@ def reads(space, folder):
 
 
 def attempt(read):
-    """Read; give nothing where an error of ours comes out."""
+    """Read; return nothing where an error of ours comes out."""
     try:
         return read()
     except TreeringError:

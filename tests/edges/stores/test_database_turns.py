@@ -32,7 +32,7 @@ def test_of_many_writers_none_waits_while_another_has_many_turns(tmp_path):
 
 
 def longest_wait(turns):
-    """Give the most turns of others that anybody who still had to write saw pass by."""
+    """Return the most turns of others that anybody who still had to write saw pass by."""
     waits = []
     for name in set(turns):
         own = [-1, *(place for place, other in enumerate(turns) if other == name)]

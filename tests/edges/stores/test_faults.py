@@ -56,7 +56,7 @@ def opened(path: Path) -> Iterator[SqliteLedger]:
 
 
 def acknowledged(output: str) -> list[str]:
-    """Give the ids in the complete lines of a writer's output."""
+    """Return the ids in the complete lines of a writer's output."""
     return [identity for line in output.split("\n")[:-1] for identity in line.split() if ":" in identity]
 
 

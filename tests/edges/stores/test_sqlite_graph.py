@@ -53,7 +53,7 @@ def names_in(space) -> set[str]:
 
 
 def with_triples(space, item, *triples):
-    """Give the source's first segment what it states."""
+    """Return the source's first segment what it states."""
     parts = [part.model_dump() for part in space.ledger.get(item.id).segments]
     given = [Triple(subject=one, relation=how, object=other).model_dump() for one, how, other in triples]
     space.update(item, segments=[{**parts[0], "triples": given}, *parts[1:]])

@@ -118,7 +118,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def everything(connection: apsw.Connection) -> dict[str, list]:
-    """Give all the projection holds, with rows named by what they are and not by their key."""
+    """Return all the projection holds, with rows named by what they are and not by their key."""
     create_tables(connection)
     names = {
         key: (identity, part, seq)
@@ -160,7 +160,7 @@ _OF_PASSAGES = {"passage_metadata": "name, value", "passage_endings": "ending", 
 
 
 def ties_by_name(connection: apsw.Connection) -> Iterator[tuple[int, list]]:
-    """Give what each record of the graph says, with names for numbers."""
+    """Return what each record of the graph says, with names for numbers."""
     nodes = dict(connection.execute("SELECT id, name FROM graph_nodes"))
     for key, body in connection.execute("SELECT key, body FROM graph_passages"):
         ties = unpack_ties(body)

@@ -67,13 +67,13 @@ class Caller:
         self.progress: list[tuple[float, float | None, str | None]] = []
 
     async def __call__(self, verb: str, mode: str, given: dict[str, Any] | None = None, **options: Any) -> Any:
-        """Call a tool, and give its report as data. A call that fails fails the test."""
+        """Call a tool, and return its report as data. A call that fails fails the test."""
         result = await self.result(verb, mode, given, **options)
         assert not result.is_error, text_of(result)
         return result.structured_content
 
     async def result(self, verb: str, mode: str, given: dict[str, Any] | None = None, **options: Any) -> CallToolResult:
-        """Call a tool, and give all that comes back."""
+        """Call a tool, and return all that comes back."""
         arguments = {"mode": mode, "input": given or {}, "options": options}
         return await self.client.call_tool(f"wiki.{verb}", arguments, progress_callback=self._note)
 
@@ -88,7 +88,7 @@ class Caller:
 
 
 def text_of(result: CallToolResult) -> str:
-    """Give what the model reads."""
+    """Return what the model reads."""
     (block,) = result.content
     assert isinstance(block, TextContent)
     return block.text

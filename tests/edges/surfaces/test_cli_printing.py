@@ -33,7 +33,7 @@ def treering_process(folder: Path, *arguments: str, stdin: str = "", **options) 
 
 
 def on_a_terminal(folder: Path, *arguments: str) -> str:
-    """Run with a pseudo-terminal as standard output and error; give what it got."""
+    """Run with a pseudo-terminal as standard output and error; return what it got."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     try:

@@ -65,7 +65,7 @@ def test_both_eras_of_the_protocol_are_served(tmp_path, mode):
 
 
 async def _decide(call, hit):
-    """Crystallize an activity that led to a decision resting on a hit; give the decision's id."""
+    """Crystallize an activity that led to a decision resting on a hit; return the decision's id."""
     decision = {
         "kind": "decision",
         "title": "Retries stop after three",

@@ -20,17 +20,17 @@ _numbers = count()
 
 
 def said(words, *, role="user"):
-    """Give a message for each word."""
+    """Return a message for each word."""
     return [Message(role=role, content=word) for word in words.split()]
 
 
 def talk(first, end, *, words="and then some more was said about the garden"):
-    """Give numbered turns of a user and an assistant."""
+    """Return numbered turns of a user and an assistant."""
     return [Message(role=("user", "assistant")[at % 2], content=f"Turn {at}, {words}") for at in range(first, end)]
 
 
 def at_hours(*hours):
-    """Give messages said so many hours after the morning; `None`: nobody knows when."""
+    """Return messages said so many hours after the morning; `None`: nobody knows when."""
     return [
         Message(role="user", content=f"message {at}", at=None if hour is None else MORNING + timedelta(hours=hour))
         for at, hour in enumerate(hours)
@@ -38,22 +38,22 @@ def at_hours(*hours):
 
 
 def new_log(space, discussion_id=""):
-    """Give the log of a discussion that nothing is kept of."""
+    """Return the log of a discussion that nothing is kept of."""
     return MessageLog(space.engine, place_of(discussion_id or f"talk {next(_numbers)}"))
 
 
 def texts(log):
-    """Give what is kept, in one line."""
+    """Return what is kept, in one line."""
     return " ".join(kept.text or "-" for kept in log.read())
 
 
 def segment_ids(log):
-    """Give the ids of each message's segments."""
+    """Return the ids of each message's segments."""
     return [kept.segment_ids for kept in log.read()]
 
 
 def remember(space, log, first, last, *, title="A memory", form="memory", parents=(), replaces=None):
-    """Keep a summary of some messages, or of other summaries; give its id."""
+    """Keep a summary of some messages, or of other summaries; return its id."""
     place = log.read(first, last)
     refs = [
         {"source_id": kept.source_id, "segment_id": segment_id} for kept in place for segment_id in kept.segment_ids

@@ -59,7 +59,7 @@ class ScriptedModel:
         return Decimal("0.01")
 
     def calls(self, kind="MEMORIES"):
-        """Give the first turn, or the titles, that each call of a kind was about."""
+        """Return the first turn, or the titles, that each call of a kind was about."""
         asked = [prompt for prompt in self.prompts if prompt.startswith(kind)]
         return [turns(prompt)[0] if kind == "MEMORIES" else _TITLE.findall(prompt) for prompt in asked]
 
@@ -96,7 +96,7 @@ class Talk:
         self.memories = Memories(self.engine, self.place)
 
     def say(self, count, *, start=None):
-        """Say so many more turns; give the discussion."""
+        """Say so many more turns; return the discussion."""
         first = self.log.count() if start is None else start
         roles = ("user", "assistant")
         told = [Message(content=f"turn {n} of our talk", role=roles[n % 2]) for n in range(first, first + count)]
@@ -115,7 +115,7 @@ class Talk:
         return [memory.item.title for memory in self.memories.all()]
 
     def states(self):
-        """Give first position and status of every chunk."""
+        """Return first position and status of every chunk."""
         blocks = [self.log.block(head) for head in self.log.blocks()]
         return [(state.first, state.status) for block in blocks for state in block.chunks]
 

@@ -14,7 +14,7 @@ TALK = ("Ada bought a red boat", "Ben paints it", "It lies in Turin", "Cleo sail
 
 
 def item(text, **fields):
-    """Give a memory that says what was said."""
+    """Return a memory that says what was said."""
     return MemoryItem(title=text[:300], summary=text, **fields)
 
 
@@ -54,7 +54,7 @@ def opened(space, script=None, settings=SETTINGS, identity="talk"):
 
 
 def said(*texts, start=0, every=timedelta(minutes=1)):
-    """Give messages, one a minute, of a user and an assistant in turn."""
+    """Return messages, one a minute, of a user and an assistant in turn."""
     return [
         Message(content=text, role="assistant" if at % 2 else "user", at=BEGAN + at * every)
         for at, text in enumerate(texts, start=start)
@@ -70,5 +70,5 @@ def talked(space, *texts, script=None, settings=SETTINGS, identity="talk"):
 
 
 def summaries(memories):
-    """Give what memories say."""
+    """Return what memories say."""
     return [memory.item.summary for memory in memories]

@@ -19,7 +19,7 @@ LETTERS = st.lists(st.sampled_from("abc"), max_size=8)
 
 @pytest.fixture
 def tell(space):
-    """Keep a telling, record another one, and give what is kept then, and what recording said."""
+    """Keep a telling, record another one, and return what is kept then, and what recording said."""
 
     def tell_both(kept, told):
         log = new_log(space)
@@ -233,7 +233,7 @@ def test_white_space_makes_no_other_message(space):
 
 @pytest.fixture
 def told(space):
-    """Record tellings, one after the other, and give what is kept then."""
+    """Record tellings, one after the other, and return what is kept then."""
 
     def tell_all(*tellings):
         log = new_log(space)

@@ -23,7 +23,7 @@ def many(end, first=0):
 
 
 def due(messages, states=(), *, given_settings=SETTINGS, last=True):
-    """Give the ranges that are due where the block is the only one."""
+    """Return the ranges that are due where the block is the only one."""
     count = messages[-1].position + 1 if messages else 0
     chunks = due_chunks(messages, states, settings=given_settings, count=count, is_last_block=last)
     return [(chunk.first, chunk.last) for chunk in chunks]

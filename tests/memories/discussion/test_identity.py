@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import parse_scope
-from treering.memories.discussion.identity import Tagged, checked_id, place_of, shelf_of, without_tags
+from treering.memories.discussion.identity import Tagged, checked_id, home_of, place_of, without_tags
 
 
 def test_a_discussion_lies_below_the_scope_it_is_kept_in():
     assert place_of("garden").scope == "/discussion/garden"
     assert place_of("garden", within="/team/ada").scope == "/team/ada/discussion/garden"
-    assert shelf_of("/team") == "/team/discussion"
+    assert home_of("/team") == "/team/discussion"
 
 
 def test_its_sources_bear_its_id():

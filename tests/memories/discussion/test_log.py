@@ -511,7 +511,7 @@ def test_what_stays_in_its_place_keeps_its_ids(space, data):
 
 
 def shape(log):
-    """Give everything of the blocks that is not an id, a time or a hash with salt."""
+    """Return everything of the blocks that is not an id, a time or a hash with salt."""
     blocks = [log.block(head) for head in log.blocks()]
     return [
         (

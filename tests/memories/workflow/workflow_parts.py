@@ -22,7 +22,7 @@ _MARKERS = re.compile(r"<<treering:recalled [^\n]*>>\n|\n<<treering:end \w+>>")
 
 @dataclass
 class NotingModel:
-    """Gives its answers in turn; notes what it was asked: `asked` as it was, `prompts` without fence markers."""
+    """Return its answers in turn; notes what it was asked: `asked` as it was, `prompts` without fence markers."""
 
     answers: Iterable[str] = ()
     model_id: str = "noting"
@@ -67,7 +67,7 @@ def run(nodes, *inputs, models=(), scene=None, **options):
 
 
 def problems(data, known=ANYTHING, **options):
-    """Give what is wrong with a workflow, as `place: problem`; nothing where all is well."""
+    """Return what is wrong with a workflow, as `place: problem`; nothing where all is well."""
     try:
         from_data(data, known=known, **options)
     except InvalidInput as error:

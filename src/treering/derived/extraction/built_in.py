@@ -23,7 +23,7 @@ class BuiltInExtractor:
         return "built-in-1"
 
     def extract(self, excerpts: Sequence[Excerpt]) -> list[Extraction]:
-        """Read excerpts, each by itself; give one extraction for each, in the order given."""
+        """Read excerpts, each by itself; return one extraction for each, in the order given."""
         return [_read(excerpt) for excerpt in excerpts]
 
 
@@ -57,5 +57,5 @@ def _read_prose(excerpt: Excerpt) -> Extraction:
 
 
 def _front(title: str, headings: Sequence[Entity]) -> tuple[Entity, ...]:
-    """Give what stands before the text."""
+    """Return what stands before the text."""
     return (*([Entity(title, "title")] if title else []), *headings)

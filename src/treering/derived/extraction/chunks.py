@@ -18,7 +18,7 @@ from treering.ports.extractor import Entity
 
 
 def noun_chunks(text: str) -> list[Entity]:
-    """Give what is spoken of without a name: one to three words after a determiner, a preposition or a verb."""
+    """Return what is spoken of without a name: one to three words after a determiner, a preposition or a verb."""
     found: list[Entity] = []
     run: list[tuple[int, int]] = []
     opened = False

@@ -63,7 +63,7 @@ _EVERYWHERE = frozenset(
 
 
 def _uses(text: str, symbol: str) -> Iterator[tuple[str, Entity, str]]:
-    """Give each use in order: how it is related, what is used, and what that is called in a triple."""
+    """Return each use in order: how it is related, what is used, and what that is called in a triple."""
     owner = symbol.rpartition(".")[0]
     for match in _USE.finditer(text):
         group = match.lastgroup

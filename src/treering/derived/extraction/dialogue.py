@@ -29,7 +29,7 @@ _MOST_TOPICS = 4  # of a sentence
 
 
 def _turns(excerpt: Excerpt) -> Iterator[tuple[str, int, str]]:
-    """Give each turn's speaker, the offset of its words, and its words."""
+    """Return each turn's speaker, the offset of its words, and its words."""
     text = excerpt.text
     openings = [] if excerpt.speaker else list(_TURN.finditer(text))
     first = openings[0].start() if openings else len(text)

@@ -8,7 +8,7 @@ from treering.derived.analysis import stem
 
 @lru_cache(maxsize=1 << 16)
 def plain_form(key: str) -> str:
-    """Give an entity key without accents on Latin letters and without English endings.
+    """Return an entity key without accents on Latin letters and without English endings.
 
     Marks of other scripts stay, for there they tell words apart. A form of a form is itself wherever stemming is
     steady; names that are all digits and signs are their own form.

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1 << 16)
 def entity_key(name: str) -> str:
-    """Give the normal form of `name`; names of one form are one entity.
+    """Return the normal form of `name`; names of one form are one entity.
 
     Compatibility forms, case, punctuation, initials' dots, digit grouping, possessive endings and a leading
     article do not tell names apart; letters, marks, digits and symbols of every script do. Only a blank name has
@@ -18,7 +18,7 @@ def entity_key(name: str) -> str:
 
 
 def bare_title(title: str) -> str:
-    """Give `title` without what only tells it from others of the same name: `Ed Wood (film)` is `Ed Wood`."""
+    """Return `title` without what only tells it from others of the same name: `Ed Wood (film)` is `Ed Wood`."""
     return _ASIDE.sub("", title).strip() or title.strip()
 
 
@@ -58,7 +58,7 @@ def _run_together(initials: re.Match[str]) -> str:
 
 
 def _plain(sign: re.Match[str]) -> str:
-    """Give what stands for a sign that is not a letter: itself where it tells names apart, else a space or nothing."""
+    """Return what stands for a sign that is no letter: itself where it tells names apart, else a space or nothing."""
     if sign["joined"]:
         return ""
     if sign["and"]:

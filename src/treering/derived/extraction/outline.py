@@ -9,12 +9,12 @@ from treering.ports.extractor import Entity
 
 
 def heading_parts(heading: str) -> list[Entity]:
-    """Give the parts of a heading path (`Install > Linux`), outermost first."""
+    """Return the parts of a heading path (`Install > Linux`), outermost first."""
     return [Entity(part.strip(), "heading") for part in heading.split(" > ") if part.strip()]
 
 
 def outlined(text: str, *, heading: str) -> tuple[list[Entity], list[Triple | None]]:
-    """Give headings and the heads of list items in Markdown `text`, and which heading each item is under."""
+    """Return headings and the heads of list items in Markdown `text`, and which heading each item is under."""
     entities: list[Entity] = []
     triples: list[Triple | None] = []
     for entity in _lines(text):

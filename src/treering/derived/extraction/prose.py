@@ -67,7 +67,7 @@ def _with_title(text: str, found: list[Entity], title: str) -> list[Entity]:
 
 
 def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
-    """Give entities in order of appearance; of two that overlap the one that begins first, then the longer."""
+    """Return entities in order of appearance; of two that overlap the one that begins first, then the longer."""
     kept: list[Entity] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or one.start >= kept[-1].end:

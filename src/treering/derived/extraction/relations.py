@@ -33,7 +33,7 @@ def statement(subject: str, relation: str, object_: str) -> Triple | None:
 
 
 def by_sentence(reading: Reading) -> Iterator[tuple[int, list[Entity]]]:
-    """Give each sentence that names something: the offset where it begins, and what it names."""
+    """Return each sentence that names something: the offset where it begins, and what it names."""
     begin, place, entities = 0, 0, reading.entities
     for end in reading.ends:
         first = place
@@ -45,19 +45,19 @@ def by_sentence(reading: Reading) -> Iterator[tuple[int, list[Entity]]]:
 
 
 def telling_words(text: str, *, most: int) -> str:
-    """Give the last `most` words of `text` without pronouns and determiners."""
+    """Return the last `most` words of `text` without pronouns and determiners."""
     words = [word for word in _WORD.findall(text[-_WINDOW:]) if word.lower() not in _UNTELLING]
     return " ".join(words[-most:])
 
 
 def full_names(entities: Iterable[Entity], subject: str) -> dict[str, str]:
-    """Give for each last word of a longer name that name, the first that ends so."""
+    """Return for each last word of a longer name that name, the first that ends so."""
     longer = [subject, *(one.name for one in entities if one.kind == "name")]
     return {name.rsplit(" ", 1)[-1]: name for name in reversed(longer) if " " in name and " of " not in name}
 
 
 def distinct(found: Iterable[Triple | None]) -> list[Triple]:
-    """Give each triple once, in order, without those that could not be made."""
+    """Return each triple once, in order, without those that could not be made."""
     return list({(one.subject, one.relation, one.object): one for one in found if one}.values())
 
 

@@ -133,7 +133,7 @@ class PydanticAIModel:
         )
 
     def _usage(self, response: ModelResponse, asked: str, answered: str) -> Usage:
-        """Give what was used; where the provider does not say, an estimate, or a budget would never end."""
+        """Return what was used; where the provider does not say, an estimate, or a budget would never end."""
         used = response.usage
         if used.input_tokens or used.output_tokens:
             return Usage(1, used.input_tokens, used.output_tokens, self._price(used))
@@ -235,7 +235,7 @@ def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:
 
 
 def _translated(error: AgentRunError, model: str, secret: str | None) -> TreeringError:
-    """Give our error for a provider's: `InvalidInput` for what was asked, `Unavailable` for everything else."""
+    """Return our error for a provider's: `InvalidInput` for what was asked, `Unavailable` for everything else."""
     from pydantic_ai import exceptions as theirs
 
     match error:
@@ -285,6 +285,6 @@ def _words(error: ModelAPIError, secret: str | None) -> str:
 
 
 def _shown(text: str, secret: str | None) -> str:
-    """Give foreign words fit for an error: short, on one line, without keys."""
+    """Return foreign words fit for an error: short, on one line, without keys."""
     open_text = text.replace(secret, "[redacted]") if secret else text
     return " ".join(redact(open_text).text.split())[:_SHOWN_CHARS]

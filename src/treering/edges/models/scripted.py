@@ -24,7 +24,7 @@ class ScriptedModel:
         return self._name
 
     def answer(self, prompt: str, *, system: str = "", max_output_tokens: int = 2_000) -> Answer:  # noqa: ARG002 - the port's
-        """Give the next answer. Raises `Unavailable` when there is none left."""
+        """Return the next answer. Raises `Unavailable` when there is none left."""
         with self._lock:
             if not self._answers:
                 raise Unavailable(

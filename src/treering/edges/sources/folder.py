@@ -40,7 +40,7 @@ Entry = Found | PassedOver | Unreadable
 
 
 def walk(root: Path) -> Iterator[Entry]:
-    """Give what lies below `root` in the order of names, without what `.gitignore` files leave out.
+    """Return what lies below `root` in the order of names, without what `.gitignore` files leave out.
 
     A `root` that is a file is the one entry, with an empty relative path.
     Links are never followed, so there are no loops and no way out.

@@ -89,7 +89,7 @@ class GitRepository:
     _git: PrivateGitFolder
 
     def resolve(self, revision: str) -> str:
-        """Give the full id of the commit `revision` names. Raises `NotFound`."""
+        """Return the full id of the commit `revision` names. Raises `NotFound`."""
         found = None
         if revision and revision[0] != "-" and "\0" not in revision:
             found = self._ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
@@ -98,19 +98,19 @@ class GitRepository:
         return found
 
     def head(self) -> str | None:
-        """Give the commit checked out, `None` in a repository without commits."""
+        """Return the commit checked out, `None` in a repository without commits."""
         return self._ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 
     def branch(self) -> str | None:
-        """Give the branch checked out, `None` where HEAD is detached."""
+        """Return the branch checked out, `None` where HEAD is detached."""
         return self._ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def committed_at(self, commit: str) -> datetime:
-        """Give the time of `commit`."""
+        """Return the time of `commit`."""
         return _instant(self._run("log", "-1", "--format=%ct", commit, "--"))
 
     def remote(self) -> str | None:
-        """Give the address of `origin`, else of the first remote, without user, password, query or fragment."""
+        """Return the address of `origin`, else of the first remote, without user, password, query or fragment."""
         remotes = self._config.remotes
         origin = next((url for name, url in reversed(remotes) if name == b"origin"), None)
         found = printable(origin or next((url for _, url in remotes), b""))
@@ -170,7 +170,7 @@ class GitRepository:
         )
 
     def _own_folder(self, top: Path) -> Iterator[str]:
-        """Give Treering's own git folder where the work tree holds the folder for temporary files."""
+        """Return Treering's own git folder where the work tree holds the folder for temporary files."""
         own = self._git.folder.resolve()
         if own.is_relative_to(top):
             yield own.relative_to(top).as_posix()

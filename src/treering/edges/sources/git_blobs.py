@@ -10,7 +10,7 @@ from typing import IO
 
 
 def blob_id(data: bytes, *, like: str) -> str:
-    """Give the object id git has for `data`, by the hash function the id `like` shows: SHA-1 or SHA-256."""
+    """Return the object id git has for `data`, by the hash function the id `like` shows: SHA-1 or SHA-256."""
     digest = sha256() if len(like) == 64 else sha1(usedforsecurity=False)
     digest.update(b"blob %d\0" % len(data))
     digest.update(data)
@@ -40,7 +40,7 @@ class BlobReader:
         self._stop()
 
     def read(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Give the contents of `ids` in order, `None` for each that is missing, damaged or no blob.
+        """Return the contents of `ids` in order, `None` for each that is missing, damaged or no blob.
 
         Keep one call to a few dozen ids: they are all asked for before the first answer is read.
         """

@@ -81,7 +81,7 @@ _FOLDERS = r"(?:[^/]+/)*"
 
 
 def _without_trailing_space(line: str) -> str:
-    """Give a line without the spaces at its end; one behind a backslash stays."""
+    """Return a line without the spaces at its end; one behind a backslash stays."""
     bare = line.rstrip(" \t")
     return line[: len(bare) + 1] if bare.endswith("\\") else bare
 

@@ -28,7 +28,7 @@ Place = Callable[[Piece, str], Locator]
 
 
 def split_lines(text: str) -> list[str]:
-    """Give the lines of `text` without their ends. A line end that closes the text starts no further line."""
+    """Return the lines of `text` without their ends. A line end that closes the text starts no further line."""
     lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
     return lines[:-1] if lines and not lines[-1] else lines
 
@@ -79,7 +79,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def _pieces(lines: Sequence[str], start: int, end: int, most: int) -> Iterator[Piece]:
-    """Give one piece for the lines where it fits into `most`, else as few as possible."""
+    """Return the lines as one piece where that fits into `most`, else as few pieces as possible."""
     start, end = _trimmed(lines, start, end)
     open_at, size = start, 0
     for at in range(start, end):

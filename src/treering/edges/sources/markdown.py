@@ -53,7 +53,7 @@ def segments_of(found: Outline, place: Place, *, max_chars: int) -> list[Segment
 
 
 def paragraphs(text: str) -> Iterator[Paragraph]:
-    """Give the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
+    """Return the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
     lines = split_lines(text)
     inside: list[str] = []
     for token in _parse(lines, _front_matter(lines)):
@@ -98,14 +98,14 @@ def _headings(tokens: Sequence[Token]) -> Iterator[Heading]:
 
 
 def _cuts(tokens: Sequence[Token]) -> Iterator[int]:
-    """Give the lines where a block or an item of an outermost list starts."""
+    """Return the lines where a block or an item of an outermost list starts."""
     for token in tokens:
         if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             yield token.map[0]
 
 
 def _plain(markup: str) -> str:
-    """Give a heading as people read it, without emphasis, links and code marks."""
+    """Return a heading as people read it, without emphasis, links and code marks."""
     parsed = _INLINE.parseInline(markup[:_LONGEST_HEADING])
     words = (_words(child) for child in (parsed[0].children or ()))
     return " ".join("".join(words).split())

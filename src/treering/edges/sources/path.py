@@ -39,7 +39,7 @@ class PathAdapter:
             return False
 
     def origin(self, target: str) -> str:
-        """Give `file:` and the absolute path; a file in a folder adds `#` and its path from there.
+        """Return `file:` and the absolute path; a file in a folder adds `#` and its path from there.
 
         A conversation adds `#` and its id to its file, unless it bears a name of its own that is the same in
         every export, such as `chatgpt:` and a UUID.
@@ -114,7 +114,7 @@ def _item(plan: _Plan, entry: Entry, origin: str) -> Iterator[Reading]:
 
 
 def _conversations(plan: _Plan, entry: Found, origin: str) -> Generator[Reading, None, bool]:
-    """Give a result per conversation of a file, and whether it is a file of conversations at all.
+    """Return a result per conversation of a file, and whether it is a file of conversations at all.
 
     One that was kept as a file before is that no more.
     """
@@ -170,7 +170,7 @@ def _file(plan: _Plan, entry: Found, origin: str) -> Reading:
 
 
 def _gone(plan: _Plan) -> list[str]:
-    """Give the origins known below the root at which there is no file any more, unless nobody could look."""
+    """Return the origins known below the root at which there is no file any more, unless nobody could look."""
     present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
     unseen = [entry.relative for entry in plan.entries if isinstance(entry, Unreadable) and entry.folder]
     hidden = tuple(plan.origin(f"{relative}/" if relative else "") for relative in unseen)
@@ -201,7 +201,7 @@ def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
 
 
 def _arrived(plan: _Plan) -> dict[str, list[str]]:
-    """Give the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
+    """Return the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
     arrived: dict[str, list[str]] = {}
     for entry in plan.entries:
         if isinstance(entry, Found) and plan.origin(entry.relative) not in plan.known.fingerprints:

@@ -69,7 +69,7 @@ class RepoAdapter:
         return folder.is_dir() and (bare or (folder / ".git").exists())
 
     def origin(self, target: str) -> str:
-        """Give `repo:` and the remote's address without credentials, or the absolute path without a remote."""
+        """Return `repo:` and the remote's address without credentials, or the absolute path without a remote."""
         return _root(self._open(target))
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
@@ -227,7 +227,7 @@ def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
 
 
 def _arrived(plan: _Plan) -> dict[str, list[str]]:
-    """Give the origins not known before, by fingerprint."""
+    """Return the origins not known before, by fingerprint."""
     arrived: dict[str, list[str]] = defaultdict(list)
     for item in plan.selected:
         origin = plan.origin(item.entry.path)
@@ -285,7 +285,7 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
 
 
 def _hot_spots(plan: _Plan) -> list[PathHistory]:
-    """Give the history of the paths still there that changed more than once."""
+    """Return the history of the paths still there that changed more than once."""
     found = plan.repository.history(plan.commit) if plan.commit else []
     present = {item.entry.path for item in plan.items}
     return [one for one in found if one.path in present and one.changes > 1]
@@ -318,7 +318,7 @@ def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
 
 
 def _repo_name(repository: GitRepository, remote: str | None) -> str:
-    """Give owner and name as a forge shows them, else the folder's name."""
+    """Return owner and name as a forge shows them, else the folder's name."""
     if remote and not remote.startswith(("/", "file:")):
         parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
         return "/".join(parts[-2:]).removesuffix(".git") or remote

@@ -207,7 +207,7 @@ def _entry_points(entries: Sequence[Entry], texts: Mapping[str, str]) -> Iterato
 
 
 def _declared(path: str, text: str) -> list[tuple[str, str]]:
-    """Give the commands a manifest declares; a manifest that cannot be parsed declares none."""
+    """Return the commands a manifest declares; a manifest that cannot be parsed declares none."""
     try:
         data = json.loads(text or "{}") if path.endswith(".json") else tomllib.loads(text)
     except (ValueError, RecursionError):
@@ -262,7 +262,7 @@ def _folders(entries: Sequence[Entry]) -> dict[str, _Folder]:
 
 
 def _packages(folders: Mapping[str, _Folder], above: str) -> list[str]:
-    """Give the packages right below `above`, looking through containers and chains such as `src/main/java`."""
+    """Return the packages right below `above`, looking through containers and chains such as `src/main/java`."""
     found: list[str] = []
     for path in sorted(folders[above].children if above in folders else ()):
         found += _packages(folders, path) if _is_passage(path, folders[path]) else [path]
@@ -324,19 +324,19 @@ def _import_path(path: str) -> str:
 
 
 def _docstring(text: str) -> str:
-    """Give the first paragraph of a Python module's docstring."""
+    """Return the first paragraph of a Python module's docstring."""
     found = _DOCSTRING.match(text)
     return _first_prose(_RULE.sub("", found[2]))[:200] if found else ""
 
 
 def _about(texts: Mapping[str, str]) -> str:
-    """Give the first paragraph of prose in the README, below its title."""
+    """Return the first paragraph of prose in the README, below its title."""
     readme = next((text for path, text in texts.items() if _README.fullmatch(path)), "")
     return _first_prose(_TITLE.sub("", readme))[:400]
 
 
 def _first_prose(text: str) -> str:
-    """Give the first paragraph that starts like a sentence, not like a heading, a badge or a directive."""
+    """Return the first paragraph that starts like a sentence, not like a heading, a badge or a directive."""
     paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
     return next((paragraph for paragraph in paragraphs if re.match(r"[`*]*[^\W_]", paragraph)), "")
 

@@ -29,7 +29,7 @@ class Outline:
 
 
 def section_segments(outline: Outline, place: Place, *, target: int, most: int) -> list[SegmentDraft]:
-    """Give one segment per section, in order.
+    """Return one segment per section, in order.
 
     A section longer than `target` characters is cut between blocks. Tiny neighbours of one parent share a
     segment. A heading right above its first sub-heading lives on in the heading path alone; every other line
@@ -66,7 +66,7 @@ class _Section:
 
 
 def _sections(outline: Outline) -> Iterator[_Section]:
-    """Give the stretch before the first heading, then each heading's own, without those that only hold others."""
+    """Return the stretch before the first heading, then each heading's own, without those that only hold others."""
     lines, headings = outline.lines, outline.headings
     ends = [*(heading.start for heading in headings), len(lines)]
     if ends[0] > outline.matter:

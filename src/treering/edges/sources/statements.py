@@ -14,7 +14,7 @@ from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 
 
 def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[KnowledgeDraft, ...]:
-    """Give what the text at `path` states, each pointing at the one of its `segments` that says so.
+    """Return what the text at `path` states, each pointing at the one of its `segments` that says so.
 
     Decisions come from decision records that are in force, rules (at most 30) from files that are there to
     set them, such as CONTRIBUTING, facts from package manifests.
@@ -93,7 +93,7 @@ def _is_record(path: str, parts: Mapping[str, object]) -> bool:
 
 
 def _bodies(outline: Outline) -> Iterator[tuple[Heading, str]]:
-    """Give each heading with its own text, in reverse: of two of one name the first counts."""
+    """Return each heading with its own text, in reverse: of two of one name the first counts."""
     ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
     for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
         yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
@@ -113,14 +113,14 @@ def _first_text(parts: Mapping[str, tuple[Heading, str]], names: Sequence[str]) 
 
 
 def _paragraph(body: str) -> str:
-    """Give the first paragraph in one line, with the list it announces where it ends in a colon."""
+    """Return the first paragraph in one line, with the list it announces where it ends in a colon."""
     blocks = [block for block in re.split(r"\n[ \t]*\n", body) if block.strip()]
     taken = blocks[:2] if blocks and blocks[0].rstrip().endswith(":") else blocks[:1]
     return _LINK.sub(r"\1", " ".join(" ".join(taken).split()))[:_LONGEST]
 
 
 def _status(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) -> str:
-    """Give what the record says of its status: in its section, else on a `Status:` line or in front matter."""
+    """Return what the record says of its status: in its section, else on a `Status:` line or in front matter."""
     if "status" in parts:
         return parts["status"][1][:_LONGEST]
     line = _STATUS_LINE.search("\n".join(outline.lines[:_HEAD_LINES]))
@@ -197,7 +197,7 @@ def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iter
 
 
 def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
-    """Give each sentence that commands or forbids, what the next one says of breaking it, and the line."""
+    """Return each sentence that commands or forbids, what the next one says of breaking it, and the line."""
     for paragraph in markdown.paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
         sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
         for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):

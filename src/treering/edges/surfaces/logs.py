@@ -9,7 +9,7 @@ class VisibleFormatter(logging.Formatter):
     """Formats a record, its traceback included, without characters that a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the lines of a record."""
+        """Return the lines of a record."""
         return visible(super().format(record))
 
 

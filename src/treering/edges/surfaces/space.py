@@ -143,15 +143,15 @@ class Space:
     def discussions(
         self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None
     ) -> DiscussionMemory:
-        """Give the memory of the discussions below a scope; by default rules make it, which need no model."""
+        """Return the memory of the discussions below a scope; by default rules make it, which need no model."""
         return DiscussionMemory(self.engine, within=within, settings=settings, generator=generator)
 
     def proposals(self) -> tuple[PatchRecord, ...]:
-        """Give the patches that wait for review, newest first."""
+        """Return the patches that wait for review, newest first."""
         return tuple(review.proposals(self.engine))
 
     def proposal_diff(self, patch_id: str) -> tuple[ObjectChange, ...]:
-        """Give what a waiting patch would change."""
+        """Return what a waiting patch would change."""
         return review.proposal_diff(self.engine, patch_id)
 
     def approve(self, patch_id: str) -> Receipt:
@@ -171,7 +171,7 @@ class Space:
         return erasure.erase(self.engine, ids, reason=reason)
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
-        """Copy the space into a new file while others use it; give the head of the copy's audit log.
+        """Copy the space into a new file while others use it; return the head of the copy's audit log.
 
         The copy is a space of its own: opening it is all that restoring takes. It is checked before it gets its name.
         Raises `Conflict` where the file is there and not to be replaced, or is in use.
@@ -196,11 +196,11 @@ class Space:
         self.engine.vectoriser.finish(progress or self.engine.progress)
 
     def with_progress(self, progress: Progress) -> "Space":
-        """Give the same space reporting the progress of long work."""
+        """Return the same space reporting the progress of long work."""
         return replace(self, engine=self.engine.with_progress(progress))
 
     def with_actor(self, actor: str, *, channel: Channel | None = None) -> "Space":
-        """Give the same space writing in another name."""
+        """Return the same space writing in another name."""
         known = self.engine.author
         changed = known.model_copy(update={"actor": actor, "channel": channel or known.channel})
         return replace(self, engine=self.engine.with_author(changed))

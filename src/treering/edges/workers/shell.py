@@ -106,7 +106,7 @@ class _Output:
             self._pipe.close()
 
     def text(self) -> str:
-        """Give what was kept."""
+        """Return what was kept."""
         tail = bytes(self._tail).decode(errors="replace")
         between = f"\n… {self._dropped} bytes …\n" if self._dropped else ""
         return bytes(self._head).decode(errors="replace") + between + tail

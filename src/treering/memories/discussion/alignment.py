@@ -221,7 +221,7 @@ class _Thread:
 
 
 def _threads(told: Sequence[Mark], parts: Sequence[Part]) -> Iterator[_Thread]:
-    """Give the newest conversations that have messages in common with a telling."""
+    """Return the newest conversations that have messages in common with a telling."""
     keys = {mark.key for mark in told}
     starts = [part.start for part in parts]
     continued = {part.after for part in parts[1:]}
@@ -232,7 +232,7 @@ def _threads(told: Sequence[Mark], parts: Sequence[Part]) -> Iterator[_Thread]:
 
 
 def _thread(parts: Sequence[Part], starts: Sequence[int], end: Part) -> _Thread:
-    """Give the conversation that ends with a part."""
+    """Return the conversation that ends with a part."""
     pieces, part = [list(enumerate(end.marks, end.start))], end
     while (at := bisect_left(starts, part.after)) > 0:
         stop, part = part.after, parts[at - 1]
@@ -313,14 +313,14 @@ class _Comparison:
     unseen: int
 
     def left_out(self) -> _Run | None:
-        """Give where a telling from the beginning goes on, if it only leaves out a stretch in the middle."""
+        """Return where a telling from the beginning goes on, if it only leaves out a stretch in the middle."""
         if self.run.size < _SURE:
             return None
         first = self._first_on_diagonal()
         return first if first.told < min(self._replaced(first)) else None
 
     def window(self) -> _Run | None:
-        """Give where a window of the end begins."""
+        """Return where a window of the end begins."""
         size = self.run.size
         if not size:
             return None
@@ -344,7 +344,7 @@ class _Comparison:
         return sum(not mark.deleted for mark in marks[found.kept :])
 
     def _first_on_diagonal(self) -> _Run:
-        """Give the first message that agrees at the same distance as the run: a window may begin before an edit."""
+        """Return the first message that agrees at the same distance as the run: a window may begin before an edit."""
         shift = self.run.kept - self.run.told
         starts = range(max(0, -shift), self.run.told + 1)
         at = next(at for at in starts if same(self.placed[at + shift][1], self.rest[at]))
@@ -364,14 +364,14 @@ def _closest(rest: Sequence[Mark], thread: _Thread, *, after: int) -> _Compariso
 
 
 def _run(told: Sequence[Mark], placed: _Placed) -> _Run:
-    """Give the longest common run of the newest messages that are told and the newest that are kept."""
+    """Return the longest common run of the newest messages that are told and the newest that are kept."""
     before, earlier = max(0, len(told) - _TOLD_COMPARED), max(0, len(placed) - _KEPT_COMPARED)
     run = _longest_run([mark.key for mark in told[before:]], [mark.key for _, mark in placed[earlier:]])
     return _Run(run.told + before, run.kept + earlier, run.size)
 
 
 def _longest_run(told: Sequence[str], kept: Sequence[str]) -> _Run:
-    """Give the longest run of equal messages; of equally long ones that which is latest in what is kept."""
+    """Return the longest run of equal messages; of equally long ones that which is latest in what is kept."""
     places: dict[str, list[int]] = {}
     for place, key in enumerate(kept):
         places.setdefault(key, []).append(place)

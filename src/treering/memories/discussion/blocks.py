@@ -87,7 +87,7 @@ class Block:
         chunks: Sequence[ChunkState] | None = None,
         condensations: Sequence[Condensation] | None = None,
     ) -> Update:
-        """Give the operation that writes chunk states or condensations, if nobody changed the block meanwhile."""
+        """Return the operation that writes chunk states or condensations, if nobody changed the block meanwhile."""
         payload = payload_of(
             chunks=self.chunks if chunks is None else chunks,
             condensations=self.condensations if condensations is None else condensations,
@@ -99,18 +99,18 @@ class Block:
         return Update(id=self.source.id, expected_revision=self.source.revision, changes={"payload": payload})
 
     def with_chunk(self, state: ChunkState) -> Update:
-        """Give the operation that writes the state of one chunk, in the place of an earlier one of the same chunk."""
+        """Return the operation that writes the state of one chunk, in the place of an earlier one of the same chunk."""
         others = [chunk for chunk in self.chunks if chunk.key != state.key]
         return self.changed(chunks=sorted([*others, state], key=lambda chunk: chunk.first))
 
 
 def heads_of(ledger: Ledger, *, scope: str, origin: str) -> list[BlockHead]:
-    """Give the blocks of a discussion, in order, without reading them."""
+    """Return the blocks of a discussion, in order, without reading them."""
     return sorted_heads(ledger.sources(scope=scope, root=origin), status="active")
 
 
 def sorted_heads(sources: Mapping[str, SourceState], *, status: str) -> list[BlockHead]:
-    """Give the blocks of a status among sources by origin, in order."""
+    """Return the blocks of a status among sources by origin, in order."""
     heads = [_head(name, state) for name, state in sources.items() if state.status == status and "#" in name]
     return sorted(heads, key=lambda head: head.first)
 
@@ -124,7 +124,7 @@ def read_block(ledger: Ledger, head: BlockHead) -> Block:
 
 
 def block_of(source: Source) -> Block:
-    """Give the block that a source holds."""
+    """Return the block that a source holds."""
     payload = source.payload
     deletions = tuple(_deletion(item) for item in payload.get("deleted", ()))
     begins = {item["position"]: item["after"] for item in payload.get("begins", ())}
@@ -161,7 +161,7 @@ def payload_of(
     closed: bool,
     noted: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Give a block's payload, with whatever else is `noted` in it. Empty parts are left out."""
+    """Return a block's payload, with whatever else is `noted` in it. Empty parts are left out."""
     parts: dict[str, Any] = {
         "chunks": [_chunk_data(state) for state in chunks],
         "condensations": [{"first": one.first, "last": one.last, "memory": one.memory} for one in condensations],
@@ -183,7 +183,7 @@ class Timed(Protocol):
 
 
 def block_sizes(messages: Iterable[Timed]) -> list[int]:
-    """Give how many messages each block has, from the beginning of a block on."""
+    """Return how many messages each block has, from the beginning of a block on."""
     sizes: list[int] = []
     before: datetime | None = None
     for message in messages:

@@ -148,7 +148,7 @@ class _Told:
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:
-    """Give the lines without the sentences that tell the least, so that they are short enough."""
+    """Return the lines without the sentences that tell the least, so that they are short enough."""
     if estimate_tokens("\n".join(lines)) <= SUMMARY_TOKENS:
         return list(lines)
     parts = [_Told(at, sentence) for at, line in enumerate(lines) for sentence in retold(line)]
@@ -172,12 +172,12 @@ def _bullet(fact: Sentence) -> str:
 
 
 def _said(line: str) -> str:
-    """Give what a line says, for telling whether two say the same: without its mark, its day and its end."""
+    """Return what a line says, for telling whether two say the same: without its mark, its day and its end."""
     return normalise_text(_DAY.sub("", _POINT.sub("", line))).rstrip(" .!。！")
 
 
 def _with_fact(lines: Sequence[str], fact: Sentence) -> list[str]:
-    """Give the lines with a fact in the place of what it replaces, or else at the end of its section."""
+    """Return the lines with a fact in the place of what it replaces, or else at the end of its section."""
     slot = _slot(_bullet(fact))
     for at, line in enumerate(lines):
         if slot and _POINT.match(line) and _slot(line) == slot:
@@ -198,7 +198,7 @@ def _slot(line: str) -> str:
 
 
 def _within_bounds(lines: Sequence[str]) -> list[str]:
-    """Give the lines without the points that tell the least, oldest first, as far as the document is too long.
+    """Return the lines without the points that tell the least, oldest first, as far as the document is too long.
 
     Only points in the sections that are written here go: the rest was written by somebody.
     """

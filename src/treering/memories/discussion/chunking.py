@@ -19,7 +19,7 @@ def due_chunks(
     count: int,
     is_last_block: bool,
 ) -> list[ChunkState]:
-    """Give the chunks of a block that are complete, clear of the lookback, and in no state yet; as pending ones.
+    """Return the chunks of a block that are complete, clear of the lookback, and in no state yet; as pending ones.
 
     `messages` are all of the block, `count` is how many the discussion has. From the first message that is in no
     chunk on, a chunk is complete with `chunk_tokens` or `max_messages`, right before a chunk that is there, and at
@@ -39,7 +39,7 @@ def chunk_key(messages: Sequence[Kept]) -> str:
 def _cut(
     messages: Sequence[Kept], states: Sequence[ChunkState], settings: DiscussionSettings, *, is_closed: bool
 ) -> Iterator[list[Kept]]:
-    """Give the messages of each complete chunk that is in no state yet."""
+    """Return the messages of each complete chunk that is in no state yet."""
     covered = {position for state in states for position in range(state.first, state.last + 1)}
     chunk: list[Kept] = []
     for message in messages:

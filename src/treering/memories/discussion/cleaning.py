@@ -50,7 +50,7 @@ def _where(place: Place) -> And:
 
 
 def _home(item: Knowledge) -> int | None:
-    """Give the position in whose block a memory is noted; other summaries are noted in none."""
+    """Return the position in whose block a memory is noted; other summaries are noted in none."""
     match item.payload:
         case Summary(form="memory", first=position) | Summary(form="condensation", last=position):
             return position
@@ -64,7 +64,7 @@ def _archived(fallen: Sequence[Knowledge]) -> Iterator[Operation]:
 
 
 def _forgotten(engine: Engine, place: Place, fallen: Sequence[Knowledge]) -> Iterator[Operation]:
-    """Give what takes fallen memories out of the blocks that note them."""
+    """Return what takes fallen memories out of the blocks that note them."""
     ids = {item.id for item in fallen}
     homes = {home for home in map(_home, fallen) if home is not None}
     for head in heads_of(engine.ledger, scope=place.scope, origin=place.origin):

@@ -55,7 +55,7 @@ class Companion:
         self._log = MessageLog(engine, place)
 
     def remind(self, messages: Sequence[Message]) -> Reminder:
-        """Give what belongs to the last thing the user said and does not stand in the messages themselves.
+        """Return what belongs to the last thing the user said and does not stand in the messages themselves.
 
         Where the messages are only the end of this discussion, its state and summary tell of what was before. At most
         `tokens` estimated tokens. Writes nothing.

@@ -34,7 +34,7 @@ class Condenser:
         self._memories = Memories(engine, place)
 
     def condense(self, lease: Lease) -> list[Receipt]:
-        """Condense as long as more than `condense_after + condense_every` memories are not; give what was written.
+        """Condense as long as more than `condense_after + condense_every` memories are not; return what was written.
 
         Memories that the rolling summary does not tell of yet are left alone, so that its position stays right.
         Raises what the generator raises; the memories stay then as they are.
@@ -58,7 +58,7 @@ class Condenser:
         return parents if parents[-1].last <= self._reached() else []
 
     def _not_condensed(self, count: int) -> list[Memory]:
-        """Give the memories after the last condensation, oldest first. Reads few where most are condensed.
+        """Return the memories after the last condensation, oldest first. Reads few where most are condensed.
 
         Imported ones that tell of no messages here belong to no block that could remember the condensation.
         """
@@ -68,7 +68,7 @@ class Condenser:
         return self._not_condensed(2 * count) if len(single) == count else single
 
     def _reached(self) -> int:
-        """Give the position of the last message that may be condensed."""
+        """Return the position of the last message that may be condensed."""
         summary = Versions(self._engine, self._place, "rolling_summary").current()
         if summary:
             return summary.last

@@ -45,7 +45,7 @@ def check_positions(positions: Collection[int], *, count: int) -> None:
 
 
 def without_words(history: History, positions: Collection[int], *, erased: bool = False) -> Stretch | None:
-    """Give what a discussion says without the words of some messages; `None` where none are named.
+    """Return what a discussion says without the words of some messages; `None` where none are named.
 
     `erased`: their blocks become new sources, and so do blocks that are found by these words.
     """
@@ -91,7 +91,7 @@ def erase_messages(engine: Engine, place: Place, positions: Collection[int]) -> 
 
 
 def _touched(history: History, positions: Collection[int]) -> Iterator[int]:
-    """Give the first positions of the blocks with the messages, and of those that are found by them."""
+    """Return the first positions of the blocks with the messages, and of those that are found by them."""
     goes_on = False
     for head in history.heads:
         here = [position for position in positions if head.first <= position < head.end]
@@ -119,7 +119,7 @@ def _check_may_erase(engine: Engine, place: Place, head: BlockHead) -> None:
 
 
 def _past(history: History, positions: Collection[int]) -> Iterator[str]:
-    """Give the withdrawn sources that may hold words of the messages, or are found by them."""
+    """Return the withdrawn sources that may hold words of the messages, or are found by them."""
 
     def near(first: int) -> bool:
         return any(abs(first - position) <= BLOCK_MESSAGES for position in positions)
@@ -130,13 +130,13 @@ def _past(history: History, positions: Collection[int]) -> Iterator[str]:
 
 
 def _words(engine: Engine, sources: Collection[str], positions: Collection[int]) -> set[str]:
-    """Give what was ever said at the positions, as far as the sources tell."""
+    """Return what was ever said at the positions, as far as the sources tell."""
     said = (excerpt for identity in sources for excerpt in _excerpts(engine, identity).items())
     return {words for words, places in said if not places.isdisjoint(positions)}
 
 
 def _excerpts(engine: Engine, source_id: str) -> dict[str, set[int]]:
-    """Give the words of all revisions of a source, and at which positions they stood."""
+    """Return the words of all revisions of a source, and at which positions they stood."""
     found: dict[str, set[int]] = {}
     for revision in engine.ledger.history(source_id):
         for segment in revision.segments if isinstance(revision, Source) else ():
@@ -146,7 +146,7 @@ def _excerpts(engine: Engine, source_id: str) -> dict[str, set[int]]:
 
 
 def _tellings_of(engine: Engine, sources: Collection[str]) -> list[str]:
-    """Give the summaries that rest on some sources, and those that rest on them in turn."""
+    """Return the summaries that rest on some sources, and those that rest on them in turn."""
     found: dict[str, None] = {}
     queue = list(sources)
     while queue:

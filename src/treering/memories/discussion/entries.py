@@ -38,7 +38,7 @@ class Entry:
         return self.deletion.at if self.deletion else self.message.at
 
     def without_words(self, position: int, *, erased: bool) -> "Entry":
-        """Give the place of the message; where it is erased, nothing tells it from others any more."""
+        """Return the place of the message; where it is erased, nothing tells it from others any more."""
         role = self.message.role or self.message.name
         empty = Message(content="", role=role)
         deletion = Deletion(position, role, "" if erased else self.key, self.at)
@@ -46,7 +46,7 @@ class Entry:
 
 
 def entries_of(block: Block) -> list[Entry]:
-    """Give the messages of a block as they are kept."""
+    """Return the messages of a block as they are kept."""
     segments = {segment.segment_id: segment for segment in block.source.segments}
     deletions = {deletion.position: deletion for deletion in block.deletions}
     return [_entry(kept, segments, deletions.get(kept.position)) for kept in block.messages]

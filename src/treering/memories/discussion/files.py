@@ -173,7 +173,7 @@ def _chunks(engine: Engine, place: Place) -> Iterator[ChunkLine]:
 
 
 def _memories(engine: Engine, place: Place) -> Iterator[MemoryLine]:
-    """Give all memories in order, each condensation after what it stands for."""
+    """Return all memories in order, each condensation after what it stands for."""
     memories = Memories(engine, place)
     shown = memories.all()
     single = [*(memory for memory in shown if memory.last < 0), *memories.after(-1)]

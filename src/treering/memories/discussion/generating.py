@@ -97,9 +97,9 @@ class Generator(Protocol):
         ...
 
     def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
-        """Give the rolling summary with some newer memories folded in."""
+        """Return the rolling summary with some newer memories folded in."""
         ...
 
     def merge(self, facts: str, document: str) -> Written:
-        """Give the state document, "what is true now", with new facts merged in."""
+        """Return the state document, "what is true now", with new facts merged in."""
         ...

@@ -48,7 +48,7 @@ class History:
         return self.heads[-1].end if self.heads else 0
 
     def block(self, head: BlockHead) -> Block:
-        """Give a block. Raises `Conflict` where it changed since: it would not fit what is known of the others."""
+        """Return a block. Raises `Conflict` where it changed since: it would not fit what is known of the others."""
         if head.first not in self._blocks:
             block = read_block(self.ledger, head)
             if block.head != head:
@@ -57,18 +57,18 @@ class History:
         return self._blocks[head.first]
 
     def formerly(self, first: int) -> list[str]:
-        """Give the ids of withdrawn sources that stood where a block begins or would begin, newest first."""
+        """Return the ids of withdrawn sources that stood where a block begins or would begin, newest first."""
         head = self.withdrawn.get(first)
         return [head.source_id, *read_block(self.ledger, head).formerly] if head else []
 
     def blocks(self, first: int, last: int | None = None) -> Iterator[Block]:
-        """Give the blocks that hold messages from `first` to `last`."""
+        """Return the blocks that hold messages from `first` to `last`."""
         for head in self.heads:
             if head.end > first and (last is None or head.first <= last):
                 yield self.block(head)
 
     def messages(self, first: int, last: int | None = None) -> list[Kept]:
-        """Give the messages from `first` to `last`, both included."""
+        """Return the messages from `first` to `last`, both included."""
         end = self.count if last is None else last + 1
         return [kept for block in self.blocks(first, last) for kept in block.messages if first <= kept.position < end]
 
@@ -101,7 +101,7 @@ class History:
         return [mark for block in self.blocks(first) for mark in _marks(block, first)]
 
     def _begins(self, first: int) -> dict[int, int]:
-        """Give where parts begin from a position on, and which position each continues."""
+        """Return where parts begin from a position on, and which position each continues."""
         kept = (kept for block in self.blocks(first) for kept in block.messages)
         return {one.position: one.after for one in kept if one.after is not None and one.position >= first}
 
@@ -138,7 +138,7 @@ class History:
 
 
 def mark_of(kept: Kept, key: str | None = None) -> Mark:
-    """Give what is compared of a kept message; `key` is that of a deleted one."""
+    """Return what is compared of a kept message; `key` is that of a deleted one."""
     return Mark(message_key(kept.role, kept.text) if key is None else key, kept.role, kept.deleted)
 
 

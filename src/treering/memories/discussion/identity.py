@@ -24,7 +24,7 @@ class Place:
     @property
     def scope(self) -> str:
         """The scope of everything that belongs to it."""
-        return f"{shelf_of(self.within)}/{self.id}"
+        return f"{home_of(self.within)}/{self.id}"
 
     @property
     def origin(self) -> str:
@@ -33,17 +33,17 @@ class Place:
 
 
 def place_of(discussion_id: object, *, within: str = ROOT) -> Place:
-    """Give the place of a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
+    """Return the place of a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
     return Place(checked_id(discussion_id), parse_scope(within))
 
 
-def shelf_of(within: str) -> str:
-    """Give the scope that holds all discussions below `within`."""
+def home_of(within: str) -> str:
+    """Return the scope that holds all discussions below `within`."""
     return f"{'' if within == ROOT else within}/{_SECTION}"
 
 
 def checked_id(discussion_id: object) -> str:
-    """Give an id without white space around it. Raises `InvalidInput` where it is empty, long, or could be a path."""
+    """Return an id without white space around it. Raises `InvalidInput` where it is empty, long, or could be a path."""
     name = discussion_id.strip() if isinstance(discussion_id, str) else ""
     unfit = not name or len(name) > _MOST_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
     if unfit or "\x7f" in name:

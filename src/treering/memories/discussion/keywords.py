@@ -50,13 +50,13 @@ class Words:
 
 
 def keywords_of(query: str, *, most: int) -> list[Keyword]:
-    """Give the keywords of a query, which semicolons part; of more than `most`, the first ones."""
+    """Return the keywords of a query, which semicolons part; of more than `most`, the first ones."""
     given = [_keyword(part) for part in query.split(SEPARATOR)]
     return list({keyword.folded: keyword for keyword in given if keyword.phrases}.values())[:most]
 
 
 def question_for(keywords: list[Keyword]) -> TextQuery:
-    """Give what finds texts that hold any of some keywords."""
+    """Return what finds texts that hold any of some keywords."""
     phrases = dict.fromkeys(phrase for keyword in keywords for phrase in keyword.phrases)
     names = [keyword.folded for keyword in keywords if len(keyword.folded) >= _SHORTEST_NAME]
     return TextQuery(phrases=tuple(phrases), identifiers=tuple(names))

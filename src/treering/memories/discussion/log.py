@@ -70,15 +70,15 @@ class MessageLog:
         return bool(self.blocks())
 
     def read(self, first: int = 0, last: int | None = None) -> list[Kept]:
-        """Give the messages from position `first` to `last`, both included; deleted ones have no text."""
+        """Return the messages from position `first` to `last`, both included; deleted ones have no text."""
         return self._retried(lambda: self._history().messages(max(0, first), last))
 
     def tail(self, count: int) -> list[Kept]:
-        """Give the last messages."""
+        """Return the last messages."""
         return self._retried(lambda: self._tail(count)) if count > 0 else []
 
     def blocks(self) -> list[BlockHead]:
-        """Give the blocks the messages lie in, in order, without reading them."""
+        """Return the blocks the messages lie in, in order, without reading them."""
         return heads_of(self._engine.ledger, scope=self._place.scope, origin=self._place.origin)
 
     def block(self, head: BlockHead) -> Block:
@@ -192,7 +192,7 @@ class MessageLog:
 
 
 def _merged(kept: Sequence[Entry], told: Sequence[Told]) -> list[Entry]:
-    """Give what shall stand: what is told, and in places where that is kept already, what is kept.
+    """Return what shall stand: what is told, and in places where that is kept already, what is kept.
 
     The first continues what it continued, whatever it says.
     """

@@ -208,7 +208,7 @@ class _Run:
             self._made = replace(self._made, summary_version=version)
 
     def _updated(self, keeper: StateKeeper | SummaryKeeper, mark: str) -> str | None:
-        """Update one of the two texts; give the id of its new version."""
+        """Update one of the two texts; return the id of its new version."""
         if not self._lease.renew():
             return None
         before = keeper.usage.requests

@@ -8,7 +8,7 @@ from treering.memories.discussion.built_in import BuiltInGenerator
 from treering.memories.discussion.deletion import Deleted
 from treering.memories.discussion.files import exported
 from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place, place_of, shelf_of
+from treering.memories.discussion.identity import Place, home_of, place_of
 from treering.memories.discussion.kept import Kept, Memory
 from treering.memories.discussion.log import MessageLog, Recorded
 from treering.memories.discussion.making import Made, MemoryMaker
@@ -27,15 +27,15 @@ class Recollection(Protocol):
     """What is remembered of a conversation: of one that is kept, or of messages at hand (`StatelessDiscussion`)."""
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Give the last `count` memories but the last `skip`, oldest first."""
+        """Return the last `count` memories but the last `skip`, oldest first."""
         ...
 
     def all_memories(self) -> list[Memory]:
-        """Give all memories, oldest first."""
+        """Return all memories, oldest first."""
         ...
 
     def newer_memories(self) -> list[Memory]:
-        """Give the memories that the summary does not tell of, oldest first."""
+        """Return the memories that the summary does not tell of, oldest first."""
         ...
 
     def search(self, query: str, options: SearchOptions) -> list[Found]:
@@ -43,27 +43,27 @@ class Recollection(Protocol):
         ...
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Give the rolling summary, brought up to date first if asked; empty where there is none."""
+        """Return the rolling summary, brought up to date first if asked; empty where there is none."""
         ...
 
     def fold_summary(self) -> str:
-        """Fold newer memories into the summary, and give it."""
+        """Fold newer memories into the summary, and return it."""
         ...
 
     def write_summary(self, text: str) -> str:
-        """Keep a summary that was written elsewhere, and give the one that stands: an empty one changes nothing."""
+        """Keep a summary that was written elsewhere, and return the one that stands: an empty one changes nothing."""
         ...
 
     def state(self) -> str:
-        """Give the state document; empty where there is none."""
+        """Return the state document; empty where there is none."""
         ...
 
     def messages(self) -> list[Kept]:
-        """Give all messages, also the places of deleted ones."""
+        """Return all messages, also the places of deleted ones."""
         ...
 
     def last_messages(self, count: int) -> list[Kept]:
-        """Give the last messages."""
+        """Return the last messages."""
         ...
 
 
@@ -88,19 +88,19 @@ class DiscussionMemory:
         self._generator: Generator = generator or BuiltInGenerator()
 
     def open(self, discussion_id: str) -> "Discussion":
-        """Give a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an id that is none."""
+        """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an id that is none."""
         place = place_of(discussion_id, within=self._within)
         return Discussion(self._engine, place, settings=self._settings, generator=self._generator)
 
     def ids(self) -> list[str]:
-        """Give the ids of the discussions of which anything was ever kept, in order."""
-        shelf = shelf_of(self._within)
-        scopes = self._engine.ledger.scopes(shelf)
-        return sorted({scope.removeprefix(f"{shelf}/").partition("/")[0] for scope in scopes})
+        """Return the ids of the discussions of which anything was ever kept, in order."""
+        home = home_of(self._within)
+        scopes = self._engine.ledger.scopes(home)
+        return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
     def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
         """Find memories and messages of all these discussions, best first."""
-        return search(self._engine, shelf_of(self._within), query, options or SearchOptions(), descend=True)
+        return search(self._engine, home_of(self._within), query, options or SearchOptions(), descend=True)
 
 
 class Discussion:
@@ -145,15 +145,15 @@ class Discussion:
         return maker.make(wait_seconds=wait_seconds)
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Give the last `count` memories but the last `skip`, oldest first; condensations stand for their parents."""
+        """Return the last `count` memories but the last `skip`, oldest first; condensations stand for their parents."""
         return self._memories.recent(count, skip=skip)
 
     def all_memories(self) -> list[Memory]:
-        """Give all memories, oldest first; condensations stand for their parents."""
+        """Return all memories, oldest first; condensations stand for their parents."""
         return self._memories.all()
 
     def newer_memories(self) -> list[Memory]:
-        """Give the memories that the summary does not tell of, oldest first."""
+        """Return the memories that the summary does not tell of, oldest first."""
         return self._memories.untold(self._summaries)
 
     def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
@@ -161,19 +161,19 @@ class Discussion:
         return search(self._engine, self.place.scope, query, options or SearchOptions())
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Give the rolling summary, brought up to date first if asked; empty where there is none."""
+        """Return the rolling summary, brought up to date first if asked; empty where there is none."""
         if refresh:
             return self.fold_summary()
         current = self._summaries.current()
         return current.text if current else ""
 
     def fold_summary(self) -> str:
-        """Fold newer memories into the summary, and give it."""
+        """Fold newer memories into the summary, and return it."""
         self._summary_keeper().update()
         return self.summary()
 
     def write_summary(self, text: str, *, last: int | None = None) -> str:
-        """Keep a summary that was written elsewhere, and give the one that stands: an empty one changes nothing.
+        """Keep a summary that was written elsewhere, and return the one that stands: an empty one changes nothing.
 
         `last` is the position of the last message it tells of (`SummaryKeeper.write`).
         """
@@ -182,11 +182,11 @@ class Discussion:
         return self.summary()
 
     def summary_versions(self) -> list[Version]:
-        """Give all versions of the summary, oldest first."""
+        """Return all versions of the summary, oldest first."""
         return self._summaries.all()
 
     def state(self) -> str:
-        """Give the state document; empty where there is none."""
+        """Return the state document; empty where there is none."""
         return text_in(self._states.stand())
 
     def edit_state(self, text: str, *, base: str | None = None) -> Version:
@@ -194,19 +194,19 @@ class Discussion:
         return edit_state(self._engine, self.place, text, base=base)
 
     def state_versions(self) -> list[Version]:
-        """Give all versions of the state document, oldest first."""
+        """Return all versions of the state document, oldest first."""
         return self._states.all()
 
     def messages(self) -> list[Kept]:
-        """Give all messages, also the places of deleted ones."""
+        """Return all messages, also the places of deleted ones."""
         return self.log.read()
 
     def last_messages(self, count: int) -> list[Kept]:
-        """Give the last messages."""
+        """Return the last messages."""
         return self.log.tail(count)
 
     def export(self) -> dict[str, str]:
-        """Give everything as the texts of plain files, by name (`files`)."""
+        """Return everything as the texts of plain files, by name (`files`)."""
         return exported(self._engine, self.place)
 
     def import_from(self, files: Mapping[str, str]) -> Imported:

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 
 def merge_lines(base: str, mine: str, theirs: str) -> str:
-    """Give `base` with the changes of both.
+    """Return `base` with the changes of both.
 
     Where both changed the same lines in different ways, both stay: those of `mine` first, then those that only
     `theirs` brought.
@@ -23,13 +23,13 @@ def merge_lines(base: str, mine: str, theirs: str) -> str:
 
 
 def added_lines(base: str, text: str) -> list[str]:
-    """Give the lines of `text` that `base` has not, without white space around them, each once."""
+    """Return the lines of `text` that `base` has not, without white space around them, each once."""
     known = set(bare_lines(base))
     return [line for line in dict.fromkeys(bare_lines(text)) if line not in known]
 
 
 def bare_lines(text: str) -> list[str]:
-    """Give the lines of a text that say something, without white space around them."""
+    """Return the lines of a text that say something, without white space around them."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -75,7 +75,7 @@ def _settled(base: Sequence[str], start: int, end: int, group: Sequence[_Change]
 
 
 def _told(base: Sequence[str], start: int, end: int, changes: Sequence[_Change]) -> list[str]:
-    """Give the lines `start` to `end` of the base as one side has them."""
+    """Return the lines `start` to `end` of the base as one side has them."""
     told: list[str] = []
     for change in changes:
         told += [*base[start : change.start], *change.lines]

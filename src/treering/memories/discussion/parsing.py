@@ -45,7 +45,7 @@ def parse_items(answer: str) -> Parsed | Unreadable:
 
 
 def plain_text(answer: str) -> str:
-    """Give the text an answer consists of, without thoughts and without a code fence around all of it."""
+    """Return the text an answer consists of, without thoughts and without a code fence around all of it."""
     said = without_thoughts(answer).strip()
     fenced = _FENCED.fullmatch(said)
     return sound_text(fenced["inside"] if fenced else said).strip()
@@ -58,7 +58,7 @@ def without_thoughts(answer: str) -> str:
 
 
 def sound_text(text: str) -> str:
-    """Give a text that every store can keep: without lone surrogates and control characters."""
+    """Return a text that every store can keep: without lone surrogates and control characters."""
     return _UNSOUND.sub("", text)
 
 
@@ -132,7 +132,7 @@ def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> Parsed | Unreadabl
 
 
 def _candidates(value: JsonValue, depth: int = 0) -> list[JsonValue]:
-    """Give what may be memories: the entries of a list, wherever it hangs, or a single object.
+    """Return what may be memories: the entries of a list, wherever it hangs, or a single object.
 
     An empty list or object holds none, which says that there is nothing to remember.
     """
@@ -173,7 +173,7 @@ def _item(value: JsonValue) -> MemoryItem | str:
 
 
 def _short(value: JsonValue, most: int) -> JsonValue:
-    """Give a text of at most so many characters; what is no text is left for the check."""
+    """Return a text of at most so many characters; what is no text is left for the check."""
     return _bounded(value, most) if isinstance(value, str) else value
 
 
@@ -183,7 +183,7 @@ def _bounded(text: str, most: int) -> str:
 
 
 def _words(value: JsonValue) -> list[str]:
-    """Give the entries of a list; a text stands for several: `a; b`, or `a, b`. What is no word is left out."""
+    """Return the entries of a list; a text stands for several: `a; b`, or `a, b`. What is no word is left out."""
     given: Sequence[JsonValue] = value if isinstance(value, list) else ()
     if isinstance(value, str):
         given = _SEPARATOR.split(value) if _SEPARATOR.search(value) else value.split(",")

@@ -29,30 +29,30 @@ class Memories:
         self._read: dict[str, _Outline] = {}
 
     def recent(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Give the last `count` memories but the last `skip`, oldest first. Condensations stand for their parents."""
+        """Return the last `count` memories but the last `skip`, oldest first. Condensations stand for their parents."""
         return list(islice(self._shown(), skip, skip + count))[::-1]
 
     def all(self) -> list[Memory]:
-        """Give all memories, oldest first. Condensations stand for their parents."""
+        """Return all memories, oldest first. Condensations stand for their parents."""
         return list(self._shown())[::-1]
 
     def after(self, position: int) -> list[Memory]:
-        """Give the memories that tell of messages after a position, oldest first, none of them condensed."""
+        """Return the memories that tell of messages after a position, oldest first, none of them condensed."""
         states = [state for outline in self._outlines(position) for state in outline.chunks if state.last > position]
         return self._of_chunks(states)
 
     def of(self, chunk: ChunkState) -> list[Memory]:
-        """Give the memories that were made of a chunk."""
+        """Return the memories that were made of a chunk."""
         return read_memories(self._engine, chunk.memories)
 
     def untold(self, versions: Versions) -> list[Memory]:
-        """Give the memories that no version of a text tells of, oldest first."""
+        """Return the memories that no version of a text tells of, oldest first."""
         current = versions.current()
         newer = self.after(current.last if current else -1)
         return [memory for memory in newer if not versions.tell_of(memory.id)] if current else newer
 
     def told_up_to(self, current: Version | None, left: Sequence[Memory]) -> int:
-        """Give the position that a version after `current` reaches which tells of all memories but those `left`.
+        """Return the position that a version after `current` reaches which tells of all memories but those `left`.
 
         It is that of the last message of a memory, so that it goes back with what is withdrawn; and it does not pass
         messages of which no memory was made yet, for example where that failed: theirs are still to be told of.
@@ -67,7 +67,7 @@ class Memories:
         return max(told, default=reached)
 
     def _shown(self) -> Iterator[Memory]:
-        """Give memories and condensations, newest first; what was imported without its messages comes before all."""
+        """Return memories and condensations, newest first; what was imported without its messages comes before all."""
         covered: list[tuple[int, int]] = []
         for outline in self._outlines(-1):
             condensed = read_memories(self._engine, outline.condensations)
@@ -78,7 +78,7 @@ class Memories:
         yield from reversed(read_memories(self._engine, imported_into(self._engine, self._place)))
 
     def _outlines(self, position: int) -> Iterator["_Outline"]:
-        """Give outlines of the blocks that hold messages after a position, newest first.
+        """Return outlines of the blocks that hold messages after a position, newest first.
 
         A block that was read before and has not changed since is not read again.
         """
@@ -127,7 +127,7 @@ def read_memories(engine: Engine, identities: Sequence[str]) -> list[Memory]:
 
 
 def memories_in(engine: Engine, items: Sequence[Knowledge]) -> list[Memory]:
-    """Give those of some pieces of knowledge that are memories of messages, as memories."""
+    """Return those of some pieces of knowledge that are memories of messages, as memories."""
     told = [(item, item.payload) for item in items if isinstance(item.payload, Summary)]
     told = [(item, payload) for item, payload in told if payload.form in _FORMS]
     times = _times(engine, [item for item, _ in told])
@@ -148,7 +148,7 @@ def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
 
 
 def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | None]:
-    """Give for each memory when the first of its messages was said."""
+    """Return for each memory when the first of its messages was said."""
     first = {item.id: _first_evidence(engine, item) for item in items}
     places = [(ref.source_id, ref.segment_id) for ref in first.values() if ref]
     segments = engine.ledger.segments(list(dict.fromkeys(places)))
@@ -160,7 +160,7 @@ def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | N
 
 
 def _first_evidence(engine: Engine, item: Knowledge) -> EvidenceRef | None:
-    """Give the first evidence of a memory; that of a condensation is the first of its first parent."""
+    """Return the first evidence of a memory; that of a condensation is the first of its first parent."""
     while not item.evidence_refs and item.derived_from:
         parent = engine.ledger.get(item.derived_from[0])
         if not isinstance(parent, Knowledge):

@@ -216,7 +216,7 @@ def _restore_state(engine: Engine, place: Place, text: str, mark: StateMark) -> 
 
 
 def _message(line: MessageLine) -> Message:
-    """Give a message as it was told; a place without words is held by a sign."""
+    """Return a message as it was told; a place without words is held by a sign."""
     return Message(content=line.text or _NO_WORDS, role=line.role, name=line.speaker, at=line.at)
 
 

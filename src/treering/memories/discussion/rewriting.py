@@ -43,7 +43,7 @@ class Stretch:
     anew: frozenset[int] = frozenset()
 
     def cuts(self) -> Iterator[tuple[int, int]]:
-        """Give start and end of each block, as indices of `entries`."""
+        """Return start and end of each block, as indices of `entries`."""
         ends = list(accumulate(self.sizes))
         return zip([0, *ends], ends, strict=False)
 
@@ -61,7 +61,7 @@ class Rewriting:
         self._moved: dict[tuple[str, str], tuple[str, str]] = {}
 
     def operations(self) -> list[Operation]:
-        """Give them. What rests on words that go is archived first, so that nothing of it is left stale."""
+        """Return them. What rests on words that go is archived first, so that nothing of it is left stale."""
         blocks = [*self._gone(), *self._blocks()]
         return [*self._withdrawals(), *blocks, *self._moved_evidence()]
 
@@ -116,7 +116,7 @@ class Rewriting:
         return segment.model_copy(update={"segment_id": fresh_segment_id(self._engine.clock)})
 
     def _renewed(self, block: "_Written", old: Block) -> Source:
-        """Give a source in the place of one that will be erased; what rested on what stays will rest on it."""
+        """Return a source in the place of one that will be erased; what rested on what stays will rest on it."""
         source = self._source(block)
         stays = [segment.segment_id for entry in block.entries for segment in entry.segments]
         for was, now in zip(stays, source.segments, strict=True):
@@ -135,7 +135,7 @@ class Rewriting:
             yield Update(id=old.source.id, expected_revision=old.head.revision, changes=changes)
 
     def _segments(self, block: "_Written", unchanged: int, salt: str) -> tuple[Segment, ...]:
-        """Give the segments of a block; the first messages stand as they stood."""
+        """Return the segments of a block; the first messages stand as they stood."""
         chains = list(chain_hashes(entry.key for entry in block.entries))
         drafts = self._writer.write(
             [entry.message for entry in block.entries[unchanged:]],
@@ -174,13 +174,13 @@ class Rewriting:
         return block.start == 0 or self._said_before(block.start) == self._kept_before(block.first)
 
     def _said_before(self, start: int) -> list[Message]:
-        """Give the last words before one of the entries."""
+        """Return the last words before one of the entries."""
         said = _last_spoken(self._stretch.entries[:start])
         missing = TURNS_BEFORE - len(said)
         return [*self._kept_before(self._stretch.first)[-missing:], *said] if missing else said
 
     def _kept_before(self, position: int) -> list[Message]:
-        """Give the last words that are kept before the beginning of a block."""
+        """Return the last words that are kept before the beginning of a block."""
         said: list[Message] = []
         for head in reversed([head for head in self._history.heads if head.first < position]):
             said = [*_last_spoken(entries_of(self._history.block(head))), *said][-TURNS_BEFORE:]
@@ -263,7 +263,7 @@ class _Written:
         return sum(1 for _ in takewhile(lambda pair: pair[0].kept == pair[1], pairs))
 
     def payload(self, old: Block | None) -> dict[str, object]:
-        """Give the payload: what is known of chunks whose messages are all as they were stays."""
+        """Return the payload: what is known of chunks whose messages are all as they were stays."""
         stays = {entry.kept.position for entry in self.entries if entry.kept}
         gone = {kept.position for kept in old.messages}.difference(stays) if old else set()
         return payload_of(
@@ -281,7 +281,7 @@ def _tells_of(part: ChunkState | Condensation, positions: Collection[int]) -> bo
 
 
 def _last_spoken(entries: Sequence[Entry]) -> list[Message]:
-    """Give the last messages that say something."""
+    """Return the last messages that say something."""
     spoken = (entry.message for entry in reversed(entries) if not entry.deletion)
     return [*islice(spoken, TURNS_BEFORE)][::-1]
 

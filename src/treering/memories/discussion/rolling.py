@@ -12,7 +12,7 @@ from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.submitting import ATTEMPTS
 from treering.memories.discussion.summaries import citing
-from treering.memories.discussion.versions import Version, Versions, insist, words_of
+from treering.memories.discussion.versions import Version, Versions, retry_on_conflict, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 
@@ -30,7 +30,7 @@ class SummaryKeeper:
         self._log = MessageLog(engine, place)
 
     def update(self) -> Version | None:
-        """Fold in the memories that no version tells of yet; give the last version written, `None` where none was.
+        """Fold in the memories that no version tells of yet; return the last version written, `None` where none was.
 
         `loop_if_exceeds` memories are folded at once, and each time is kept; what remains is folded from
         `min_per_summary` memories on. An empty answer changes nothing. Raises what the generator raises; what was
@@ -65,7 +65,7 @@ class SummaryKeeper:
         words = text.strip()
         if not words:
             raise InvalidInput("The summary is empty.", hint="Give its text; an empty one never replaces another.")
-        return insist(lambda: self._write(words, last))
+        return retry_on_conflict(lambda: self._write(words, last))
 
     def _due(self, untold: Sequence[Memory]) -> Sequence[Memory]:
         most = self._settings.loop_if_exceeds

@@ -143,7 +143,7 @@ def faded(found: Sequence[Found], half_life: float | None) -> list[Found]:
 
 
 def names_of(one: Found) -> tuple[str, ...]:
-    """Give the names something found speaks of."""
+    """Return the names something found speaks of."""
     if one.memory:
         return one.memory.item.entities
     (extraction,) = BuiltInExtractor().extract([Excerpt(one.text, speaker=one.speaker, form="dialogue")])
@@ -159,7 +159,7 @@ class _Candidate:
 
 
 _Ask = Callable[[int], list[_Candidate]]
-"""Gives so many candidates, best first."""
+"""Return so many candidates, best first."""
 
 _Holds = Callable[[Words], list[bool]]
 """Tells for each thing that is looked for whether a text holds it."""
@@ -186,7 +186,7 @@ class _Search:
                 return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
 
     def relatives(self, found: Sequence[Found]) -> list[Found]:
-        """Give what shares names with the best that was found, each worth less than all of that."""
+        """Return what shares names with the best that was found, each worth less than all of that."""
         known, least = {one.id for one in found}, min(one.score for one in found)
         names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
         related = [one for one in self._by_keywords("; ".join(names)) if one.id not in known]
@@ -222,7 +222,7 @@ class _Search:
         return [_Candidate(hit.head, hit.score) for hit in found.hits]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
-        """Give passages of several rankings, best first; the best of each ranking scores 1."""
+        """Return passages of several rankings, best first; the best of each ranking scores 1."""
         best: dict[int, float] = {}
         for ranking in rankings:
             top = max((hit.score for hit in ranking), default=0.0) or 1.0

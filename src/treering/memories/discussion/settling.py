@@ -31,7 +31,7 @@ class Settled:
         self._revisions = {head.source_id: head.revision for head in self._marked()}
 
     def open_blocks(self) -> list[BlockHead]:
-        """Give the blocks that may need work, oldest first."""
+        """Return the blocks that may need work, oldest first."""
         return [head for head in self._heads if head.source_id not in self._revisions]
 
     def is_last(self, head: BlockHead) -> bool:
@@ -81,7 +81,7 @@ class Settled:
             return  # somebody changed it meanwhile: a later run writes the mark
 
     def _marked(self) -> list[BlockHead]:
-        """Give the blocks before the newest mark that is right."""
+        """Return the blocks before the newest mark that is right."""
         for at in range(len(self._heads) - 1, 0, -1):
             self._read += 1
             source = read_block(self._engine.ledger, self._heads[at]).source

@@ -10,7 +10,7 @@ from treering.memories.discussion.merging import added_lines, bare_lines, merge_
 from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.submitting import ATTEMPTS
-from treering.memories.discussion.versions import Stand, Version, Versions, insist, words_of
+from treering.memories.discussion.versions import Stand, Version, Versions, retry_on_conflict, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 
@@ -31,7 +31,7 @@ class StateKeeper:
         self._memories = Memories(engine, place)
 
     def update(self) -> Version | None:
-        """Merge in the memories that no version tells of yet; give the last version written, `None` where none was.
+        """Merge in the memories that no version tells of yet; return the last version written, `None` where none was.
 
         Nothing is done where the settings keep no state document. An answer that is empty, or less than half as long
         as the document, keeps the document as it is; its facts are merged together with the next ones. Raises what
@@ -78,13 +78,13 @@ class StateKeeper:
 
 
 def edit_state(engine: Engine, place: Place, text: str, *, base: str | None = None) -> Version:
-    """Keep a person's edit of the state document; give the version that holds it. Without a change nothing is written.
+    """Keep a person's edit of the state document; return its version. Without a change nothing is written.
 
     `base` is the id of the version it was made on: by default the one that stands. Where the document has changed
     since, both changes are merged by lines; in a conflict both stay, the person's first. Raises `NotFound` for a base
     that there is not.
     """
-    return insist(lambda: _edit(engine, Versions(engine, place, "state_document"), text.strip(), base))
+    return retry_on_conflict(lambda: _edit(engine, Versions(engine, place, "state_document"), text.strip(), base))
 
 
 def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Version:
@@ -109,7 +109,7 @@ def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Ve
 
 
 def _text_at(versions: Versions, base: str | None) -> str:
-    """Give the document as an earlier version had it."""
+    """Return the document as an earlier version had it."""
     for version in versions.all():
         if version.id == base:
             return version.text
@@ -121,13 +121,13 @@ def _text_at(versions: Versions, base: str | None) -> str:
 
 
 def text_in(stand: Stand) -> str:
-    """Give the state document as it stands: its current version, with every line that a person wrote."""
+    """Return the state document as it stands: its current version, with every line that a person wrote."""
     text = stand.current.text if stand.current else ""
     return with_hand(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
 
 
 def with_hand(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
-    """Give a text with the lines that a person wrote, and without those that a person struck out.
+    """Return a text with the lines that a person wrote, and without those that a person struck out.
 
     A line that is missing comes back under the heading it stood under in the `earlier` text, or else at the end.
     """
@@ -147,7 +147,7 @@ def _facts(memories: Sequence[Memory]) -> str:
 
 
 def _headings(text: str) -> dict[str, str]:
-    """Give for each line of a document the heading it stands under; the first place counts."""
+    """Return for each line of a document the heading it stands under; the first place counts."""
     found: dict[str, str] = {}
     heading = ""
     for line in bare_lines(text):
@@ -157,13 +157,13 @@ def _headings(text: str) -> dict[str, str]:
 
 
 def _place_in(text: str) -> Callable[[str], int]:
-    """Give what sorts lines as they stand in a text; others come last."""
+    """Return what sorts lines as they stand in a text; others come last."""
     places = {line: at for at, line in reversed(list(enumerate(bare_lines(text))))}
     return lambda line: places.get(line, len(places))
 
 
 def _end_of_section(lines: Sequence[str], heading: str) -> int:
-    """Give the place after the last line under a heading; where there is none, the end."""
+    """Return the place after the last line under a heading; where there is none, the end."""
     bare = [line.strip() for line in lines]
     start = bare.index(heading) + 1 if heading in bare else len(bare) if heading else 0
     end = next((at for at in range(start, len(bare)) if bare[at].startswith("#")), len(bare)) if heading else len(bare)

@@ -30,16 +30,16 @@ class StatelessDiscussion:
         self._summary = ""
 
     def recent_memories(self, count: int, *, skip: int = 0) -> list[Memory]:
-        """Give the last `count` messages but the last `skip`, oldest first."""
+        """Return the last `count` messages but the last `skip`, oldest first."""
         end = max(0, len(self._kept) - skip)
         return [_memory(kept) for kept in self._kept[max(0, end - count) : end]]
 
     def all_memories(self) -> list[Memory]:
-        """Give all messages."""
+        """Return all messages."""
         return [_memory(kept) for kept in self._kept]
 
     def newer_memories(self) -> list[Memory]:
-        """Give all messages, for no summary tells of them."""
+        """Return all messages, for no summary tells of them."""
         return self.all_memories()
 
     def search(self, query: str, options: SearchOptions) -> list[Found]:
@@ -55,7 +55,7 @@ class StatelessDiscussion:
         return found[: options.limit]
 
     def summary(self, *, refresh: bool = False) -> str:
-        """Give a summary of the messages, made by the generator where a fresh one is asked for."""
+        """Return a summary of the messages, made by the generator where a fresh one is asked for."""
         if refresh:
             return self.fold_summary()
         return self._summary or self._folded(BuiltInGenerator())
@@ -71,15 +71,15 @@ class StatelessDiscussion:
         return self._summary
 
     def state(self) -> str:
-        """Give nothing: what is true now is kept only with a discussion."""
+        """Return nothing: what is true now is kept only with a discussion."""
         return ""
 
     def messages(self) -> list[Kept]:
-        """Give all messages."""
+        """Return all messages."""
         return list(self._kept)
 
     def last_messages(self, count: int) -> list[Kept]:
-        """Give the last messages."""
+        """Return the last messages."""
         return self._kept[max(0, len(self._kept) - count) :]
 
     def _folded(self, generator: Generator) -> str:
@@ -92,7 +92,7 @@ class StatelessDiscussion:
         return faded(found, options.recency)
 
     def _relatives(self, found: Sequence[Found], texts: Sequence[Words], options: SearchOptions) -> list[Found]:
-        """Give what shares names with the best that was found."""
+        """Return what shares names with the best that was found."""
         names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
         keywords = keywords_of("; ".join(names), most=options.max_keywords)
         known = {one.id for one in found}

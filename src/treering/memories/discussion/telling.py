@@ -29,7 +29,7 @@ class Told:
 
 
 def tell(messages: Iterable[Message]) -> list[Told]:
-    """Give the messages that belong into a log.
+    """Return the messages that belong into a log.
 
     Recalled text and secrets are taken out; what is empty then, or was said by the system or by a tool, is left out.
     """

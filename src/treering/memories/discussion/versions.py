@@ -61,12 +61,12 @@ class Stand:
 
 
 def title_of_versions(place: Place, form: Form) -> str:
-    """Give what all versions of a text of a discussion are called."""
+    """Return what all versions of a text of a discussion are called."""
     # The form stands last: names are found by their ends (`Index.by_place`).
     return f"Discussion {place.id}: {NAMES[form]}"
 
 
-def insist(write: Callable[[], Version]) -> Version:
+def retry_on_conflict(write: Callable[[], Version]) -> Version:
     """Call `write` again while others were first, so that it follows their version. Raises the last `Conflict`."""
     for _ in range(ATTEMPTS - 1):
         with suppress(Conflict):
@@ -89,11 +89,11 @@ class Versions:
         self._title = title_of_versions(place, form)
 
     def current(self) -> Version | None:
-        """Give the version that stands: the active one, or else the newest that survived."""
+        """Return the version that stands: the active one, or else the newest that survived."""
         return self.stand().current
 
     def stand(self) -> "Stand":
-        """Give the version that stands, and what people wrote, also where no version stands any more."""
+        """Return the version that stands, and what people wrote, also where no version stands any more."""
         chain = self._chain()
         pins = _payload(chain.newest) if chain.newest else None
         return Stand(
@@ -103,11 +103,11 @@ class Versions:
         )
 
     def all(self) -> list[Version]:
-        """Give all versions, oldest first, also those that fell or gave way: their `status` says so."""
+        """Return all versions, oldest first, also those that fell or gave way: their `status` says so."""
         return [_version(item) for item in self._select()]
 
     def standing(self) -> list[Version]:
-        """Give the versions that stand, or gave way to a later one, oldest first: those that no withdrawal took."""
+        """Return the versions that stand, or gave way to a later one, oldest first: those that no withdrawal took."""
         return [version for version in self.all() if version.status in _STANDING]
 
     def tell_of(self, memory_id: str) -> bool:
@@ -171,7 +171,7 @@ class Versions:
             # The version of this number was erased: its number stays taken.
 
     def _grounded(self, item: Knowledge) -> tuple[Knowledge, Source | None]:
-        """Give a version with what it rests on: where that is nothing, a note of what somebody declared."""
+        """Return a version with what it rests on: where that is nothing, a note of what somebody declared."""
         if item.evidence_refs or item.derived_from:
             return item, None
         said = item.model_dump(mode="json", include={"kind", "title", "summary", "payload"})
@@ -196,7 +196,7 @@ class Versions:
             raise Conflict("What the new version tells of was withdrawn meanwhile.", hint=_AGAIN) from error
 
     def _made(self, receipt: Receipt) -> Knowledge | None:
-        """Give what the patch, or an earlier one under the same key, created; `None` where it was erased since."""
+        """Return what the patch, or an earlier one under the same key, created; `None` where it was erased since."""
         created = [result.id for result in receipt.results if result.outcome == "created"]
         known = self._engine.ledger.heads(created)
         found = [self._engine.ledger.get(identity) for identity in created if identity in known]

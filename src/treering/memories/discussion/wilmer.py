@@ -30,7 +30,7 @@ from treering.memories.discussion.wilmer_files import FileKind, Remembered, Wilm
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Arrival, Changes
-from treering.tools.ingest_holdings import Holdings
+from treering.tools.ingest_known import KnownSources
 from treering.tools.turns import cleaned
 
 Span = tuple[int, int]
@@ -83,15 +83,15 @@ class WilmerImport:
 
     def _bring(self, name: str, content: bytes, file: WilmerFile) -> Imported:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
-        holdings = Holdings(self._engine.ledger, scope=self._place.scope)
+        known_sources = KnownSources(self._engine.ledger, scope=self._place.scope)
         arrival = Arrival(self._draft(name, content, file, entries))
-        changes = Changes([arrival], holdings=holdings, scope=self._place.scope, clock=self._engine.clock)
+        changes = Changes([arrival], known_sources=known_sources, scope=self._place.scope, clock=self._engine.clock)
         (result,) = changes.results
         if file.kind in _FORMS:
             return self._bring_text(file, _FORMS[file.kind], entries, changes)
         if result.outcome == "unchanged":
             return Imported("unchanged", result.source_id, rejected=file.rejected)
-        resting = holdings.resting_on(result.source_id) if result.outcome == "updated" else []
+        resting = known_sources.resting_on(result.source_id) if result.outcome == "updated" else []
         gone, made = self._differences(entries, _grounds(entries, changes, result.source_id), resting)
         # What is withdrawn comes before the source changes: on purpose, and not left stale.
         self._apply([*gone, *changes.operations(), *made])
@@ -100,7 +100,7 @@ class WilmerImport:
     def _differences(
         self, entries: Sequence["_Entry"], grounds: Sequence[Grounds], resting: Sequence[Knowledge]
     ) -> tuple[list[Transition], list[Create]]:
-        """Give what withdraws memories that the file does not hold any more, and what creates those that are new."""
+        """Return what withdraws memories that the file does not hold any more, and what creates those that are new."""
         there = {ref.segment_id for refs in grounds for ref in refs}
         known = {ref.segment_id for item in resting for ref in item.evidence_refs}
         gone = [
@@ -137,7 +137,7 @@ class WilmerImport:
         return Imported("imported", result.source_id, summary=True, rejected=file.rejected)
 
     def _kept(self, entry: "_Entry", changes: Changes) -> Grounds:
-        """Write the source of a single text, unless it is there; give what the text rests on."""
+        """Write the source of a single text, unless it is there; return what the text rests on."""
         (result,) = changes.results
         if operations := changes.operations():
             self._apply(operations)
@@ -147,7 +147,7 @@ class WilmerImport:
         return tuple(EvidenceRef(source_id=source.id, segment_id=part.segment_id) for part in segments)
 
     def _spans(self, entries: Sequence["_Entry"]) -> list[Span | None]:
-        """Give the positions of the messages that each memory tells of, where the discussion holds them."""
+        """Return the positions of the messages that each memory tells of, where the discussion holds them."""
         return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._place).read())
 
     def _memory(self, memory: Remembered, refs: Grounds, span: Span | None) -> Knowledge:
@@ -190,7 +190,7 @@ class WilmerImport:
 
 
 def imported_into(engine: Engine, place: Place) -> list[str]:
-    """Give the ids of the memories imported into a discussion, oldest first, also of those that hold no more."""
+    """Return the ids of the memories imported into a discussion, oldest first, also of those that hold no more."""
     notes = engine.ledger.sources(scope=place.scope, root=_ROOT).values()
     return sorted({identity for note in notes for identity in engine.ledger.dependents(note.id)})
 
@@ -204,7 +204,7 @@ class _Entry:
 
 
 def _without_secrets(file: WilmerFile) -> WilmerFile:
-    """Give a file without secrets and without text recalled from this memory; of summaries, the last counts."""
+    """Return a file without secrets and without text recalled from this memory; of summaries, the last counts."""
     memories, rejected = list[Remembered](), list(file.rejected)
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
@@ -223,13 +223,13 @@ def _cleaned_item(item: MemoryItem, text: str) -> MemoryItem:
 
 
 def _in_order(items: Sequence[Knowledge]) -> list[Knowledge]:
-    """Give items made within one millisecond ids whose order is theirs: nothing else tells which came first."""
+    """Make ids in the order of the items: within one millisecond nothing else tells which came first."""
     ids = sorted(item.id for item in items)
     return [item.model_copy(update={"id": identity}) for item, identity in zip(items, ids, strict=True)]
 
 
 def _grounds(entries: Sequence[_Entry], changes: Changes, source_id: str) -> list[Grounds]:
-    """Give for each memory what it rests on, in the source as it will be."""
+    """Return for each memory what it rests on, in the source as it will be."""
     segments = iter(_segments_after(changes))
     return [
         tuple(EvidenceRef(source_id=source_id, segment_id=next(segments).segment_id) for _ in entry.pieces)
@@ -250,7 +250,7 @@ def _segments_after(changes: Changes) -> Sequence[Segment]:
 
 
 def _spans(memories: Sequence[Remembered], messages: Sequence[Kept]) -> list[Span | None]:
-    """Give the positions of the messages each memory tells of, first and last, where the hashes tell.
+    """Return the positions of the messages each memory tells of, first and last, where the hashes tell.
 
     A message said twice tells nothing. A memory begins where the one before it ends.
     """

@@ -62,7 +62,7 @@ def read_file(name: str, content: bytes) -> WilmerFile:
 
 
 def first_words(text: str) -> str:
-    """Give what a memory without a title is called: the beginning of its first line."""
+    """Return what a memory without a title is called: the beginning of its first line."""
     line = next(line.strip() for line in text.splitlines() if line.strip())
     return line if len(line) <= _MOST_WORDS else f"{line[: _MOST_WORDS - 1].rsplit(' ', 1)[0]}…"
 
@@ -80,7 +80,7 @@ def _kind_of(name: str) -> FileKind:
 
 
 def _json(name: str, content: bytes) -> object:
-    """Give the JSON value of a file, or the list of those of its lines (older versions wrote `.jsonl`)."""
+    """Return the JSON value of a file, or the list of those of its lines (older versions wrote `.jsonl`)."""
     try:
         text = content.decode("utf-8-sig")
         if name.lower().endswith(".jsonl") and not text.lstrip().startswith("["):
@@ -91,7 +91,7 @@ def _json(name: str, content: bytes) -> object:
 
 
 def _lines(text: str) -> list[object]:
-    """Give the value of each line, `None` for a damaged one. Raises `ValueError` where none is an object."""
+    """Return the value of each line, `None` for a damaged one. Raises `ValueError` where none is an object."""
     values = list[object]()
     for line in filter(str.strip, text.split("\n")):
         try:
@@ -161,7 +161,7 @@ class _Rows:
 
 
 def _decoded(stored: object) -> str:
-    """Give a stored text, an empty one for what is none."""
+    """Return a stored text, an empty one for what is none."""
     try:
         return stored.decode() if isinstance(stored, bytes) else ""
     except UnicodeDecodeError:
@@ -193,7 +193,7 @@ def _text(value: object) -> str:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """Give the texts of a list; a single text is a list of one."""
+    """Return the texts of a list; a single text is a list of one."""
     return tuple(_each(value if isinstance(value, list) else [value]))
 
 

@@ -118,7 +118,7 @@ def _identity(raw: Mapping[str, object], position: int) -> str:
 
 
 def _mentions(where: str, raw: Mapping[str, object], kind: NodeType[Any]) -> Mentions:
-    """Give the names an entry uses, read without regard to what else is wrong with it."""
+    """Return the names an entry uses, read without regard to what else is wrong with it."""
     keys = spellings(kind.settings)
 
     def written(field: str) -> str:
@@ -146,7 +146,7 @@ def _template(text: str) -> Template:
 
 
 def _header(rest: Mapping[str, object], problems: list[_Problem]) -> tuple[Header, _Declared]:
-    """Give what is written besides the nodes, and its names even where something else about it is wrong."""
+    """Return what is written besides the nodes, and its names even where something else about it is wrong."""
     for name in _names(rest.get("variables")):
         if not NAME.fullmatch(name) or NUMBERED.fullmatch(name) or name in CHAT_VARIABLES:
             what = "it is taken" if NAME.fullmatch(name) else "use letters, digits and underscores"
@@ -188,7 +188,7 @@ def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: Known)
 
 
 def _variables(position: int, one: Mentions, declared: _Declared, known: Known) -> list[str]:
-    """Give the variables a node may use."""
+    """Return the variables a node may use."""
     return [
         *one.own,
         *(f"agent{number}Output" for number in range(1, position)),

@@ -31,7 +31,7 @@ class ChunkSettings(AskingSettings):
 
 
 def process(told: ChunkSettings, step: Step) -> str | Ended:
-    """Ask the model about each chunk and give all answers in order.
+    """Ask the model about each chunk and return all answers in order.
 
     In a kept discussion each answer is durable before the next chunk is read. It is used again as long as the
     messages of its chunk, the texts of the prompts and, where they use it, the result before it are the same, so a
@@ -65,7 +65,7 @@ def _key(told: ChunkSettings, step: Step, messages: Sequence[Kept], before: str)
 
 
 def _chunks(messages: Sequence[Kept], told: ChunkSettings) -> Iterator[list[Kept]]:
-    """Give the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
+    """Return the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
     end = (messages[-1].position + 1 if messages else 0) - told.lookback_messages
     for first in range(0, end - told.chunk_size + 1, told.chunk_size):
         chunk = [kept for kept in messages if first <= kept.position < first + told.chunk_size and not kept.deleted]

@@ -30,7 +30,7 @@ class KeptResults:
     place: Place
 
     def find(self, key: str) -> str | None:
-        """Give the result that is kept under a key. What that costs does not grow with the discussion."""
+        """Return the result that is kept under a key. What that costs does not grow with the discussion."""
         where = And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary")))
         hits = self.engine.index.by_place(key, reach=Reach(self.place.scope, where=where), limit=_FEW)
         heads = self.engine.index.heads([hit.key for hit in hits]).values()

@@ -43,7 +43,7 @@ class Windows:
 
 
 def compact(told: CompactorSettings, step: Step) -> str:
-    """Give the conversation in few tokens. No model is asked: memories and summary are those that are kept."""
+    """Return the conversation in few tokens. No model is asked: memories and summary are those that are kept."""
     recollection = step.scene.recollection
     kept = [each for each in recollection.messages() if not each.deleted]
     messages = kept[: len(kept) - told.skip] if told.skip else kept
@@ -63,7 +63,7 @@ def compact(told: CompactorSettings, step: Step) -> str:
 
 
 def _old(messages: Sequence[Kept], memories: Sequence[Memory], tokens: int) -> str:
-    """Give memories, and messages that no memory tells of, in order: as many of the newest as fit."""
+    """Return memories, and messages that no memory tells of, in order: as many of the newest as fit."""
     told = {position for memory in memories for position in range(memory.first, memory.last + 1)}
     untold = [(kept.position, f"{kept.speaker}: {kept.text}") for kept in messages if kept.position not in told]
     lines = sorted([*((memory.first, memory.item.summary) for memory in memories), *untold], key=lambda line: line[0])
@@ -72,7 +72,7 @@ def _old(messages: Sequence[Kept], memories: Sequence[Memory], tokens: int) -> s
 
 
 def _newest(items: Sequence[_Item], texts: Iterable[str], tokens: int) -> Sequence[_Item]:
-    """Give as many of the last items as fit into so many tokens."""
+    """Return as many of the last items as fit into so many tokens."""
     left = tokens
     for count, text in enumerate(reversed(list(texts))):
         left -= estimate_tokens(text) + 1

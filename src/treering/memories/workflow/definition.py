@@ -114,7 +114,7 @@ def read(text: str) -> object:
 
 
 def split(data: object) -> tuple[list[object], dict[str, object]]:
-    """Give the nodes that are written, and everything else. Raises `InvalidInput` where there are none."""
+    """Return the nodes that are written, and everything else. Raises `InvalidInput` where there are none."""
     rest = {str(key): value for key, value in data.items()} if isinstance(data, Mapping) else {}
     nodes = rest.pop("nodes", None) if rest else data
     if not isinstance(nodes, list) or not nodes:
@@ -125,12 +125,12 @@ def split(data: object) -> tuple[list[object], dict[str, object]]:
 
 
 def spellings(settings: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Give for each field how its key may be written, the usual way first."""
+    """Return for each field how its key may be written, the usual way first."""
     return {name: tuple(dict.fromkeys(_spellings(settings, name))) for name in settings.model_fields}
 
 
 def template_fields(settings: type[BaseModel]) -> list[str]:
-    """Give the fields in which variables are put."""
+    """Return the fields in which variables are put."""
     return [name for name, info in settings.model_fields.items() if _holds_template(info.annotation)]
 
 

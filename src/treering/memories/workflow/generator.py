@@ -103,13 +103,13 @@ class WorkflowGenerator:
         return self._generated(self._workflows.condensing, _told(memories))
 
     def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
-        """Give the rolling summary with newer memories folded in."""
+        """Return the rolling summary with newer memories folded in."""
         if not self._workflows.summary:
             return self._otherwise.fold(summary, memories)
         return _written(self._run(self._workflows.summary, _told(memories), summary))
 
     def merge(self, facts: str, document: str) -> Written:
-        """Give the state document with new facts merged in."""
+        """Return the state document with new facts merged in."""
         if not self._workflows.state:
             return self._otherwise.merge(facts, document)
         return _written(self._run(self._workflows.state, facts, document))
@@ -137,7 +137,7 @@ def _told(memories: Sequence[MemoryItem]) -> str:
 
 
 def _repairing(node: Node) -> Workflow:
-    """Give a workflow that asks the model of a node to put into form what it gave."""
+    """Return a workflow that asks the model of a node to put into form what it gave."""
     asked = {"type": "Standard", "systemPrompt": _REPAIR_SYSTEM, "prompt": _REPAIR}
     keys = {"endpoint_name", "preset", "max_output_tokens"}
     return from_data([{**asked, **node.settings.model_dump(include=keys, exclude_defaults=True)}])

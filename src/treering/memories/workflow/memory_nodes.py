@@ -63,22 +63,22 @@ def listed(memories: Sequence[Memory], told: ListSettings, missing: Missing = "m
 
 
 def recent(told: RecentSettings, step: Step) -> str:
-    """Give the last memories."""
+    """Return the last memories."""
     return listed(step.scene.recollection.recent_memories(told.limit, skip=told.skip), told)
 
 
 def everything(told: ListSettings, step: Step) -> str:
-    """Give all memories."""
+    """Return all memories."""
     return listed(step.scene.recollection.all_memories(), told)
 
 
 def newer(told: ListSettings, step: Step) -> str:
-    """Give the memories that the summary does not tell of yet."""
+    """Return the memories that the summary does not tell of yet."""
     return listed(step.scene.recollection.newer_memories(), told, "newer_memories")
 
 
 def conversation(told: ConversationSettings, step: Step) -> str:
-    """Give the last memories, then what was said since, as it was said."""
+    """Return the last memories, then what was said since, as it was said."""
     recollection = step.scene.recollection
     memories = recollection.recent_memories(told.limit) if told.limit else []
     last = max((memory.last for memory in memories), default=-1)
@@ -89,30 +89,30 @@ def conversation(told: ConversationSettings, step: Step) -> str:
 
 
 def full_summary(told: SummarySettings, step: Step) -> str:
-    """Give the summary, brought up to date first where that is asked."""
+    """Return the summary, brought up to date first where that is asked."""
     refresh = told.refresh or told.is_manual_config is False
     return or_nothing(step.scene.recollection.summary(refresh=refresh), "summary")
 
 
 def current_summary(_told: NodeSettings, step: Step) -> str:
-    """Give the summary as it stands."""
+    """Return the summary as it stands."""
     return or_nothing(step.scene.recollection.summary(), "summary")
 
 
 def fold_summary(_told: NodeSettings, step: Step) -> str:
-    """Fold new memories into the summary, and give it."""
+    """Fold new memories into the summary, and return it."""
     return or_nothing(step.scene.recollection.fold_summary(), "summary")
 
 
 def write_summary(told: WriteSettings, step: Step) -> str:
-    """Save a summary, and give the one that stands then: an empty text replaces nothing."""
+    """Save a summary, and return the one that stands then: an empty text replaces nothing."""
     text = step.fill(told.input)
     recollection = step.scene.recollection
     return or_nothing(recollection.write_summary(text) if text.strip() else recollection.summary(), "summary")
 
 
 def state(_told: NodeSettings, step: Step) -> str:
-    """Give what is true now."""
+    """Return what is true now."""
     return or_nothing(step.scene.recollection.state(), "state")
 
 

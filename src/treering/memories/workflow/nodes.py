@@ -37,7 +37,7 @@ def ask(told: StandardSettings, step: Step) -> str:
 
 
 def respond(told: ResponseSettings, step: Step) -> str:
-    """Give the text."""
+    """Return the text."""
     return step.fill(told.content)
 
 

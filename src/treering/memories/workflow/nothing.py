@@ -16,5 +16,5 @@ NOTHING_YET: Mapping[Missing, str] = {
 
 
 def or_nothing(text: str, missing: Missing) -> str:
-    """Give a text, or what stands for it where it is empty."""
+    """Return a text, or what stands for it where it is empty."""
     return text if text.strip() else NOTHING_YET[missing]

@@ -30,7 +30,7 @@ class Step(Protocol):
 
     @property
     def scene(self) -> Scene:
-        """Give the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
+        """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
         ...
 
     @property
@@ -108,7 +108,7 @@ class NodeTypes(Mapping[str, NodeType[Any]]):
             self._types[one.name] = one
 
     def with_types(self, *types: NodeType[Any]) -> "NodeTypes":
-        """Give a table that has further types."""
+        """Return a table that has further types."""
         return NodeTypes([*self._types.values(), *types])
 
     def __getitem__(self, name: str) -> NodeType[Any]:

@@ -172,7 +172,7 @@ class NodeStep:
 
     @property
     def scene(self) -> Scene:
-        """Give the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
+        """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
         if self._given.scene is None:
             raise InvalidInput("It needs a conversation, and here is none.", hint="Run the workflow in a discussion.")
         return self._given.scene

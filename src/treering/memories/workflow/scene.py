@@ -24,7 +24,7 @@ class ChunkResults(Protocol):
     """Keeps what was made of each chunk of messages."""
 
     def find(self, key: str) -> str | None:
-        """Give what was kept under a key, while the messages it was made of stand."""
+        """Return what was kept under a key, while the messages it was made of stand."""
         ...
 
     def keep(self, key: str, text: str, messages: Sequence[Kept], *, made_by: str) -> None:
@@ -49,7 +49,7 @@ class Scene:
 
 
 def scene_of(engine: Engine, discussion: Discussion, *, system_prompt: str = "") -> Scene:
-    """Give the scene of a discussion that is kept."""
+    """Return the scene of a discussion that is kept."""
     return Scene(
         recollection=discussion,
         discussion_id=discussion.id,

@@ -121,7 +121,7 @@ def _shown(found: Found, *, dates: bool) -> str:
 
 
 def _stretches(messages: Sequence[Kept], found: Sequence[Found], around: int) -> list[str]:
-    """Give the messages around each found one, in order; stretches that touch are one."""
+    """Return the messages around each found one, in order; stretches that touch are one."""
     wanted = {position for one in found for position in range(one.first - around, one.last + around + 1)}
     shown = [kept for kept in messages if kept.position in wanted and not kept.deleted]
     stretches: list[list[Kept]] = []

@@ -51,7 +51,7 @@ class Template:
         return tuple(dict.fromkeys(part.name for part in self.parts if isinstance(part, Variable)))
 
     def fill(self, value: Callable[[str], str]) -> str:
-        """Give the text with the value of each variable put in."""
+        """Return the text with the value of each variable put in."""
         return "".join(part if isinstance(part, str) else value(part.name) for part in self.parts)
 
 

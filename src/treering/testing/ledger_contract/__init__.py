@@ -27,4 +27,4 @@ from treering.testing.ledger_contract.writing import Writing
 class LedgerContract(
     Writing, Evidence, Summaries, Claims, Work, Reading, History, Reverting, Review, Scopes, Erasure, Transfer
 ):
-    """Inherit this in a test class and give the fixture `open_ledger`."""
+    """Inherit this in a test class and return the fixture `open_ledger`."""

@@ -35,7 +35,7 @@ class Stage:
 
 
 def contents(ledger: Ledger) -> list[str]:
-    """Give everything the ledger holds, as texts that can be compared and searched."""
+    """Return everything the ledger holds, as texts that can be compared and searched."""
     return [canonical_json([record.table, dict(record.row)]) for record in ledger.records()]
 
 
@@ -68,5 +68,5 @@ def work_of(ledger: Ledger, identity: str) -> WorkItem:
 
 
 def status_of(ledger: Ledger, *identities: str) -> list[str]:
-    """Give the statuses of objects, in the order asked."""
+    """Return the statuses of objects, in the order asked."""
     return [ledger.get(identity).status for identity in identities]

@@ -107,7 +107,7 @@ def _condensed(make: Builder, parent: Knowledge) -> Knowledge:
 
 
 def _versions(ledger: Ledger, make: Builder) -> list[str]:
-    """Write three versions, each with one more memory; give their ids."""
+    """Write three versions, each with one more memory; return their ids."""
     source, memories = _memories(make, 3)
     ledger.commit(make.patch(source, *memories))
     versions: list[Knowledge] = []

@@ -268,7 +268,7 @@ class Writing(Stage):
 
 
 def _said(item: Object) -> dict[str, object]:
-    """Give the content of an object, without what the ledger adds to evidence when it checks it."""
+    """Return the content of an object, without what the ledger adds to evidence when it checks it."""
     return {name: value for name, value in content_of(item).items() if name != "evidence_refs"}
 
 

@@ -145,7 +145,7 @@ def near_duplicates(seen: Survey) -> Iterator[Finding]:
 
 
 def _claimed(seen: Survey) -> list[Knowledge]:
-    """Give current knowledge but summaries: these say again what others say, and hold as long as that does."""
+    """Return current knowledge but summaries: these say again what others say, and hold as long as that does."""
     return [item for item in seen.current(Knowledge) if item.kind != "summary"]
 
 
@@ -181,7 +181,7 @@ def _loss(ref: EvidenceRef, seen: Survey) -> str:
 
 
 def _lost_lines(quote: str, source: Source) -> list[str]:
-    """Give the lines of a quote that stand nowhere in its source now."""
+    """Return the lines of a quote that stand nowhere in its source now."""
     there = {line.strip() for part in source.segments for line in part.excerpt.splitlines()}
     return [line for line in map(str.strip, quote.splitlines()) if line and line not in there]
 

@@ -47,18 +47,18 @@ class Survey:
     """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Give the objects of one type, in order of id."""
+        """Return the objects of one type, in order of id."""
         for _, item in sorted(self.objects.items()):
             check_interrupt()
             if isinstance(item, cls):
                 yield item
 
     def current(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Give the objects of one type that stand."""
+        """Return the objects of one type that stand."""
         return (item for item in self.each(cls) if item.status in CURRENT[item.type])
 
     def find(self, identity: str) -> Object | None:
-        """Give an object by id, also from outside the surveyed scope."""
+        """Return an object by id, also from outside the surveyed scope."""
         return self.objects.get(identity) or self.elsewhere.get(identity)
 
     def exists(self, identity: str) -> bool:
@@ -73,11 +73,11 @@ class Survey:
         return isinstance(source, Source) and source.status == "active" and segment_id in self._segments(source)
 
     def named(self, item: Object) -> str:
-        """Give what an object is called; of one out of sight of the surveyed scope, only that it is elsewhere."""
+        """Return what an object is called; of one out of sight of the surveyed scope, only that it is elsewhere."""
         return named(title_of(item)) if self.shows(item) else "what lies in another scope"
 
     def told(self, identities: Iterable[str]) -> tuple[str, ...]:
-        """Give those of the ids that a reader of the surveyed scope may be told of, each once."""
+        """Return those of the ids that a reader of the surveyed scope may be told of, each once."""
         found = ((identity, self.find(identity)) for identity in dict.fromkeys(identities))
         return tuple(identity for identity, item in found if item is None or self.shows(item))
 

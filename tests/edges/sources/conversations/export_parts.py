@@ -30,7 +30,7 @@ def only(content: object, name: str) -> Conversation:
 
 
 def told(conversation: Conversation) -> list[tuple[str, str]]:
-    """Give who says what."""
+    """Return who says what."""
     return [(message.speaker, message.content) for message in conversation.messages]
 
 

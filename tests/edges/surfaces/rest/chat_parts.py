@@ -68,7 +68,7 @@ class ScriptedUpstream:
         self._answers: SimpleQueue[Answer] = SimpleQueue()
 
     def will(self, *answers: Answer) -> None:
-        """Give these answers next; after them, "Noted."."""
+        """Return these answers next; after them, "Noted."."""
         for answer in answers:
             self._answers.put(answer)
 
@@ -96,7 +96,7 @@ def scripted() -> Iterator[ScriptedUpstream]:
 
 @contextmanager
 def chatting(folder: Any, upstream: ScriptedUpstream, **changes: Any) -> Iterator[httpx.Client]:
-    """Serve a folder in front of an upstream; give a client of the server. Memory has time, unless said otherwise."""
+    """Serve a folder in front of an upstream; return a client of the server. Memory has time, unless said otherwise."""
     place = UpstreamPlace(upstream.url, KEY, **changes.pop("place", {}))
     memory = MemorySettings(**{"wait_seconds": 30, **changes.pop("memory", {})})
     with running(folder, upstream=place, memory=memory, **changes) as client:
@@ -105,19 +105,19 @@ def chatting(folder: Any, upstream: ScriptedUpstream, **changes: Any) -> Iterato
 
 @contextmanager
 def openai(client: httpx.Client, **options: Any) -> Iterator[OpenAI]:
-    """Give the official client, of which only the base URL is changed."""
+    """Return the official client, of which only the base URL is changed."""
     given = {"api_key": "sk-of-the-client", "max_retries": 0, **options}
     with OpenAI(base_url=f"{client.base_url}/v1", **given) as official:
         yield official
 
 
 def said(text: str | None, *, stream: bool = False, **changes: Any) -> Answer:
-    """Give an answer of a model."""
+    """Return an answer of a model."""
     return streamed(text or "") if stream else Answer([completion(text, **changes)])
 
 
 def without_end(word: str) -> Answer:
-    """Give an answer that goes on until whoever listens has gone."""
+    """Return an answer that goes on until whoever listens has gone."""
     return Answer(_again_and_again(word), headers={"Content-Type": "text/event-stream"})
 
 
@@ -133,7 +133,7 @@ def completion(text: str | None, *, finish: str = "stop", **message: Any) -> byt
 
 
 def streamed(*words: str, end: bool = True) -> Answer:
-    """Give an answer of a model, told word by word."""
+    """Return an answer of a model, told word by word."""
     return Answer(events(*words, end=end), headers={"Content-Type": "text/event-stream; charset=utf-8"})
 
 
@@ -148,7 +148,7 @@ def event(delta: Mapping[str, Any], *, finish: str | None = None, index: int = 0
 
 
 def chat(*contents: str, model: str = "m", **fields: Any) -> dict[str, Any]:
-    """Give a request in which user and assistant take turns, the user first."""
+    """Return a request in which user and assistant take turns, the user first."""
     return {"model": model, "messages": turns(*contents), **fields}
 
 

@@ -15,7 +15,7 @@ from treering.testing.hashing_embedder import HashingEmbedder
 
 @contextmanager
 def running(folder: Any, **changes: Any) -> Iterator[httpx.Client]:
-    """Serve the space and the projects of a folder; give a client of the server."""
+    """Serve the space and the projects of a folder; return a client of the server."""
     given = {
         "space": f"sqlite:{folder / 'space.db'}",
         "projects": folder / "projects",

@@ -39,7 +39,7 @@ def upstream():
 
 @contextmanager
 def log_of(folder, discussion, *, within="/"):
-    """Give the messages that are kept of a discussion, when the server has stopped."""
+    """Return the messages that are kept of a discussion, when the server has stopped."""
     space = space_parts.open_space(f"sqlite:{folder / 'space.db'}", create=False)
     with space:
         yield MessageLog(space.engine, place_of(discussion, within=within))
@@ -51,7 +51,7 @@ def kept(folder, discussion, *, within="/"):
 
 
 def told(answer):
-    """Give what a header says of memory: how it went, and the facts."""
+    """Return what a header says of memory: how it went, and the facts."""
     how, *facts = answer.headers["x-treering-memory"].split("; ")
     return how, dict(fact.split("=") for fact in facts)
 

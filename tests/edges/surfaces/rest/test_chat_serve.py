@@ -17,7 +17,7 @@ ASKED = "Who keeps bees?"
 
 @contextmanager
 def served(folder, *arguments, **environment):
-    """Run `treering serve` as a process until it is told to stop; give its address."""
+    """Run `treering serve` as a process until it is told to stop; return its address."""
     command = [sys.executable, "-m", "treering", "serve", "--port", "0", "--space", "mine.db", *arguments]
     given = {**os.environ, "TREERING_DATA_DIR": str(folder), "TREERING_BACKGROUND": "0", **environment}
     process = subprocess.Popen(
@@ -62,7 +62,7 @@ def test_a_client_of_which_only_the_base_url_is_changed_is_reminded_by_a_server_
 
 @contextmanager
 def killed(folder, *arguments):
-    """Run `treering serve` as a process; give its address and a way to kill it at once."""
+    """Run `treering serve` as a process; return its address and a way to kill it at once."""
     command = [sys.executable, "-m", "treering", "serve", "--port", "0", "--space", "mine.db", *arguments]
     environment = {**os.environ, "TREERING_DATA_DIR": str(folder), "TREERING_BACKGROUND": "0"}
     with subprocess.Popen(

@@ -16,7 +16,7 @@ PLACES = {
 
 
 def ask(client, verb, mode="", given=None, **options):
-    """Call a verb that has to answer; give its report."""
+    """Call a verb that has to answer; return its report."""
     body = {"mode": mode, "input": given or {}, "options": options}
     answer = client.post(f"/v1/wiki/{verb}", json=body)
     assert answer.status_code == 200, answer.text
@@ -24,7 +24,7 @@ def ask(client, verb, mode="", given=None, **options):
 
 
 def memory(client, project, name, **body):
-    """Call project memory, which has to answer; give its report."""
+    """Call project memory, which has to answer; return its report."""
     answer = client.post(f"/api/projects/{project}/memory/{name}", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()

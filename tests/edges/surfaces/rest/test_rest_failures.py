@@ -21,7 +21,7 @@ def standing(tmp_path_factory):
 
 
 def refused(answer, status, code):
-    """Check that an answer is an error in the one shape; give it."""
+    """Check that an answer is an error in the one shape; return it."""
     data = answer.json()
     assert (answer.status_code, data["code"]) == (status, code), data
     assert set(data) == SHAPE

@@ -91,7 +91,7 @@ def _block_start(lines: Sequence[str], row: int, opener: str) -> int:
 
 
 def _comment_end(lines: Sequence[str], row: int, language: Language) -> int:
-    """Give the row after the run of comment lines that starts at `row`; `row` where none starts."""
+    """Return the row after the run of comment lines that starts at `row`; `row` where none starts."""
     closer = ""
     for at in range(row, len(lines)):
         bare = lines[at].strip().lstrip("\ufeff")

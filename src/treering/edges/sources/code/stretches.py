@@ -29,7 +29,7 @@ class Page:
         return self.offsets[end] - self.offsets[start - 1]
 
     def text(self, start: int, end: int) -> str:
-        """Give lines `start..end` (1-based, inclusive) joined by a line feed."""
+        """Return lines `start..end` (1-based, inclusive) joined by a line feed."""
         return "\n".join(self.lines[start - 1 : end])
 
 

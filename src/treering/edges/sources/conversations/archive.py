@@ -54,7 +54,7 @@ class Archive:
 
     @property
     def names(self) -> Sequence[str]:
-        """Give the names of all members that are files, in order."""
+        """Return the names of all members that are files, in order."""
         return sorted(self._members)
 
     def read(self, name: str) -> bytes | Refused:
@@ -96,7 +96,7 @@ _LEADS_OUT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:|\\|[\x00-
 
 
 def _directory_bytes(stream: BinaryIO) -> int:
-    """Give the size the list of members has by its own account, before it is read at all."""
+    """Return the size the list of members has by its own account, before it is read at all."""
     size = stream.seek(0, 2)
     stream.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT))
     tail = stream.read()

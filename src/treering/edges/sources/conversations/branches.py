@@ -7,7 +7,7 @@ BRANCHES = "message(s) on branches that are not the current one were left out"
 
 
 def way_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
-    """Give the nodes from the root to `leaf`; a circle ends where it closes."""
+    """Return the nodes from the root to `leaf`; a circle ends where it closes."""
     way: dict[str, None] = {}
     node = leaf
     while node in parents and node not in way:
@@ -17,6 +17,6 @@ def way_to(leaf: str, parents: Mapping[str, str]) -> list[str]:
 
 
 def leaves(parents: Mapping[str, str]) -> Iterable[str]:
-    """Give the nodes nothing answers."""
+    """Return the nodes nothing answers."""
     answered = set(parents.values())
     return [node for node in parents if node not in answered]

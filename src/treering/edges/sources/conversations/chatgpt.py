@@ -76,7 +76,7 @@ def _take(message: Record, draft: Draft) -> None:
 
 
 def _spoken(message: Record) -> Said:
-    """Give what a message says to the other side; nothing for one that is hidden or meant for a tool."""
+    """Return what a message says to the other side; nothing for one that is hidden or meant for a tool."""
     content, about = record(message.get("content")), record(message.get("metadata"))
     hidden = bool(about.get("is_visually_hidden_from_conversation")) or message.get("weight") == 0
     to_a_tool = message.get("recipient") not in {None, "", "all"} if _is_plain(message.get("recipient")) else True

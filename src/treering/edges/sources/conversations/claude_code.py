@@ -82,7 +82,7 @@ class _Sessions:
     last: str = ""
 
     def take(self, found: object) -> str:
-        """Take a line; give what is wrong with it, if anything."""
+        """Take a line; return what is wrong with it, if anything."""
         line = record(found)
         kind = words(line.get("type"))
         if kind == "summary":
@@ -92,7 +92,7 @@ class _Sessions:
         return "" if kind else "it is no message"
 
     def finished(self) -> Sequence[Conversation]:
-        """Give the sessions. A title stands in the file of the session it is for, or of one that continues it."""
+        """Return the sessions. A title stands in the file of the session it is for, or of one that continues it."""
         drafts = [session.draft for session in self.by_id.values()]
         if len(drafts) == 1 and self.titles:
             drafts[0].title = self.titles[-1]
@@ -135,7 +135,7 @@ def _add(line: Record, spoken: Said, draft: Draft) -> None:
 
 
 def _own_words(text: str) -> str:
-    """Give what somebody typed, without what the program put around it."""
+    """Return what somebody typed, without what the program put around it."""
     left = _REMINDER.sub("", text).strip()
     command, given = _COMMAND.search(left), _ARGUMENTS.search(left)
     if left.startswith("<command-") and command:

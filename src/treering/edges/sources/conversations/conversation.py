@@ -71,7 +71,7 @@ class Draft:
     metadata: dict[str, JsonValue] = field(default_factory=dict)
 
     def finished(self) -> Conversation:
-        """Give it as a value. Where the file names no time, the first and the last message do."""
+        """Return it as a value. Where the file names no time, the first and the last message do."""
         times = [message.at for message in self.messages if message.at]
         until = max([*times, *([self.updated] if self.updated else [])], default=None)
         as_of: dict[str, JsonValue] = {AS_OF: render_time(until)} if until else {}
@@ -88,7 +88,7 @@ class Draft:
 
 
 def fitting(name: str) -> str:
-    """Give a name that may stand in an origin."""
+    """Return a name that may stand in an origin."""
     shown = _UNFIT.sub("-", name.strip())
     return shown if len(shown) <= _ID_CHARS else f"{shown[:_ID_CHARS]}-{digest(name)[:12]}"
 

@@ -7,7 +7,7 @@ from treering.edges.sources.conversations.loose_json import moment
 
 
 def begun_at(name: str, heads: str) -> datetime | None:
-    """Give the time a file's first lines or its name tell; where they tell a day only, its beginning in UTC.
+    """Return the time a file's first lines or its name tell; where they tell a day only, its beginning in UTC.
 
     Known forms: ISO 8601, and `GMT20240501-150000` in names of recordings.
     """

@@ -34,7 +34,7 @@ def over_limit(most_bytes: int) -> Malformed:
 
 
 def elements(data: bytes) -> Iterator[bytes | Malformed]:
-    """Give the bytes of each element of a JSON array, so that one that is broken does not hide the others."""
+    """Return the bytes of each element of a JSON array, so that one that is broken does not hide the others."""
     opening = data.find(b"[")
     depth, start = 1, opening + 1
     for token in _TOKEN.finditer(data, start):
@@ -58,17 +58,17 @@ def elements(data: bytes) -> Iterator[bytes | Malformed]:
 
 
 def record(value: object) -> Record:
-    """Give an object, and an empty one for anything else."""
+    """Return an object, and an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def listed(value: object) -> Sequence[object]:
-    """Give an array, and an empty one for anything else."""
+    """Return an array, and an empty one for anything else."""
     return value if isinstance(value, list) else ()
 
 
 def words(value: object) -> str:
-    """Give a text without what is no Unicode, and an empty one for anything else."""
+    """Return a text without what is no Unicode, and an empty one for anything else."""
     if not isinstance(value, str):
         return ""
     try:
@@ -79,7 +79,7 @@ def words(value: object) -> str:
 
 
 def first_words(found: Record, *names: str) -> str:
-    """Give the first of these members that is a text with something in it."""
+    """Return the first of these members that is a text with something in it."""
     return next((text for text in (words(found.get(name)) for name in names) if text.strip()), "")
 
 
@@ -93,7 +93,7 @@ def moment(value: object) -> datetime | None:
 
 
 def first_moment(found: Record, *names: str) -> datetime | None:
-    """Give the first of these members that is a time."""
+    """Return the first of these members that is a time."""
     return next((time for time in (moment(found.get(name)) for name in names) if time), None)
 
 

@@ -19,7 +19,7 @@ class Said:
 
     @property
     def text(self) -> str:
-        """Give the words, and below them the tools."""
+        """Return the words, and below them the tools."""
         return "\n".join(filter(None, [self.words, *self.tools]))
 
     def __bool__(self) -> bool:

@@ -44,7 +44,7 @@ def of_messages(found: Iterable[Record], identity: str = "") -> Conversation:
 
 
 def session_of(found: Record) -> str:
-    """Give the conversation a message says it belongs to; empty where it says nothing."""
+    """Return the conversation a message says it belongs to; empty where it says nothing."""
     return first_words(found, "session_id", "sessionId", "conversation_id", "conversationId", "chat_id", "thread_id")
 
 
@@ -92,7 +92,7 @@ def _begun(found: Record) -> Draft:
 
 
 def _role(message: Record) -> str:
-    """Give `user`, `assistant` or `other`; empty for what is no message."""
+    """Return `user`, `assistant` or `other`; empty for what is no message."""
     return next((role for name in _CONTENTS if (role := _role_in(message, name))), "")
 
 

@@ -60,7 +60,7 @@ class _Export:
         }
 
     def channels(self) -> Iterator[tuple[str, list[str]]]:
-        """Give the folder of each channel with the files of its days."""
+        """Return the folder of each channel with the files of its days."""
         days: dict[str, list[str]] = {}
         for name in self._archive.names:
             if found := _DAY.fullmatch(name):
@@ -163,7 +163,7 @@ _NAMES_SHOWN = 5
 
 
 def _name(user: Record) -> str:
-    """Give the name a person goes by; the whole name tells more than the one they log in with."""
+    """Return the name a person goes by; the whole name tells more than the one they log in with."""
     profile = record(user.get("profile"))
     return (
         first_words(user, "real_name")

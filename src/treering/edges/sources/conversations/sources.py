@@ -26,7 +26,7 @@ class ExportReader:
     redact_secrets: bool = True
 
     def read(self, stream: BinaryIO, name: str) -> Iterator[Reading] | None:
-        """Give a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
+        """Return a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
         found = tellings(stream, name, self.bounds)
         return None if found is None else map(self._reading, found)
 

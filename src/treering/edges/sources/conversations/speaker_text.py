@@ -119,7 +119,7 @@ def _is_talk(speakers: Counter[str], found: Sequence[re.Match[str]]) -> bool:
 
 
 def _moment(stamp: str, begun: datetime | None) -> datetime | None:
-    """Give the time of a stamp: by itself where it has a day, else on the day the file tells."""
+    """Return the time of a stamp: by itself where it has a day, else on the day the file tells."""
     if "-" in stamp:
         return moment(re.sub(r"[T ,]+", "T", stamp.replace(",", " "), count=1))
     if begun is None or not stamp:

@@ -22,7 +22,7 @@ _STEPS = 20_000  # of SQLite's machine, between two reports of progress
 
 
 def back_up(database: Database, target: Path, *, anchor: Anchor | None, replace: bool, copied: Copied) -> Anchor:
-    """Copy a space into a new file as it stands at one moment; give the head of the copy's audit log.
+    """Copy a space into a new file as it stands at one moment; return the head of the copy's audit log.
 
     Writers are not held up. The copy is compact: it holds nothing of what was erased. Its pages and its log are checked
     (`anchor`: also that the log passes through this), then it gets its name at once, or not at all. Raises `Conflict`

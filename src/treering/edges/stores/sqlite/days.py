@@ -43,7 +43,7 @@ def rank_days(connection: apsw.Connection, asked: Sequence[AskedDays], sight: Si
 
 
 def on_days(connection: apsw.Connection, asked: Sequence[AskedDays], keys: Sequence[int]) -> dict[int, float]:
-    """Give the scores of those of the keys that tell of days asked for."""
+    """Return the scores of those of the keys that tell of days asked for."""
     scores: dict[int, float] = {}
     for start in range(0, len(keys) if asked else 0, _FEW):
         batch = keys[start : start + _FEW]

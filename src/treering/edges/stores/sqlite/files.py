@@ -55,7 +55,7 @@ class ReadOnlyFile:
 
     @classmethod
     def at(cls, path: str) -> "ReadOnlyFile | None":
-        """Give the file where it can only be read; `None` where it, and its folder, can be written.
+        """Return the file where it can only be read; `None` where it, and its folder, can be written.
 
         A log that is not empty holds newer changes: then the file is opened as any other.
         """
@@ -79,7 +79,7 @@ class ReadOnlyFile:
 
 
 def publish(new: Path, file: Path) -> None:
-    """Give a finished file its name, unless that is taken. Raises `FileExistsError` and other `OSError`."""
+    """Return a finished file its name, unless that is taken. Raises `FileExistsError` and other `OSError`."""
     try:
         os.link(new, file)
     except FileExistsError:

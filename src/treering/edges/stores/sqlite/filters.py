@@ -75,7 +75,7 @@ def joined(parts: Sequence[Condition], word: str, *, empty: Condition = ALWAYS) 
 
 
 def stored_scalar(value: Scalar) -> Binding:
-    """Give the form in which a metadata value is kept, so that truth values and numbers stay apart."""
+    """Return the form in which a metadata value is kept, so that truth values and numbers stay apart."""
     if isinstance(value, bool):
         return bytes([value])
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

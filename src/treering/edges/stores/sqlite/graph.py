@@ -12,7 +12,7 @@ from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, refe
 from treering.derived.ties import Ties, excerpt_of, ties_of
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.ports.extractor import Extractor
-from treering.ports.graph import Tie
+from treering.ports.graph import EdgeType
 from treering.ports.index import Passage
 
 _FEW = 500  # values in one statement
@@ -22,7 +22,7 @@ Told = tuple[Passage, tuple[str, ...]]
 
 _ENTITY, _OBJECT = "e", "o"
 # By tie: the first letter of a name, which keeps the ids of objects apart from entities called the same.
-_KINDS = tuple(_OBJECT if tie in {Tie.PART, Tie.LINK} else _ENTITY for tie in Tie)
+_KINDS = tuple(_OBJECT if tie in {EdgeType.PART, EdgeType.LINK} else _ENTITY for tie in EdgeType)
 _HOLD = (
     "INSERT INTO graph_nodes(name, passages) VALUES(?, ?) "
     "ON CONFLICT(name) DO UPDATE SET passages = passages + excluded.passages RETURNING id"
@@ -31,7 +31,7 @@ _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own ob
 
 
 def links_of(item: Object) -> tuple[str, ...]:
-    """Give the objects an object refers to. Sources refer to none."""
+    """Return the objects an object refers to. Sources refer to none."""
     return () if isinstance(item, Source) else references_of(item)
 
 
@@ -43,14 +43,14 @@ def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], ex
 
 
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
-    """Give the numbers of those of the entity keys that are known."""
+    """Return the numbers of those of the entity keys that are known."""
     names = {_stored(_ENTITY + key): key for key in keys}
     rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", list(names))
     return {names[name]: number for number, name in rows}
 
 
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
-    """Give the keys of entities, the ids of objects."""
+    """Return the keys of entities, the ids of objects."""
     rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
     return {number: _restored(name[1:]) for number, name in rows}
 
@@ -59,7 +59,7 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     """Count the records of objects, by what the records say. Reads all of them."""
     own = [_stored(_OBJECT + identity) for identity in object_ids]
     nodes = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", own)
-    first = [reference(number, Tie.PART).to_bytes(4, "little") for number, _ in nodes]
+    first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number, _ in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
     return sum(1 for _ in _in_batches(connection, sql, first))
 
@@ -134,7 +134,7 @@ def _numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
         (numbers[_KINDS[pair.tie] + pair.one], numbers[_KINDS[pair.tie] + pair.other], pair.tie, pair.words)
         for pair in ties.pairs
     ]
-    fact = Tie.FACT
+    fact = EdgeType.FACT
     return NumberedTies(
         tuple((numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes),
         tuple((one, other, words) for one, other, tie, words in ends if tie is fact),

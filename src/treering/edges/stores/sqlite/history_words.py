@@ -20,7 +20,7 @@ _FEW = 500  # keys in one statement
 
 
 def score_history(connection: apsw.Connection, terms: Sequence[str], weights: Mapping[str, float]) -> dict[int, float]:
-    """Give the score of every past passage that has any of the (single) terms, by key."""
+    """Return the score of every past passage that has any of the (single) terms, by key."""
     _name_vocabularies(connection)
     total = next(connection.execute(f"SELECT count(*) FROM {WORDS}_docsize"))[0]  # noqa: S608 - our table
     found = {term: _weighted_counts(connection, term, weights) for term in terms}
@@ -57,7 +57,7 @@ def _weighted_counts(connection: apsw.Connection, term: str, weights: Mapping[st
 
 
 def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> dict[int, int]:
-    """Give how many terms passages have in all columns, from FTS5's own record of it."""
+    """Return how many terms passages have in all columns, from FTS5's own record of it."""
     lengths: dict[int, int] = {}
     for start in range(0, len(keys), _FEW):
         batch = keys[start : start + _FEW]
@@ -68,7 +68,7 @@ def _lengths(connection: apsw.Connection, table: str, keys: Sequence[int]) -> di
 
 
 def _usual_length(connection: apsw.Connection) -> float:
-    """Give the mean length of current passages: FTS5 keeps their number and each column's total in row 1."""
+    """Return the mean length of current passages: FTS5 keeps their number and each column's total in row 1."""
     row = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"), None)  # noqa: S608 - our table
     rows, *totals = _varints(row[0]) if row and row[0] else [0]
     return sum(totals) / rows if rows else 0.0

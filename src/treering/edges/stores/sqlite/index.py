@@ -14,7 +14,8 @@ from treering.edges.stores.sqlite.days import on_days, rank_days
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import records_of
-from treering.edges.stores.sqlite.graph_shelf import SqliteGraph
+from treering.edges.stores.sqlite.graph_tables import SqliteGraph
+from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.reach import sight
@@ -24,8 +25,7 @@ from treering.edges.stores.sqlite.rebuild import (
     prepare_passages,
     rebuild_passages,
 )
-from treering.edges.stores.sqlite.shelf import Shelf
-from treering.edges.stores.sqlite.vectors import VectorShelf
+from treering.edges.stores.sqlite.vectors import VectorTables
 from treering.edges.stores.sqlite.words import known_words, rank_names, rank_words
 from treering.ports.extractor import Extractor
 from treering.ports.graph import Graph
@@ -57,7 +57,7 @@ class SqliteIndex:
         self, database: Database, *, model_id: str, dimension: int, extractor: Extractor | None = None
     ) -> None:
         self._database = database
-        self._vectors = VectorShelf(model_id, dimension)
+        self._vectors = VectorTables(model_id, dimension)
         self._graph = SqliteGraph(database)
         self._extractor = extractor or BuiltInExtractor()
 
@@ -100,7 +100,7 @@ class SqliteIndex:
             return rank_days(connection, asked, sight(connection, reach), limit)
 
     def on_days(self, asked: Sequence[AskedDays], keys: Sequence[int]) -> Mapping[int, float]:
-        """Give the scores `by_days` gives, of those of the keys that have one."""
+        """Return the scores `by_days` gives, of those of the keys that have one."""
         with self._read() as connection:
             return on_days(connection, asked, keys)
 
@@ -110,12 +110,12 @@ class SqliteIndex:
             return self._vectors.rank(connection, vector, sight(connection, reach), limit)
 
     def similarities(self, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
-        """Give the exact cosine of those of the keys that have a vector."""
+        """Return the exact cosine of those of the keys that have a vector."""
         with self._read() as connection:
             return self._vectors.similarities(connection, vector, keys)
 
     def vectors(self, keys: Sequence[int]) -> Mapping[int, Vector]:
-        """Give the vectors of those of the keys that have one."""
+        """Return the vectors of those of the keys that have one."""
         with self._read() as connection:
             return self._vectors.read(connection, keys)
 
@@ -127,14 +127,14 @@ class SqliteIndex:
         return found
 
     def visible(self, keys: Sequence[int], *, reach: Reach) -> frozenset[int]:
-        """Give those of the keys that a read in reach may see, filters included."""
+        """Return those of the keys that a read in reach may see, filters included."""
         with self._read() as connection:
             seen = sight(connection, reach).condition()
             sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
             return frozenset(key for (key,) in self._by_keys(sql, keys, before=seen.bindings))
 
     def heads(self, keys: Sequence[int]) -> Mapping[int, PassageHead]:
-        """Give the heads of passages."""
+        """Return the heads of passages."""
         with self._read():
             rows = self._by_keys(f"{_HEADS} (?*)", keys)
             return {row[0]: PassageHead(*(*row[:10], parse_time(row[10]))) for row in rows}
@@ -147,7 +147,7 @@ class SqliteIndex:
             return int(next(connection.execute(sql, seen.bindings))[0])
 
     def knows(self, words: Sequence[str], *, reach: Reach) -> frozenset[str]:
-        """Give those of the (stemmed) words that occur in anything current in the scopes of a reach."""
+        """Return those of the (stemmed) words that occur in anything current in the scopes of a reach."""
         with self._read() as connection:
             return known_words(connection, words, sight(connection, reach))
 
@@ -164,7 +164,7 @@ class SqliteIndex:
             return self._vectors.lag(connection)
 
     def pending(self, limit: int) -> Sequence[Pending]:
-        """Give texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
         with self._read() as connection:
             waiting = self._vectors.waiting(connection, limit)
             texts = _gists(connection, {object_id for _, object_id, _ in waiting})
@@ -176,7 +176,7 @@ class SqliteIndex:
             self._vectors.add(connection, vectors)
 
     def rebuild(self) -> int:
-        """Throw away the passages and make them anew from the ledger; give their number."""
+        """Throw away the passages and make them anew from the ledger; return their number."""
         with self._database.write() as connection:
             return rebuild_passages(connection, self._extractor)
 
@@ -206,6 +206,6 @@ class SqliteIndex:
 
 def _gists(connection: apsw.Connection, object_ids: set[str]) -> dict[str, str]:
     """Read the texts to embed of some objects from the ledger, by content hash."""
-    shelf = Shelf(connection)
-    objects = [item for identity in sorted(object_ids) if (item := shelf.get(identity))]
+    tables = ObjectTables(connection)
+    objects = [item for identity in sorted(object_ids) if (item := tables.get(identity))]
     return {gist_hash(passage): passage.gist for item in objects for passage in passages_of(item)}

@@ -39,12 +39,12 @@ class SqliteJobs:
             )
 
     def find(self, job_id: str) -> JobRow | None:
-        """Give a job's last state."""
+        """Return a job's last state."""
         row = self._database.row("SELECT body FROM jobs WHERE id = ?", (job_id,))
         return _parsed(row[0]) if row else None
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
-        """Give the newest of the jobs at, below or above a scope, those begun last first."""
+        """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._database.read() as connection:
             rows = (_parsed(body) for (body,) in connection.execute("SELECT body FROM jobs ORDER BY row DESC"))
             return list(islice((row for row in rows if sees(scope, _scope_of(row), descend=True)), limit))
@@ -96,7 +96,7 @@ class _Named:
         return False
 
     def without(self, row: JobRow) -> dict[str, Any]:
-        """Give a job without the lines that name one of them: results, warnings, what went stale."""
+        """Return a job without the lines that name one of them: results, warnings, what went stale."""
         kept: dict[str, Any] = {
             name: [line for line in value if not self.is_in(line)] if isinstance(value, list) else value
             for name, value in row.items()
@@ -111,7 +111,7 @@ class _Named:
 
 
 def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
-    """Give those of the objects a job names that are in the audit log, but not in the ledger any more."""
+    """Return those of the objects a job names that are in the audit log, but not in the ledger any more."""
     ids = json.dumps([item["source_id"] for item in row.get("items", ()) if item.get("source_id")])
     sql = (
         "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM objects WHERE id = value) "
@@ -121,7 +121,7 @@ def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
 
 
 def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
-    """Give what a job says that some objects were read from, and from where they were moved."""
+    """Return what a job says that some objects were read from, and from where they were moved."""
     with row_of("a job"):
         for item in row.get("items", ()):
             if item.get("source_id") in ids:

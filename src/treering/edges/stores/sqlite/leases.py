@@ -54,7 +54,7 @@ class SqliteLeases:
         return [known for row in rows if (known := _holding(row, now))]
 
     def clear(self, name: str) -> Holding | None:
-        """Take a lease away from its owner; give what was held."""
+        """Take a lease away from its owner; return what was held."""
         with self._database.write() as connection:
             known = _find(connection, name, self._clock.elapsed())
             connection.execute("DELETE FROM held_leases WHERE name = ?", (name,))
@@ -67,7 +67,7 @@ def _find(connection: apsw.Connection, name: str, now: float) -> Holding | None:
 
 
 def _holding(row: tuple[Any, ...], now: float) -> Holding | None:
-    """Give a lease as it stands; `None` where its time is over, or it is of a time before the machine started."""
+    """Return a lease as it stands; `None` where its time is over, or it is of a time before the machine started."""
     name, owner, process, renewed, seconds = row
     if not all(isinstance(value, int | float) for value in (process, renewed, seconds)):
         return None  # a row that something else wrote holds nothing: the next who takes the lease replaces it

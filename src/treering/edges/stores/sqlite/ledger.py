@@ -48,11 +48,11 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of, rows_of
 from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
 from treering.edges.stores.sqlite.follower import Change, Follower
+from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
 from treering.edges.stores.sqlite.packing import pack, unpack_model
 from treering.edges.stores.sqlite.read_checks import ReadChecks
 from treering.edges.stores.sqlite.schema import is_current, migrate
-from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.transfer import load_records, read_records
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock, fresh_id, fresh_salt
@@ -115,8 +115,8 @@ class SqliteLedger:
                     return first
             check_gate(patch, self.policy)
             require_new(patch, self._known_record(connection, patch.id))
-            shelf, now, head = self._shelf(connection), self._now(connection), self._head(connection)
-            planned = plan(patch, shelf, policy=self.policy, now=now)
+            tables, now, head = self._tables(connection), self._now(connection), self._head(connection)
+            planned = plan(patch, tables, policy=self.policy, now=now)
             proposals = self._proposals(connection) if _erases(planned) else ()
             result = journal(planned, patch=patch, head=head, now=now, new_id=self._new_event_id, proposals=proposals)
             self._keep(connection, planned, result)
@@ -128,7 +128,7 @@ class SqliteLedger:
     def preview(self, patch: Patch) -> Plan:
         """Plan a patch against the current state without changing anything."""
         with self._database.read() as connection:
-            return plan(patch, self._shelf(connection), policy=self.policy, now=self._now(connection))
+            return plan(patch, self._tables(connection), policy=self.policy, now=self._now(connection))
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
@@ -138,7 +138,7 @@ class SqliteLedger:
                 return self._record(connection, known.patch_id)
             require_new(patch, self._known_record(connection, patch.id))
             now = self._now(connection)
-            plan(patch, self._shelf(connection), policy=self.policy, now=now)
+            plan(patch, self._tables(connection), policy=self.policy, now=now)
             head, salt = self._head(connection), fresh_salt(self._clock)
             notice = proposal(patch, salt=salt, head=head, now=now, new_id=self._new_event_id)
             self._keep_notice(connection, notice)
@@ -155,7 +155,7 @@ class SqliteLedger:
             patch = patch_of(record)
             check_approval(record.source, by, self.policy)
             now, head = self._now(connection), self._head(connection)
-            planned = plan(patch, self._shelf(connection), policy=self.policy, now=now)
+            planned = plan(patch, self._tables(connection), policy=self.policy, now=now)
             result = approval(
                 planned,
                 record=record,
@@ -191,7 +191,7 @@ class SqliteLedger:
             record = self._record(connection, patch_id)
             now, head = self._now(connection), self._head(connection)
             undoing = fresh_id("patch", self._clock)
-            planned = plan_revert(record, self._shelf(connection), patch_id=undoing, policy=self.policy, now=now)
+            planned = plan_revert(record, self._tables(connection), patch_id=undoing, policy=self.policy, now=now)
             result = reversal(
                 planned,
                 record=record,
@@ -207,18 +207,18 @@ class SqliteLedger:
         return result.receipt
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
-        """Give an object as it stands, or as it stood."""
+        """Return an object as it stands, or as it stood."""
         with self._read() as connection:
-            shelf = self._shelf(connection)
-            item = shelf.get(identity) if as_of is None else shelf.get_as_of(identity, _sequence(connection, as_of))
+            tables = self._tables(connection)
+            item = tables.get(identity) if as_of is None else tables.get_as_of(identity, _sequence(connection, as_of))
         if item is None:
             raise missing_object(identity)
         return item
 
     def history(self, identity: str) -> Sequence[Object]:
-        """Give every revision, oldest first."""
+        """Return every revision, oldest first."""
         with self._read() as connection:
-            revisions = self._shelf(connection).revisions(identity)
+            revisions = self._tables(connection).revisions(identity)
         if not revisions:
             raise missing_object(identity)
         return revisions
@@ -226,12 +226,12 @@ class SqliteLedger:
     def heads(
         self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
     ) -> Mapping[str, Head]:
-        """Give the heads of those of the ids that exist."""
+        """Return the heads of those of the ids that exist."""
         wanted = list(dict.fromkeys(identities))
         with self._read() as connection:
             if as_of is not None:
-                seq, shelf = _sequence(connection, as_of), self._shelf(connection)
-                found = _each(wanted, lambda identity: shelf.get_as_of(identity, seq), altered)
+                seq, tables = _sequence(connection, as_of), self._tables(connection)
+                found = _each(wanted, lambda identity: tables.get_as_of(identity, seq), altered)
                 return {item.id: head_of(item) for item in found}
             heads: dict[str, Head] = {}
             for start in range(0, len(wanted), _BATCH):
@@ -241,9 +241,9 @@ class SqliteLedger:
             return heads
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
-        """Give a segment, also one that has vanished from its source since."""
+        """Return a segment, also one that has vanished from its source since."""
         with self._read() as connection:
-            found = self._shelf(connection).segment(source_id, segment_id)
+            found = self._tables(connection).segment(source_id, segment_id)
         if found is None:
             raise missing_segment(source_id, segment_id)
         return found
@@ -251,21 +251,21 @@ class SqliteLedger:
     def segments(
         self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
     ) -> Mapping[tuple[str, str], Segment]:
-        """Give those of the segments (source id, segment id) that are in their sources now."""
+        """Return those of the segments (source id, segment id) that are in their sources now."""
         with self._read() as connection:
-            return self._shelf(connection).segments(places, altered)
+            return self._tables(connection).segments(places, altered)
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
-        """Give the objects a read at the selection's scope sees, oldest first."""
+        """Return the objects a read at the selection's scope sees, oldest first."""
         with self._read() as connection:
-            shelf = self._shelf(connection)
+            tables = self._tables(connection)
             if selection.as_of is None:
-                items = _each(_candidates(connection, selection), shelf.get, altered)
+                items = _each(_candidates(connection, selection), tables.get, altered)
             else:
                 seq = _sequence(connection, selection.as_of)
                 sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
                 ids = [identity for (identity,) in connection.execute(sql, (seq,))]
-                items = _each(ids, lambda identity: shelf.get_as_of(identity, seq), altered)
+                items = _each(ids, lambda identity: tables.get_as_of(identity, seq), altered)
         yield from (item for item in items if selects(selection, item))
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
@@ -282,7 +282,7 @@ class SqliteLedger:
         return states
 
     def scopes(self, below: str) -> Sequence[str]:
-        """Give the scopes below one that objects lie in."""
+        """Return the scopes below one that objects lie in."""
         start = "/" if below == ROOT else f"{below}/"
         # '0' is the character after '/'. Each step jumps to the next scope, however many objects lie in one.
         sql = (
@@ -293,33 +293,33 @@ class SqliteLedger:
         return [scope for (scope,) in self._database.rows(sql, (start, start[:-1] + "0"))]
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge whose evidence or derivation names this id."""
+        """Return ids of knowledge whose evidence or derivation names this id."""
         with self._read() as connection:
-            return self._shelf(connection).dependents(identity)
+            return self._tables(connection).dependents(identity)
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
-        """Give the links that start or end at an object."""
+        """Return the links that start or end at an object."""
         with self._read() as connection:
             seq = None if as_of is None else _sequence(connection, as_of)
-            return self._shelf(connection).checked_links(identity, seq)
+            return self._tables(connection).checked_links(identity, seq)
 
     def patch(self, patch_id: str) -> PatchRecord:
-        """Give the record of a patch."""
+        """Return the record of a patch."""
         with self._read() as connection:
             return self._record(connection, patch_id)
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
-        """Give the newest patches."""
+        """Return the newest patches."""
         sql = "SELECT body FROM patches WHERE ? IS NULL OR status = ? ORDER BY id DESC LIMIT ?"
         return [_parse_record(body) for (body,) in self._database.rows(sql, (status, status, limit))]
 
     def sequence(self, as_of: AsOf = None) -> int:
-        """Give the audit sequence number at a point in history."""
+        """Return the audit sequence number at a point in history."""
         with self._read() as connection:
             return _sequence(connection, as_of)
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Give audit events in order, in batches, so that a long log does not fill memory."""
+        """Return audit events in order, in batches, so that a long log does not fill memory."""
         left = limit
         while left is None or left > 0:
             size = _BATCH if left is None else min(left, _BATCH)
@@ -332,7 +332,7 @@ class SqliteLedger:
             left = None if left is None else left - len(batch)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
-        """Give the audit events about one object or patch."""
+        """Return the audit events about one object or patch."""
         sql = "SELECT body FROM audit WHERE target = ? ORDER BY seq"
         events = [_parse_event(body) for (body,) in self._database.rows(sql, (identity,))]
         for event in events:
@@ -346,7 +346,7 @@ class SqliteLedger:
             return verify_ledger(connection, anchor=kept)
 
     def records(self) -> Iterator[Record]:
-        """Give everything the ledger holds, of one moment."""
+        """Return everything the ledger holds, of one moment."""
         with self._read(fresh=True) as connection:
             yield from read_records(connection)
 
@@ -413,10 +413,10 @@ class SqliteLedger:
             self._anchor.write(Anchor(seq=seq, hash=digest))
 
     def _keep(self, connection: apsw.Connection, planned: Plan, result: Journal) -> None:
-        shelf = Shelf(connection)
+        tables = ObjectTables(connection)
         changes = []
         for write, event in zip(planned.writes, result.events, strict=False):
-            shelf.store(write, event.seq)
+            tables.store(write, event.seq)
             match write:
                 case Put(before=before, after=after):
                     changes.append(Change(event.seq, after.id, before, after))
@@ -438,8 +438,8 @@ class SqliteLedger:
         _keep_event(connection, notice.event)
         _keep_record(connection, notice.record)
 
-    def _shelf(self, connection: apsw.Connection) -> Shelf:
-        return Shelf(connection, self._checks)
+    def _tables(self, connection: apsw.Connection) -> ObjectTables:
+        return ObjectTables(connection, self._checks)
 
     def _record(self, connection: apsw.Connection, patch_id: str) -> PatchRecord:
         record = self._known_record(connection, patch_id)

@@ -26,7 +26,7 @@ def pack(text: str) -> str | bytes:
 
 
 def unpack(stored: str | bytes) -> str:
-    """Give back what was packed. Raises `Corrupt` where the bytes do not decompress."""
+    """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
     if isinstance(stored, str):
         return stored
     try:
@@ -36,7 +36,7 @@ def unpack(stored: str | bytes) -> str:
 
 
 def unpack_json(stored: str | bytes) -> Any:
-    """Give back packed JSON as data. Raises `Corrupt` for what is none."""
+    """Return packed JSON as data. Raises `Corrupt` for what is none."""
     try:
         return json.loads(unpack(stored))
     except (ValueError, RecursionError) as error:
@@ -44,7 +44,7 @@ def unpack_json(stored: str | bytes) -> Any:
 
 
 def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
-    """Give back a packed value. Raises `Corrupt` for what is none of its kind."""
+    """Return a packed value. Raises `Corrupt` for what is none of its kind."""
     try:
         return model.model_validate_json(unpack(stored))
     except ValidationError as error:

@@ -48,7 +48,7 @@ def rank_places(connection: apsw.Connection, text: str, sight: Sight, limit: int
 
 
 def _named(connection: apsw.Connection, wanted: str, sight: Sight) -> Iterable[tuple[int, tuple[str, ...]]]:
-    """Give passages one of whose names ends with the last characters of `wanted`."""
+    """Return passages one of whose names ends with the last characters of `wanted`."""
     ending, seen = _backwards(wanted), sight.condition()
     sql = (
         "SELECT p.key, p.title, p.heading, coalesce(p.origin, '') "  # noqa: S608 - only our own SQL

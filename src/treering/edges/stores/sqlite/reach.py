@@ -67,7 +67,7 @@ def sight(connection: apsw.Connection, reach: Reach) -> Sight:
 
 
 def scope_tokens(scope: str) -> str:
-    """Give the index terms of a scope: one for itself, one for each scope it lies within."""
+    """Return the index terms of a scope: one for itself, one for each scope it lies within."""
     return " ".join((_exact(scope), *map(_within, lineage(scope))))
 
 

@@ -190,7 +190,7 @@ class ReadChecks:
                 raise _altered(f"revision {stored.number} of {stored.identity} is not its newest", stored.identity)
 
     def _told_of(self, connection: apsw.Connection, target: str, *, after: int) -> Iterator[AuditEvent]:
-        """Give the events about something, newest first."""
+        """Return the events about something, newest first."""
         sql = "SELECT seq FROM audit WHERE target = ? AND seq > ? ORDER BY seq DESC"
         numbers = [seq for (seq,) in connection.execute(sql, (target, after))]
         return (self._event(connection, seq, target) for seq in numbers)
@@ -231,7 +231,7 @@ class _Remembered(Generic[_Value]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, digest: bytes, make: Callable[[], _Value]) -> _Value:
-        """Give the value of a key, made anew where its bytes are others. What `make` raises is not remembered."""
+        """Return the value of a key, made anew where its bytes are others. What `make` raises is not remembered."""
         with self._lock:
             known = self._values.get(key)
             if known and known[0] == digest:

@@ -7,8 +7,8 @@ import apsw
 
 from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import graph_contents, graph_damage
+from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.projection import apply_changes
-from treering.edges.stores.sqlite.shelf import Shelf
 from treering.edges.stores.sqlite.tables import (
     FULL_TEXT,
     PROJECTION_VERSION,
@@ -89,7 +89,7 @@ def _replay(ledger: apsw.Connection, target: apsw.Connection, extractor: Extract
 
 def _changes(ledger: apsw.Connection, identity: str) -> list[Change]:
     rows = ledger.execute("SELECT seq FROM revisions WHERE id = ? ORDER BY revision", (identity,))
-    revisions = Shelf(ledger).revisions(identity)
+    revisions = ObjectTables(ledger).revisions(identity)
     earlier = [None, *revisions]
     return [
         Change(seq, identity, before, after) for (seq,), before, after in zip(rows, earlier, revisions, strict=False)
@@ -106,7 +106,7 @@ _Place = tuple[str, str, int]
 
 
 def _contents(connection: apsw.Connection) -> dict[_Place, int]:
-    """Give a hash of everything the projection says of each row."""
+    """Return a hash of everything the projection says of each row."""
     counts = word_counts(connection)
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
     endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")

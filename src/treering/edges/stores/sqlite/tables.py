@@ -129,7 +129,7 @@ def drop_passages(connection: apsw.Connection) -> None:
 
 
 def read_state(connection: apsw.Connection, name: str) -> int:
-    """Give a number the projection remembers; 0 where it remembers none."""
+    """Return a number the projection remembers; 0 where it remembers none."""
     row = next(connection.execute("SELECT value FROM index_state WHERE name = ?", (name,)), None)
     with row_of(f"the state {name!r} of the index", hint=REINDEX):
         return int(row[0]) if row else 0

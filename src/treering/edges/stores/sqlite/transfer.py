@@ -15,13 +15,13 @@ from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import RESTORE
 from treering.edges.stores.sqlite.follower import Change
+from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json
-from treering.edges.stores.sqlite.shelf import Shelf
 from treering.ports.ledger import Record
 
 
 def read_records(connection: apsw.Connection) -> Iterator[Record]:
-    """Give every record, in the order the port names. Raises `Corrupt` for a row that holds what JSON cannot."""
+    """Return every record, in the order the port names. Raises `Corrupt` for a row that holds what JSON cannot."""
     for record in _records(connection):
         if any(isinstance(value, bytes) for value in record.row.values()):
             raise Corrupt(
@@ -54,7 +54,7 @@ def _records(connection: apsw.Connection) -> Iterator[Record]:
 
 
 def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
-    """Write records into an empty ledger; give the changes its followers have to see, in order.
+    """Write records into an empty ledger; return the changes its followers have to see, in order.
 
     Raises `InvalidInput` for what is no export.
     """
@@ -66,18 +66,18 @@ def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list
 
 def _load_all(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
     revisions: list[tuple[int, str, int]] = []
-    shelf = Shelf(connection)
+    tables = ObjectTables(connection)
     for record in records:
         if record.table == "revision":
             row = record.row
-            shelf.keep_revision(row["id"], row["revision"], row["seq"], canonical_json(row["body"]))
+            tables.keep_revision(row["id"], row["revision"], row["seq"], canonical_json(row["body"]))
             revisions.append((row["seq"], row["id"], row["revision"]))
         else:
-            _load(connection, shelf, record)
-    return [_change(shelf, *revision) for revision in revisions]
+            _load(connection, tables, record)
+    return [_change(tables, *revision) for revision in revisions]
 
 
-def _load(connection: apsw.Connection, shelf: Shelf, record: Record) -> None:
+def _load(connection: apsw.Connection, tables: ObjectTables, record: Record) -> None:
     row: Any = record.row
     match record.table:
         case "event":
@@ -87,7 +87,7 @@ def _load(connection: apsw.Connection, shelf: Shelf, record: Record) -> None:
                 (event.seq, event.target, render_time(event.timestamp), event.hash, pack(event.model_dump_json())),
             )
         case "segment":
-            shelf.keep_words(row["source_id"], row["segment_id"], row["text"])
+            tables.keep_words(row["source_id"], row["segment_id"], row["text"])
         case "link":
             sql = "INSERT INTO links(type, source, target, patch_id, added, removed) VALUES(?, ?, ?, ?, ?, ?)"
             connection.execute(
@@ -104,11 +104,11 @@ def _load(connection: apsw.Connection, shelf: Shelf, record: Record) -> None:
             raise InvalidInput(f"An export has no table {other!r}.", hint="Is this a Treering export?")
 
 
-def _change(shelf: Shelf, seq: int, identity: str, revision: int) -> Change:
-    after = shelf.revision(identity, revision)
+def _change(tables: ObjectTables, seq: int, identity: str, revision: int) -> Change:
+    after = tables.revision(identity, revision)
     if after is None:
         raise InvalidInput(f"Revision {revision} of {identity} is not in the export.", hint="Export the space again.")
-    shelf.set_current(after)
+    tables.set_current(after)
     if isinstance(after, Source):
-        shelf.keep_places(after)
-    return Change(seq, identity, shelf.revision(identity, revision - 1), after)
+        tables.keep_places(after)
+    return Change(seq, identity, tables.revision(identity, revision - 1), after)

@@ -59,13 +59,13 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
 
 
 def log_position(connection: apsw.Connection) -> int:
-    """Give the position of the newest entry of the log."""
+    """Return the position of the newest entry of the log."""
     row = next(connection.execute("SELECT max(position) FROM vector_log"), None)
     return int(row[0] or 0) if row else 0
 
 
 def logged_keys(connection: apsw.Connection, after: int) -> list[int] | None:
-    """Give the passages logged after a position, or `None` where the log does not reach back so far."""
+    """Return the passages logged after a position, or `None` where the log does not reach back so far."""
     oldest = next(connection.execute("SELECT min(position) FROM vector_log"))[0]
     if oldest is None or oldest > after + 1:
         return None
@@ -79,7 +79,7 @@ def catch_up(
     load: Callable[[apsw.Connection], None],
     reread: Callable[[apsw.Connection, Sequence[int]], None],
 ) -> Moment:
-    """Bring a table in memory to the moment of the connection's snapshot; give what it has seen then.
+    """Bring a table in memory to the moment of the connection's snapshot; return what it has seen then.
 
     `reread` is told the passages logged since; `load` starts over where the log does not reach back so far. A
     snapshot older than the table changes nothing: what has gone since is re-checked in the ledger.

@@ -30,7 +30,7 @@ _SEARCHED = (
 )
 
 
-class VectorShelf:
+class VectorTables:
     """The vectors one model made. Safe to use from many threads."""
 
     def __init__(self, model: str, dimension: int) -> None:
@@ -71,7 +71,7 @@ class VectorShelf:
         log_vectors(connection, keys)
 
     def waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str, str]]:
-        """Give content hash, object and part of texts that wait, those to embed first at the front."""
+        """Return content hash, object and part of texts that wait, those to embed first at the front."""
         sql = (
             "SELECT hex(t.hash), p.object_id, p.part FROM vector_queue q "
             "JOIN passage_texts t ON t.id = q.text_id JOIN passages p ON p.key = "
@@ -98,7 +98,7 @@ class VectorShelf:
         return _best(found, limit)
 
     def similarities(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> dict[int, float]:
-        """Give the cosines of those of the keys that have a vector."""
+        """Return the cosines of those of the keys that have a vector."""
         wanted = np.array(keys, np.int64)
         with self._lock:
             self._refresh(connection)
@@ -134,7 +134,7 @@ class VectorShelf:
         return int(row[0]) if row else 0
 
     def _add(self, connection: apsw.Connection, digest: bytes, vector: Vector) -> list[int]:
-        """Keep one vector; give the passages it is for."""
+        """Keep one vector; return the passages it is for."""
         row = next(connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (digest,)), None)
         if row is None:  # erased or rewritten while it was being embedded
             return []
@@ -153,7 +153,7 @@ class VectorShelf:
         return [Scored(int(key), float(score)) for key, score in zip(keys, scores, strict=True)]
 
     def _filtered(self, connection: apsw.Connection, sight: Sight) -> _Keys:
-        """Give the keys that pass a filter; the same question about an unchanged space is asked of SQL once."""
+        """Return the keys that pass a filter; the same question about an unchanged space is asked of SQL once."""
         state = _state(connection)
         if self._passing[0] != state:
             self._passing = (state, {})
@@ -225,7 +225,7 @@ class VectorShelf:
 
 
 def _state(connection: apsw.Connection) -> _State:
-    """Give what changes whenever anything is written, here or by another connection."""
+    """Return what changes whenever anything is written, here or by another connection."""
     return id(connection), int(connection.pragma("data_version")), connection.total_changes()
 
 

@@ -10,8 +10,8 @@ from treering.core.errors import Corrupt
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
+from treering.edges.stores.sqlite.object_tables import ObjectTables, current_row, targets_of
 from treering.edges.stores.sqlite.packing import unpack, unpack_model
-from treering.edges.stores.sqlite.shelf import Shelf, current_row, targets_of
 
 
 def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anchor:
@@ -21,9 +21,9 @@ def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anch
     """
     _check_pages(connection)
     head = verify_chain(_events(connection), anchor=anchor)
-    told, shelf = account(_events(connection)), Shelf(connection)
+    told, tables = account(_events(connection)), ObjectTables(connection)
     for seq, body in connection.execute("SELECT seq, body FROM revisions ORDER BY row"):
-        told.check_revision(shelf.load(unpack(body)), seq)
+        told.check_revision(tables.load(unpack(body)), seq)
     told.check_complete((row[0], row[1]) for row in connection.execute("SELECT id, revision FROM revisions"))
     sql = "SELECT type, source, target FROM links WHERE removed IS NULL"
     told.check_links(tuple(row) for row in connection.execute(sql))
@@ -54,8 +54,8 @@ def _events(connection: apsw.Connection) -> Iterator[AuditEvent]:
 
 def _check_current(connection: apsw.Connection, identity: str) -> None:
     """Check the tables that are read instead of the newest revision."""
-    shelf = Shelf(connection)
-    item = shelf.get(identity)
+    tables = ObjectTables(connection)
+    item = tables.get(identity)
     row = next(connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
     if item is None or row != current_row(item):
         raise _wrong(f"the row of {identity} does not agree with its newest revision", identity)
@@ -64,7 +64,7 @@ def _check_current(connection: apsw.Connection, identity: str) -> None:
         if [target for (target,) in connection.execute(sql, (identity,))] != targets_of(item):
             raise _wrong(f"what {identity} rests on does not agree with its newest revision", identity)
     if isinstance(item, Source):
-        found = shelf.segments([(identity, segment.segment_id) for segment in item.segments])
+        found = tables.segments([(identity, segment.segment_id) for segment in item.segments])
         stored = [found.get((identity, segment.segment_id)) for segment in item.segments]
         sql = "SELECT count(*) FROM segments WHERE source_id = ? AND vanished IS NULL"
         if stored != list(item.segments) or [(len(stored),)] != list(connection.execute(sql, (identity,))):

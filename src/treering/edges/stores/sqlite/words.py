@@ -51,7 +51,7 @@ def purge_words(connection: apsw.Connection) -> None:
 
 
 def place_of(passage: Passage) -> str:
-    """Give what a passage's source is called, with its path where the title does not say it."""
+    """Return what a passage's source is called, with its path where the title does not say it."""
     path = str(passage.metadata.get("path", ""))
     return passage.title if path in passage.title else f"{passage.title} {path}"
 
@@ -79,7 +79,7 @@ def rank_names(connection: apsw.Connection, query: TextQuery, sight: Sight, limi
 
 
 def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> frozenset[str]:
-    """Give those of the terms that occur in current text in the scopes that are seen."""
+    """Return those of the terms that occur in current text in the scopes that are seen."""
     sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
     return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
 
@@ -107,7 +107,7 @@ def _tables(current: bool) -> tuple[str, str]:
 
 
 def _beyond_scope(sight: Sight) -> Condition:
-    """Give what has to be asked of the rows, the scope apart; nothing for the everyday read."""
+    """Return what has to be asked of the rows, the scope apart; nothing for the everyday read."""
     return _all_of([sight.state() if sight.of_history else ALWAYS, sight.filter()])
 
 

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; give the exit code. What went wrong is told on stderr, never as a traceback."""
+    """Run the command line; return the exit code. What went wrong is told on stderr, never as a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given in _ASKS_VERSION:
         say(f"treering {__version__}")  # at once: typer's parsing of values would take longer than the answer

@@ -14,7 +14,7 @@ STDIN = "-"
 
 
 def read_conversation(file: Path, wanted: str) -> tuple[Conversation, tuple[str, ...]]:
-    """Give the conversation of a file, the one `wanted` by id or title, and what a person should know of the reading.
+    """Return the conversation of a file, the one `wanted` by id or title, and what a person should know of the reading.
 
     `-` is stdin. Raises `InvalidInput` where there is none, where there are several and none or more than one is
     meant, or where nothing is said in it; `NotFound` for one that the file does not hold; `OSError`.

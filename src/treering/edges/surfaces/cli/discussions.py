@@ -33,7 +33,7 @@ from treering.edges.surfaces.cli.request import read_stdin
 from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened, watched
 from treering.edges.surfaces.space import Space
 from treering.memories.discussion.files import MEMORIES, MESSAGES, STATE, SUMMARY, read_state
-from treering.memories.discussion.identity import place_of, shelf_of
+from treering.memories.discussion.identity import home_of, place_of
 from treering.memories.discussion.making import Made
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.search import Found, Mode, SearchOptions, What
@@ -70,8 +70,8 @@ class Looking:
 def list_all(within: str, access: Access) -> None:
     """List the discussions below a scope."""
     with opened(access) as space:
-        shelf = space.discussions(within)
-        counts = {name: shelf.open(name).log.count() for name in shelf.ids()}
+        discussions = space.discussions(within)
+        counts = {name: discussions.open(name).log.count() for name in discussions.ids()}
     listed = [{"id": name, "messages": count} for name, count in counts.items()]
     answer(access, {"within": within, "discussions": listed}, render_discussions(counts, within))
 
@@ -123,9 +123,9 @@ def search(words: Sequence[str], within: str, looking: Looking, access: Access, 
     options = _options(looking)
     if every:
         with opened(access) as space:
-            shelf = space.discussions(within)
-            _check_any(shelf, within)
-            found = shelf.search(query, options)
+            discussions = space.discussions(within)
+            _check_any(discussions, within)
+            found = discussions.search(query, options)
     else:
         with _known(words[0], within, access) as (_, discussion):
             found = discussion.search(query, options)
@@ -211,16 +211,16 @@ def _known(
 ) -> Iterator[tuple[Space, Discussion]]:
     """Open a discussion of which something is kept. Raises `NotFound` for any other, so that no typo reads as empty."""
     with opened(access, writing) as space:
-        shelf = space.discussions(within)
-        discussion, ids = shelf.open(identity), shelf.ids()
+        discussions = space.discussions(within)
+        discussion, ids = discussions.open(identity), discussions.ids()
         if discussion.id not in ids:
             hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
             raise NotFound(f"There is no discussion {discussion.id!r} below {within}.", hint=hint)
         yield space, discussion
 
 
-def _check_any(shelf: DiscussionMemory, within: str) -> None:
-    if not shelf.ids():
+def _check_any(discussions: DiscussionMemory, within: str) -> None:
+    if not discussions.ids():
         raise NotFound(
             f"No discussion is kept below {within}.", hint="Name their scope with --within, or record one first."
         )
@@ -263,7 +263,7 @@ def _moment(text: str, time: str) -> datetime | None:
 
 
 def _discussion_of(found: Found, within: str) -> str:
-    return found.scope.removeprefix(f"{shelf_of(parse_scope(within))}/").partition("/")[0]
+    return found.scope.removeprefix(f"{home_of(parse_scope(within))}/").partition("/")[0]
 
 
 def _facts(identity: str, report: object) -> Mapping[str, object]:

@@ -31,12 +31,12 @@ Misuse: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def exit_code(error: TreeringError) -> int:
-    """Give the exit code of an error: that of the nearest class in the tree."""
+    """Return the exit code of an error: that of the nearest class in the tree."""
     return next((EXIT_CODES[cls] for cls in type(error).__mro__ if cls in EXIT_CODES), OTHER)
 
 
 def tell(error: TreeringError, *, as_json: bool) -> int:
-    """Write an error to stderr, for people or as JSON; give its exit code."""
+    """Write an error to stderr, for people or as JSON; return its exit code."""
     if as_json:
         printing.tell_json(json.dumps({"error": error.as_dict()}, default=str))
     else:

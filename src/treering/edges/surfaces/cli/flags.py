@@ -50,7 +50,7 @@ class Calling:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class QueryFlags:
     """How to read."""
 
     limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many results.")] = None
@@ -76,7 +76,7 @@ class Recording:
 
 
 @dataclass(frozen=True, slots=True)
-class Bringing:
+class IngestFlags:
     """How to bring things in."""
 
     wait: Annotated[bool, Option("--wait", help="Wait until everything is found by meaning, too.")] = False
@@ -95,7 +95,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
+class RecordFlags:
     """What is recorded, for the common cases; anything else is said with --input."""
 
     kind: Annotated[
@@ -129,8 +129,8 @@ class Saying:
     by: Annotated[str, Option("--by", metavar="ID", help="Supersede: the knowledge that replaces it.")] = ""
 
 
-def asked(group: "Reading | Recording | Bringing") -> dict[str, Any]:
-    """Give the flags of a group that were used, as options."""
+def asked(group: "QueryFlags | Recording | IngestFlags") -> dict[str, Any]:
+    """Return the flags of a group that were used, as options."""
     return {name: value for name, value in asdict(group).items() if value is not None and value is not False}
 
 
@@ -155,7 +155,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 def _parameters(
     command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type]
 ) -> Iterator[inspect.Parameter]:
-    """Give a command's own parameters, then those of its groups: in this order `--help` shows them."""
+    """Return a command's own parameters, then those of its groups: in this order `--help` shows them."""
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:
             yield _flag(name, hints[name], parameter.default)

@@ -13,7 +13,7 @@ from treering.core.errors import InvalidInput
 from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.objects import WorkItem
 from treering.core.scope import parse_scope
-from treering.edges.surfaces.cli.flags import Calling, Saying
+from treering.edges.surfaces.cli.flags import Calling, RecordFlags
 from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope, Mode, Verb, parse
 
@@ -82,7 +82,7 @@ def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
             return {_ONE_TEXT.get(other, "text"): " ".join(words)}
 
 
-def mode_of(saying: Saying) -> str:
+def mode_of(saying: RecordFlags) -> str:
     """Tell which mode of `crystallize` a kind belongs to; empty where it says nothing."""
     if saying.by:
         return "supersede"
@@ -91,7 +91,7 @@ def mode_of(saying: Saying) -> str:
     return "work_item" if saying.kind in _WORK_KINDS else ""
 
 
-def record_from(ids: Sequence[str], mode: str, saying: Saying) -> dict[str, Any]:
+def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str, Any]:
     """Turn ids and flags into the input of `crystallize`; a kind's own fields go into its payload."""
     said = {_PLURALS.get(name, name): value for name, value in _said(saying)}
     if mode == "promote":
@@ -125,8 +125,8 @@ def _check_text(data: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _said(saying: Saying) -> Iterable[tuple[str, Any]]:
-    for name in Saying.__dataclass_fields__:
+def _said(saying: RecordFlags) -> Iterable[tuple[str, Any]]:
+    for name in RecordFlags.__dataclass_fields__:
         value = getattr(saying, name)
         if value:
             yield name, _loose(value) if name == "value" else value

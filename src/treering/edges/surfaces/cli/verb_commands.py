@@ -6,12 +6,12 @@ from typer import Argument, Option, Typer
 
 from treering.edges.surfaces.cli.flags import (
     Access,
-    Bringing,
     Calling,
+    IngestFlags,
     Note,
-    Reading,
+    QueryFlags,
+    RecordFlags,
     Recording,
-    Saying,
     Writing,
     spread,
 )
@@ -25,7 +25,7 @@ def add_to(app: Typer) -> None:
 
 
 def ingest(
-    bringing: Bringing,
+    bringing: IngestFlags,
     note: Note,
     calling: Calling,
     writing: Writing,
@@ -47,7 +47,7 @@ def ingest(
 
 
 def query(
-    reading: Reading,
+    reading: QueryFlags,
     calling: Calling,
     access: Access,
     words: Annotated[list[str] | None, Argument(metavar="TEXT", help="The task, the words, or the ids.")] = None,
@@ -63,7 +63,7 @@ def query(
 
 
 def crystallize(
-    saying: Saying,
+    saying: RecordFlags,
     recording: Recording,
     calling: Calling,
     writing: Writing,

@@ -8,12 +8,12 @@ import typer
 from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.cli.flags import (
     Access,
-    Bringing,
     Calling,
+    IngestFlags,
     Note,
-    Reading,
+    QueryFlags,
+    RecordFlags,
     Recording,
-    Saying,
     Writing,
     asked,
 )
@@ -37,7 +37,7 @@ _STDIN = "-"
 
 
 def ingest(
-    what: str, mode: str, access: Access, calling: Calling, bringing: Bringing, note: Note, writing: Writing
+    what: str, mode: str, access: Access, calling: Calling, bringing: IngestFlags, note: Note, writing: Writing
 ) -> None:
     """Bring in a path, a note from stdin, or what `--input` holds. Exits with 1 where an item failed."""
     if not (what or mode or calling.input):
@@ -55,7 +55,7 @@ def ingest(
         raise typer.Exit(_FAILED)
 
 
-def query(words: Sequence[str], mode: str, access: Access, calling: Calling, reading: Reading) -> None:
+def query(words: Sequence[str], mode: str, access: Access, calling: Calling, reading: QueryFlags) -> None:
     """Ask, and print what is known."""
     given = question_from(words, mode)
     if not given and not calling.input and mode != "recent":
@@ -72,7 +72,7 @@ def crystallize(
     mode: str,
     access: Access,
     calling: Calling,
-    saying: Saying,
+    saying: RecordFlags,
     recording: Recording,
     writing: Writing,
 ) -> None:

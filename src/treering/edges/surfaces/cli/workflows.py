@@ -88,7 +88,7 @@ def examples(name: str, access: Access) -> None:
 
 
 def example_texts() -> dict[str, str]:
-    """Give the workflows that come with Treering, by name."""
+    """Return the workflows that come with Treering, by name."""
     found = sorted((each for each in _EXAMPLES.iterdir() if each.name.endswith(_SUFFIXES)), key=lambda each: each.name)
     return {each.name.rpartition(".")[0]: each.read_text(encoding="utf-8") for each in found}
 
@@ -108,7 +108,7 @@ def _needs(workflow: Workflow) -> Mapping[str, Sequence[str | int]]:
 
 
 def _told_of(text: str) -> str:
-    """Give what an example says of itself."""
+    """Return what an example says of itself."""
     data = read(text)
     return str(data.get("description", "")).strip() if isinstance(data, dict) else ""
 

@@ -33,7 +33,7 @@ def text_of(report: Report, *, max_tokens: int) -> str:
 
 
 def data_of(report: Report, *, max_tokens: int, explain: bool = False) -> dict[str, Any]:
-    """Give a report as JSON data without empty fields; how it came to be only where that was asked for."""
+    """Return a report as JSON data without empty fields; how it came to be only where that was asked for."""
     data = report.model_dump(mode="json", exclude_none=True)
     if isinstance(report, ContextReport):
         del data["text"]  # it is the text of the answer

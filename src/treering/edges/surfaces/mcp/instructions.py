@@ -31,5 +31,5 @@ options.as_of answers as of an earlier time. Errors carry a hint: follow it. On 
 
 
 def instructions(names: Mapping[str, str]) -> str:
-    """Give the instructions with the tools called by the names a client sees, keyed by verb."""
+    """Return the instructions with the tools called by the names a client sees, keyed by verb."""
     return INSTRUCTIONS.format(**names)

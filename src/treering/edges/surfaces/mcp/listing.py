@@ -47,7 +47,7 @@ _MOST_NESTED = 2
 
 
 def tool_listing() -> list[Schema]:
-    """Give the tools as the protocol lists them, as JSON data."""
+    """Return the tools as the protocol lists them, as JSON data."""
     return [_listed(tool) for tool in TOOLS.values()]
 
 
@@ -80,7 +80,7 @@ def _mode_text(mode: Mode, *, default: bool) -> str:
 
 
 def _note(model: type[BaseModel]) -> str:
-    """Give what a model's docstring says beyond its first paragraph."""
+    """Return what a model's docstring says beyond its first paragraph."""
     return " ".join((model.__doc__ or "").partition("\n\n")[2].split())
 
 

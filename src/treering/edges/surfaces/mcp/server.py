@@ -37,7 +37,7 @@ from treering.edges.surfaces.mcp.instructions import instructions
 from treering.edges.surfaces.mcp.progress import Watch
 
 if TYPE_CHECKING:
-    from treering.edges.surfaces.mcp.desk import Answer, Desk
+    from treering.edges.surfaces.mcp.dispatcher import Answer, ToolDispatcher
 
 Context = ServerRequestContext[None]
 _SERVED_AT_ONCE = 4
@@ -104,7 +104,7 @@ class _Tools:
         self._files = files
         self._underscored = underscored
         self._read_seconds = read_seconds
-        self._desk: Desk | None = None
+        self._dispatcher: ToolDispatcher | None = None
         self._lock = Lock()
         self._limiter = anyio.CapacityLimiter(_SERVED_AT_ONCE)
 
@@ -142,19 +142,19 @@ class _Tools:
     def close(self) -> None:
         """Close what was opened."""
         with self._lock:
-            if self._desk:
-                self._desk.close()
+            if self._dispatcher:
+                self._dispatcher.close()
 
     def _answer(self, params: CallToolRequestParams, client: str, watch: Watch) -> Answer:
         # Imported by the first call: the handshake must not wait for search, models and parsers.
-        from treering.edges.surfaces.mcp.desk import Desk, unknown_tool
+        from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher, unknown_tool
 
         verb = next((verb for verb, name in self.names.items() if name == params.name), None)
         if verb is None:
             return unknown_tool(params.name, self.names)
         with self._lock:
-            desk = self._desk = self._desk or Desk(self._address, self._files)
-        return desk.answer(verb, params.arguments or {}, actor=client, progress=watch.report, check=watch.check)
+            dispatcher = self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files)
+        return dispatcher.answer(verb, params.arguments or {}, actor=client, progress=watch.report, check=watch.check)
 
     @cached_property
     def _listing(self) -> list[dict[str, Any]]:
@@ -167,6 +167,6 @@ class _Tools:
 
 
 def _client_of(context: Context) -> str:
-    """Give the name the client gave itself, if it did."""
+    """Return the name the client gave itself, if it did."""
     params = context.session.client_params
     return params.client_info.name if params else ""

@@ -18,9 +18,9 @@ from treering.edges.settings import Settings
 from treering.edges.surfaces.rest import chat, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.contract import Operation, document
-from treering.edges.surfaces.rest.doors import Doors
 from treering.edges.surfaces.rest.failures import answer_failures
 from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
+from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ServedSpace, Stop, report_progress
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
@@ -145,7 +145,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     described = document(operations)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    app.add_middleware(Doors, bounds=bounds, apart=frozenset({_HEALTH, _READY}))
+    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}))
     return app
 
 

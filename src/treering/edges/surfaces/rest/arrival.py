@@ -31,7 +31,7 @@ class Arrivals:
 
 
 class Arrival:
-    """Gives an app the messages of one request.
+    """Return an app the messages of one request.
 
     `arrived` is called when the body is there; what it raises is raised where the app receives the body.
     """

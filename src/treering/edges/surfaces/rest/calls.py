@@ -42,12 +42,12 @@ _OPEN: Mapping[type[Value], Mapping[str, type[Value]]] = {
 
 
 def call_models(verb: str) -> tuple[type[BaseModel], ...]:
-    """Give all forms a call of a verb may have."""
+    """Return all forms a call of a verb may have."""
     return tuple(model for (of, _, _), model in _CALLS.items() if of == verb)
 
 
 def call_model(verb: str, envelope: Envelope) -> type[BaseModel] | None:
-    """Give the form a call should have, by its mode and by whether it names an object; none for an unknown mode."""
+    """Return the form a call should have, by its mode and by whether it names an object; none for an unknown mode."""
     mode = envelope.mode or TOOLS[verb].default
     form = "Change" if envelope.input.get("id") else "New"
     return _CALLS.get((verb, mode, "")) or _CALLS.get((verb, mode, form))

@@ -118,7 +118,7 @@ class _Asked:
 
 
 def operations(chat: Chat) -> tuple[Operation, ...]:
-    """Give the operations of the chat endpoint."""
+    """Return the operations of the chat endpoint."""
     return (
         Operation(
             method="POST",
@@ -178,7 +178,7 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
 
 
 def _tagged(chat: ChatBody) -> str | None:
-    """Give the id that a tag names. Raises `InvalidInput` for several, of which one may be pasted text."""
+    """Return the id that a tag names. Raises `InvalidInput` for several, of which one may be pasted text."""
     if len(chat.tags) > 1:
         raise InvalidInput(
             f"The message names {len(chat.tags)} discussion ids: {', '.join(map(repr, chat.tags[:2]))}.",

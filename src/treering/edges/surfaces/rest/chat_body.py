@@ -44,7 +44,7 @@ class ChatBody:
     """The field `user`."""
 
     def with_recalled(self, block: str) -> bytes:
-        """Give the body with a recalled text for the model.
+        """Return the body with a recalled text for the model.
 
         It goes to the end of the system message that leads the conversation, or becomes one: many upstreams take
         only one, and only in front.
@@ -77,7 +77,7 @@ def read_chat_body(data: bytes, *, tags: bool) -> ChatBody | None:
 
 
 def text_of(content: Json) -> str:
-    """Give the text of a message's content, which is a string, parts of which some are text, or nothing."""
+    """Return the text of a message's content, which is a string, parts of which some are text, or nothing."""
     match content:
         case str():
             return _sound(content)
@@ -120,7 +120,7 @@ def _message(data: Json) -> Message:
 
 
 def _sound(text: str) -> str:
-    """Give a text without halves of characters, which JSON can hold and no store can."""
+    """Return a text without halves of characters, which JSON can hold and no store can."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -141,7 +141,7 @@ def _without_tags(body: ChatBody) -> ChatBody:
 
 
 def _naming(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
-    """Give the first system message and the last one of the user."""
+    """Return the first system message and the last one of the user."""
     system: _Part | None = None
     user: _Part | None = None
     for message in messages:
@@ -152,13 +152,13 @@ def _naming(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
 
 
 def _named(text: str) -> Iterator[str]:
-    """Give the ids that a text names itself, and not what it quotes of this memory."""
+    """Return the ids that a text names itself, and not what it quotes of this memory."""
     own, _ = without_recalled(text)
     yield from (name.strip() for name in without_tags(own).ids)
 
 
 def _bare(message: Message) -> Message:
-    """Give a message of the user without tags: each was the last one once, and is told again with the next."""
+    """Return a message of the user without tags: each was the last one once, and is told again with the next."""
     tagged = without_tags(message.content) if message.role == _USER else None
     return message.model_copy(update={"content": tagged.text}) if tagged and tagged.ids else message
 
@@ -168,7 +168,7 @@ def _role(message: _Part) -> Json:
 
 
 def _texts(text: str, message: _Part | None) -> Iterator[_Part]:
-    """Give every string of a message that is its text."""
+    """Return every string of a message that is its text."""
     content = _member(text, message, "content") if message else None
     match content:
         case _Part(value=str()):
@@ -195,7 +195,7 @@ def _insertion(text: str, block: str) -> _Edit:
 
 
 def _leading(messages: Iterable[_Part]) -> _Part | None:
-    """Give the last of the system messages that stand in front."""
+    """Return the last of the system messages that stand in front."""
     last: _Part | None = None
     for message in messages:
         if _role(message) not in _LEADING:
@@ -209,7 +209,7 @@ def _messages_of(text: str) -> Iterator[_Part]:
 
 
 def _array(text: str) -> _Part:
-    """Give the list of messages, which a body has that could be read."""
+    """Return the list of messages, which a body has that could be read."""
     messages = _member(text, _Part(_after_space(text, 0), len(text), {}), "messages")
     if messages is None:
         raise ValueError("no messages")
@@ -217,7 +217,7 @@ def _array(text: str) -> _Part:
 
 
 def _member(text: str, holder: _Part, name: str) -> _Part | None:
-    """Give a member of an object; the last of several of one name, as JSON is commonly read."""
+    """Return a member of an object; the last of several of one name, as JSON is commonly read."""
     if not isinstance(holder.value, Mapping):
         return None
     found = [part for key, part in _members(text, holder.start) if key == name]
@@ -225,7 +225,7 @@ def _member(text: str, holder: _Part, name: str) -> _Part | None:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
-    """Give the members of the object that begins at `start`, in a text that is known to be JSON."""
+    """Return the members of the object that begins at `start`, in a text that is known to be JSON."""
     at = _after_space(text, start + 1)
     while text[at] != "}":
         key, end = _DECODER.raw_decode(text, at)
@@ -235,7 +235,7 @@ def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
 
 
 def _elements(text: str, start: int) -> Iterator[_Part]:
-    """Give the elements of the array that begins at `start`."""
+    """Return the elements of the array that begins at `start`."""
     at = _after_space(text, start + 1)
     while text[at] != "]":
         value = _part(text, at)

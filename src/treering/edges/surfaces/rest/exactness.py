@@ -53,7 +53,7 @@ def _parts(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _schema_of(schema: Schema, name: str) -> Schema:
-    """Give the schema of a part; an empty one, which anything fits, where none is named."""
+    """Return the schema of a part; an empty one, which anything fits, where none is named."""
     others = schema.get("items" if "items" in schema else "additionalProperties")
     named: Schema = schema.get("properties", {}).get(name, others)
     return named if isinstance(named, dict) else {}

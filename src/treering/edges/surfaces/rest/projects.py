@@ -84,7 +84,7 @@ class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
 
 
 def operations(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[Operation]:
-    """Give the operations of project memory."""
+    """Return the operations of project memory."""
     operation = partial(_operation, workers, bounds)
     return (
         operation(

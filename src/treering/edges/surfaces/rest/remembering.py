@@ -56,7 +56,7 @@ class MemorySettings:
             )
 
     def scope(self, asked: str | None) -> str:
-        """Give the scope a request names, or the common one. Raises `InvalidInput`, and `Denied` for one outside."""
+        """Return the scope a request names, or the common one. Raises `InvalidInput`, and `Denied` for one outside."""
         scope = parse_scope(asked) if asked is not None else self.within
         if not is_within(scope, self.within):
             raise Denied(f"{scope} is not below {self.within}.", hint="Name a scope below it, or none.")

@@ -79,7 +79,7 @@ class ServedSpace:
         return self._space is not None
 
     def engine(self, *, create: bool) -> Engine:
-        """Give the space's parts. Raises `NotFound` where there is no space and none is to be made."""
+        """Return the space's parts. Raises `NotFound` where there is no space and none is to be made."""
         return self._opened(create=create, stopping=True).engine
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.logs import log_warnings
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.connections import protocol_within
-from treering.edges.surfaces.rest.doors import is_loopback
+from treering.edges.surfaces.rest.request_guard import is_loopback
 from treering.edges.surfaces.rest.served import Stop
 
 _GRACE_SECONDS = 20

@@ -26,7 +26,7 @@ _END = b"[DONE]"
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
-    """Give what work gives; where the client hangs up before, end it and raise `ClientDisconnect`.
+    """Return what work gives; where the client hangs up before, end it and raise `ClientDisconnect`.
 
     To be called when the request's body has been read.
     """
@@ -88,7 +88,7 @@ class Heard:
 
 
 def answer_of(data: bytes) -> str | None:
-    """Give the text of a whole answer, of the first of several choices; nothing where it is no answer."""
+    """Return the text of a whole answer, of the first of several choices; nothing where it is no answer."""
     answer = _json(data)
     choice = _first_choice(answer)
     return _content(choice["message"]) if "message" in choice and not answer.get("error") else None

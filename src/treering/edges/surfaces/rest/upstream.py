@@ -80,7 +80,7 @@ class Upstream:
     async def ask(
         self, request: Request, method: Literal["GET", "POST"], path: str, body: bytes | None = None
     ) -> httpx.Response:
-        """Pass a request on; give the answer, of which only the head is read yet. It has to be closed.
+        """Pass a request on; return the answer, of which only the head is read yet. It has to be closed.
 
         Raises `Refusal`: 504 where the upstream is silent too long, 502 where it cannot be reached or sends elsewhere.
         """
@@ -114,7 +114,7 @@ class Upstream:
 
 
 def headers_of(answer: httpx.Response) -> list[Header]:
-    """Give the headers of an answer that are for the client, too."""
+    """Return the headers of an answer that are for the client, too."""
     return [
         (name.lower(), value)
         for name, value in answer.headers.raw

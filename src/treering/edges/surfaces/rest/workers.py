@@ -33,7 +33,7 @@ class Workers:
         return self._threads.borrowed_tokens
 
     async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
-        """Give what work gives. To be called when the request's body has been read.
+        """Return what work gives. To be called when the request's body has been read.
 
         Raises `TimedOut` where it takes longer, waiting for a thread included. The work ends then, and where the
         client hangs up or the server stops: at its next look (`check_interrupt`).

@@ -35,18 +35,18 @@ class SqliteGraph:
         self._seen: Moment | None = None
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Give the nodes of those of the entity keys that are known."""
+        """Return the nodes of those of the entity keys that are known."""
         with self._read() as connection:
             return {key: 2 * number + 1 for key, number in numbers_of(connection, keys).items()}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
-        """Give the keys of entities, the ids of objects."""
+        """Return the keys of entities, the ids of objects."""
         with self._read() as connection:
             found = names_of(connection, [int(node) >> 1 for node in nodes if node & 1])
         return {2 * number + 1: name for number, name in found.items()}
 
     def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
-        """Give all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
         with self._read() as connection:
             scopes = sight(connection, reach).scopes
             with self._lock:
@@ -62,7 +62,7 @@ class SqliteGraph:
                 return self._table.degrees(nodes, scopes)
 
     def statements(self, passages: Sequence[int]) -> Statements:
-        """Give what passages state, by passage key."""
+        """Return what passages state, by passage key."""
         with self._read() as connection, self._lock:
             self._refresh(connection)
             return self._table.statements(np.array(passages, np.int64))

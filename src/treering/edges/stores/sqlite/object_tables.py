@@ -1,6 +1,6 @@
-"""Objects on a shelf: reading and writing revisions, segments and links over one connection.
+"""Tables of objects: reading and writing revisions, segments and links over one connection.
 
-`Shelf` is also the `View` that planning a patch asks for.
+`ObjectTables` is also the `View` that planning a patch asks for.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _ONE = _STORED + "WHERE id = ? AND revision = ?"
 _ALL = _STORED + "WHERE id = ? ORDER BY revision"
 
 
-class Shelf:
+class ObjectTables:
     """The object tables of one ledger, over a connection inside a transaction.
 
     With `checks` each object and segment is checked against the audit log as it is read; `Corrupt` names what was
@@ -46,7 +46,7 @@ class Shelf:
         self._checks = checks
 
     def get(self, identity: str) -> Object | None:
-        """Give the current revision."""
+        """Return the current revision."""
         newest = read_newest(self._connection, identity)
         if newest is None:
             return None
@@ -56,7 +56,7 @@ class Shelf:
         return item
 
     def get_as_of(self, identity: str, seq: int) -> Object | None:
-        """Give the revision that was current at an audit sequence number."""
+        """Return the revision that was current at an audit sequence number."""
         stored = self._stored(_AS_OF, (identity, seq))
         if stored is None:
             return None
@@ -66,12 +66,12 @@ class Shelf:
         return item
 
     def revision(self, identity: str, number: int) -> Object | None:
-        """Give one revision."""
+        """Return one revision."""
         stored = self._stored(_ONE, (identity, number))
         return self._checked(stored) if stored else None
 
     def revisions(self, identity: str) -> list[Object]:
-        """Give every revision, oldest first."""
+        """Return every revision, oldest first."""
         return [self._checked(Stored(*row)) for row in self._connection.execute(_ALL, (identity,))]
 
     def exists(self, identity: str) -> bool:
@@ -79,7 +79,7 @@ class Shelf:
         return self._first("SELECT 1 FROM objects WHERE id = ?", (identity,)) is not None
 
     def scope_of(self, identity: str) -> str | None:
-        """Give the scope of an object, without reading it."""
+        """Return the scope of an object, without reading it."""
         found: str | None = self._first("SELECT scope FROM objects WHERE id = ?", (identity,))
         return found
 
@@ -88,35 +88,35 @@ class Shelf:
         return self._first("SELECT 1 FROM audit WHERE target = ? LIMIT 1", (identity,)) is not None
 
     def source_by_origin(self, scope: str, origin: str) -> str | None:
-        """Give the id of the source with this origin that is not archived."""
+        """Return the id of the source with this origin that is not archived."""
         sql = "SELECT id FROM objects WHERE scope = ? AND origin = ? AND status <> 'archived'"
         found: str | None = self._first(sql, (scope, origin))
         return found
 
     def node_by_slug(self, scope: str, kind: str, slug: str) -> str | None:
-        """Give the id of the active node with this slug."""
+        """Return the id of the active node with this slug."""
         sql = "SELECT id FROM objects WHERE scope = ? AND kind = ? AND slug = ? AND status = 'active'"
         found: str | None = self._first(sql, (scope, kind, slug))
         return found
 
     def knowledge_by_duplicate_key(self, key: str) -> Sequence[str]:
-        """Give ids of knowledge with this key, oldest first."""
+        """Return ids of knowledge with this key, oldest first."""
         return self._column("SELECT id FROM objects WHERE duplicate_key = ? ORDER BY id", (key,))
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Give ids of facts with this key, oldest first."""
+        """Return ids of facts with this key, oldest first."""
         return self._column("SELECT id FROM objects WHERE claim_key = ? ORDER BY id", (key,))
 
     def dependents(self, identity: str) -> Sequence[str]:
-        """Give ids of knowledge that names this id, in order."""
+        """Return ids of knowledge that names this id, in order."""
         return self._column("SELECT dependent FROM dependencies WHERE target = ? ORDER BY dependent", (identity,))
 
     def links_of(self, identity: str) -> Sequence[Link]:
-        """Give the links that start or end here now."""
+        """Return the links that start or end here now."""
         return self.links_as_of(identity, None)
 
     def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
-        """Give the links that started or ended here at an audit sequence number."""
+        """Return the links that started or ended here at an audit sequence number."""
         when = "removed IS NULL" if seq is None else "added <= :seq AND (removed IS NULL OR removed > :seq)"
         sql = (
             "SELECT type, source, target, patch_id FROM links "  # noqa: S608 - `when` is one of two literals
@@ -127,12 +127,12 @@ class Shelf:
             return [Link(type=kind, source=start, target=end, patch_id=patch) for kind, start, end, patch in rows]
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
-        """Give the words a segment id stands for, also where the segment has vanished from its source."""
+        """Return the words a segment id stands for, also where the segment has vanished from its source."""
         segment = self.segment(source_id, segment_id)
         return segment.excerpt if segment else None
 
     def segment(self, source_id: str, segment_id: str) -> Segment | None:
-        """Give a segment as it last stood in its source, also one that has vanished from it."""
+        """Return a segment as it last stood in its source, also one that has vanished from it."""
         sql = (
             "SELECT vanished, place, texts.body FROM segments JOIN texts ON texts.row = segments.text_row "
             "WHERE source_id = ? AND segment_id = ?"
@@ -148,7 +148,7 @@ class Shelf:
     def segments(
         self, places: Sequence[tuple[str, str]], altered: Altered | None = None
     ) -> dict[tuple[str, str], Segment]:
-        """Give those of the segments (source id, segment id) that are in their sources now.
+        """Return those of the segments (source id, segment id) that are in their sources now.
 
         What does not verify is left out where `altered` takes it.
         """
@@ -264,7 +264,7 @@ class Shelf:
         return {segment_id: unpack(body) for segment_id, body in self._connection.execute(sql, (source_id,))}
 
     def checked_links(self, identity: str, seq: int | None) -> list[Link]:
-        """Give the links as `links_as_of` does, each checked against the audit log."""
+        """Return the links as `links_as_of` does, each checked against the audit log."""
         links = self.links_as_of(identity, seq)
         if self._checks is None:
             return links
@@ -321,7 +321,7 @@ class Shelf:
 
 
 def current_row(item: Object) -> tuple[str | int | None, ...]:
-    """Give an object's row of the table `objects`, in the order of its columns."""
+    """Return an object's row of the table `objects`, in the order of its columns."""
     knowledge = item if isinstance(item, Knowledge) else None
     return (
         item.id,
@@ -343,5 +343,5 @@ def current_row(item: Object) -> tuple[str | int | None, ...]:
 
 
 def targets_of(item: Knowledge) -> list[str]:
-    """Give the ids a piece of knowledge rests on, in order."""
+    """Return the ids a piece of knowledge rests on, in order."""
     return sorted({*item.derived_from, *(ref.source_id for ref in item.evidence_refs)})

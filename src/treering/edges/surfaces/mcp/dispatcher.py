@@ -44,7 +44,7 @@ class _Bound(Value):
     max_tokens: int = Field(default=DEFAULT_TOKENS, ge=50)
 
 
-class Desk:
+class ToolDispatcher:
     """Answers the calls of one client, from any thread. `files`: which files its `ingest` may read."""
 
     def __init__(self, address: str, files: FileAccess) -> None:
@@ -56,7 +56,7 @@ class Desk:
     def answer(
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
     ) -> Answer:
-        """Run a verb and give its report, or the error in its one shape. `check` raises what ends the work."""
+        """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
         with interruptible(check):
             return self._answer(verb, arguments, actor=actor, progress=progress)
 

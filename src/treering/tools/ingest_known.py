@@ -10,7 +10,7 @@ from treering.ports.adapter import Known
 from treering.ports.ledger import Ledger, Selection, SourceState
 
 
-class Holdings:
+class KnownSources:
     """The sources, nodes and knowledge of one scope. With a `root`, its sources are read at once."""
 
     def __init__(self, ledger: Ledger, *, scope: str, root: str | None = None) -> None:
@@ -31,7 +31,7 @@ class Holdings:
         return Known(fingerprints, commit if isinstance(commit, str) else None)
 
     def source(self, origin: str) -> SourceState | None:
-        """Give the state of the source with this origin that is not archived."""
+        """Return the state of the source with this origin that is not archived."""
         covered = self._root is not None and (origin == self._root or origin.startswith(f"{self._root}#"))
         if origin in self._unsure or (origin not in self._sources and not covered):
             self._unsure.discard(origin)
@@ -39,7 +39,7 @@ class Holdings:
         return self._sources.get(origin)
 
     def whole(self, source_id: str) -> Source:
-        """Give a source with its segments."""
+        """Return a source with its segments."""
         item = self._ledger.get(source_id)
         if isinstance(item, Source):
             return item
@@ -50,12 +50,12 @@ class Holdings:
         )
 
     def resting_on(self, source_id: str) -> list[Knowledge]:
-        """Give the knowledge that names a source as evidence, whatever its status."""
+        """Return the knowledge that names a source as evidence, whatever its status."""
         found = map(self._ledger.get, self._ledger.dependents(source_id))
         return [item for item in found if isinstance(item, Knowledge)]
 
     def node(self, key: str) -> Node | None:
-        """Give the active node with a `kind:slug`."""
+        """Return the active node with a `kind:slug`."""
         if self._nodes is None:
             found = self._select("node", Compare("status", "eq", "active"))
             self._nodes = {node_key(item): item for item in found if isinstance(item, Node)}
@@ -66,7 +66,7 @@ class Holdings:
         return all(event.channel == "adapter" for event in self._ledger.events_of(node.id))
 
     def stale(self, claim: Knowledge) -> Sequence[Knowledge]:
-        """Give the stale knowledge that says the same and that Treering itself had drawn from a source."""
+        """Return the stale knowledge that says the same and that Treering itself had drawn from a source."""
         if self._stale is None:
             self._stale = {}
             self._note_stale(self._select("knowledge", Compare("status", "eq", "stale")))
@@ -108,7 +108,7 @@ class Holdings:
 
 
 def node_key(node: Node) -> str:
-    """Give the name by which drafts refer to a node."""
+    """Return the name by which drafts refer to a node."""
     return f"{node.kind}:{node.slug}"
 
 

@@ -25,7 +25,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Doors:
+class RequestGuard:
     """Lets requests in to an app, or answers them itself.
 
     A page anywhere may have its name resolve to 127.0.0.1 and so speak to this server with a visitor's browser
@@ -89,7 +89,7 @@ class _Place:
         self._taken = True
 
     def leave(self) -> None:
-        """Give it back."""
+        """Return the place to those who wait."""
         self._inside[self._talk] -= self._taken
         self._taken = False
 
