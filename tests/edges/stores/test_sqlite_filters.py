@@ -7,9 +7,9 @@ from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Com
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import passages_of, record_of
 from treering.edges.stores.sqlite.filters import condition
-from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.tables import create_tables
+from treering.ports.projection import Change
 from treering.testing.builders import Builder, day
 from treering.testing.clocks import SteppingClock
 

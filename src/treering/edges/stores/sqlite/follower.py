@@ -1,22 +1,11 @@
 """What lives beside the ledger in its database and moves with it, in the same transaction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import apsw
 
-from treering.core.objects import Object
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One object going from one revision to the next. `after` is `None` for an erased object."""
-
-    seq: int
-    object_id: str
-    before: Object | None
-    after: Object | None
+from treering.ports.projection import Change
 
 
 class Follower(Protocol):

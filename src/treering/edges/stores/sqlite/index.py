@@ -12,7 +12,6 @@ from treering.derived.passages import gist_hash, passages_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import on_days, rank_days
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
-from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_tables import SqliteGraph
 from treering.edges.stores.sqlite.object_tables import ObjectTables
@@ -30,6 +29,7 @@ from treering.edges.stores.sqlite.words import known_words, rank_names, rank_wor
 from treering.ports.extractor import Extractor
 from treering.ports.graph import Graph
 from treering.ports.index import AskedDays, Lag, PassageHead, Pending, Scored, TextQuery, Vector
+from treering.ports.projection import Change
 from treering.ports.reach import Reach
 
 _FEW = 500  # keys in one statement

@@ -14,10 +14,10 @@ from treering.core.objects import Source
 from treering.core.scope import sees
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.packing import pack, unpack_json
 from treering.edges.stores.sqlite.tables import JOBS
 from treering.ports.index import JobRow
+from treering.ports.projection import Change
 
 _ERASED = "(erased)"
 

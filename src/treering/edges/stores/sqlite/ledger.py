@@ -47,7 +47,7 @@ from treering.edges.stores.sqlite.backup import Copied, back_up
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of, rows_of
 from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
-from treering.edges.stores.sqlite.follower import Change, Follower
+from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
 from treering.edges.stores.sqlite.packing import pack, unpack_model
@@ -70,6 +70,7 @@ from treering.ports.ledger import (
     noted,
     selects,
 )
+from treering.ports.projection import Change
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500

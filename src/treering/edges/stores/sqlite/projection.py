@@ -10,7 +10,6 @@ from treering.core.times import render_time
 from treering.derived.passages import gist_hash, passages_of
 from treering.edges.stores.sqlite.days import add_days, remove_days
 from treering.edges.stores.sqlite.filters import stored_scalar
-from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import Told, links_of, settle_ties
 from treering.edges.stores.sqlite.places import add_places, remove_places
 from treering.edges.stores.sqlite.tables import SHOWN, read_state, write_state
@@ -18,6 +17,7 @@ from treering.edges.stores.sqlite.vector_queue import log_vectors, settle_texts
 from treering.edges.stores.sqlite.words import add_words, purge_words, remove_words
 from treering.ports.extractor import Extractor
 from treering.ports.index import Passage
+from treering.ports.projection import Change
 
 _INSERT = (
     "INSERT INTO passages(object_id, part, position, type, kind, status, scope_id, role, title, heading, origin, "

@@ -5,7 +5,6 @@ from zlib import crc32
 
 import apsw
 
-from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.graph import graph_contents, graph_damage
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.projection import apply_changes
@@ -22,6 +21,7 @@ from treering.edges.stores.sqlite.tables import (
 from treering.edges.stores.sqlite.vector_queue import EPOCH, queue_differences
 from treering.edges.stores.sqlite.words import damaged_words, word_counts
 from treering.ports.extractor import Extractor
+from treering.ports.projection import Change
 
 _VERSION = "projection_version"
 _EXTRACTOR = "extractor"

@@ -14,10 +14,10 @@ from treering.core.objects import Source
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import RESTORE
-from treering.edges.stores.sqlite.follower import Change
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json
 from treering.ports.ledger import Record
+from treering.ports.projection import Change
 
 
 def read_records(connection: apsw.Connection) -> Iterator[Record]:
