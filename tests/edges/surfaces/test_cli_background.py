@@ -32,4 +32,4 @@ def test_it_takes_no_module_from_the_folder_it_is_started_in(tmp_path):
 
 def pending(space: Path) -> int:
     with open_space(f"sqlite:{space}", background=False) as opened:
-        return opened.engine.index.lag().pending
+        return opened.engine.index.vectors.lag().pending
