@@ -65,7 +65,7 @@ def _gather(space: Space, task: str) -> None:
 def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
     """Time each arm by itself, all of them together, and what the retrieval does after them."""
     index, ledger = space.engine.index, space.engine.ledger
-    asked = [Question.of(text, embed=space.engine.embedder.embed_query) for text in texts]
+    asked = [Question.of(text, embedder=space.engine.embedder) for text in texts]
     arms: Mapping[str, Callable[[Question], object]] = {
         "words": lambda question: index.by_words(question.terms, reach=_EVERYWHERE, limit=POOL),
         "names": lambda question: index.by_names(question.terms, reach=_EVERYWHERE, limit=POOL),

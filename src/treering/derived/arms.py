@@ -12,9 +12,6 @@ from treering.derived.ties import is_turn
 from treering.ports.index import Index, PassageHead, Scored, TextQuery
 from treering.ports.reach import Reach
 
-RELATED_AT = 0.62
-"""Cosine below which a text that shares no word with the question is taken to say nothing about it."""
-
 _MOST_DATED = 2_000
 _LONG = timedelta(days=100)
 _PLACE_WORDS = 6
@@ -61,11 +58,11 @@ def related(question: Question, arms: Arms, heads: Heads) -> Arms:
 
     Turns stay: short and full of pronouns, they are far from every question.
     """
-    vectors = arms.get(VECTORS, {})
-    if question.meaning is None or not vectors:
+    vectors, meaning = arms.get(VECTORS, {}), question.meaning
+    if meaning is None or not vectors:
         return arms
     found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
-    far = {key for key, score in vectors.items() if key not in found and score < RELATED_AT}
+    far = {key for key, score in vectors.items() if key not in found and not meaning.is_related(score)}
     if found or len(far) < len(vectors):
         far -= {key for key, head in heads.of(sorted(far)).items() if is_turn(head)}
     return {**arms, VECTORS: {key: score for key, score in vectors.items() if key not in far}}

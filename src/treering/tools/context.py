@@ -18,7 +18,6 @@ from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_o
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.trust import trust_of
 from treering.derived.analysis import index_text
-from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, quoted, render, section_of
@@ -80,7 +79,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     sources = _retrieve(call, question, reach, ("source",), _SOURCES, deep=deep, max_per_source=_PER_SOURCE)
     beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS, deep=deep)
     altered |= {**sources.altered, **beliefs.altered}
-    answering = _to_the_point(beliefs.hits, sources.hits, reach)
+    answering = _to_the_point(beliefs.hits, sources.hits, question, reach)
     shown = code_before_tests(sources.hits, given.task)
     related = _resting_on(call, shown, answering, reach, altered)
     objects = _objects(call, answering, related, reach, altered)
@@ -135,7 +134,7 @@ def _retrieve(
     )
 
 
-def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) -> list[Hit]:
+def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
     """Leave out beliefs that share no more with the task than a common word.
 
     Scores are scaled within each of the two rankings; the raw ones can be compared between them, but not between
@@ -147,8 +146,12 @@ def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) 
     return [
         hit
         for hit in beliefs
-        if _raw(hit, VECTORS) >= RELATED_AT or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
+        if _is_near(question, hit) or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
     ]
+
+
+def _is_near(question: Question, hit: Hit) -> bool:
+    return question.meaning is not None and question.meaning.is_related(_raw(hit, VECTORS))
 
 
 def _raw(hit: Hit, arm: str) -> float:
