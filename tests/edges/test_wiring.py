@@ -194,10 +194,10 @@ def test_vectors_are_made_behind_everyday_work_unless_that_is_switched_off(tmp_p
     with treering.open(f"sqlite:{tmp_path / 'a.db'}", background=True, embedder=HashingEmbedder()) as space:
         note(space, "We use SQLite.")
         space.embed_pending()
-        assert space.engine.index.lag().pending == 0
+        assert space.engine.index.vectors.lag().pending == 0
     with open_space() as space:
         note(space, "We use SQLite.")
-        assert space.engine.index.lag().pending == 1
+        assert space.engine.index.vectors.lag().pending == 1
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is forbidden to root")

@@ -15,7 +15,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import TextQuery
+from treering.ports.text import TextQuery
 from treering.ports.reach import Reach
 
 PYPROJECT = """\

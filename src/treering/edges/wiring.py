@@ -92,10 +92,10 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS)
     with ExitStack() as closing:
         stores = open_stores(opening.address, needs)
         closing.callback(stores.close)
-        vectoriser = BackgroundVectoriser(stores.index, stores.leases, embedder, needs.clock)
+        vectoriser = BackgroundVectoriser(stores.index.vectors, stores.leases, embedder, needs.clock)
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
-        if opening.background and not stores.read_only and stores.index.lag().pending:
+        if opening.background and not stores.read_only and stores.index.vectors.lag().pending:
             vectoriser.start()
         return Opened(engine, closing.pop_all().close, stores.back_up)
 

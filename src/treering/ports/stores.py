@@ -8,7 +8,8 @@ from typing import Protocol
 from treering.core.audit import Anchor
 from treering.core.policy import Policy
 from treering.ports.clock import Clock
-from treering.ports.index import Index, JobLog
+from treering.ports.index import Index
+from treering.ports.jobs import JobLog
 from treering.ports.lease import Leases
 from treering.ports.ledger import AnchorStore, Ledger
 

@@ -10,7 +10,7 @@ from treering.derived.analysis import query_terms
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import Scored, TextQuery
+from treering.ports.text import Scored, TextQuery
 from treering.ports.reach import Reach
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock

@@ -22,7 +22,7 @@ def test_what_is_committed_is_found_by_the_index_and_the_leases_of_the_same_spac
     make = Builder(clock)
     stores = open_stores(file_address(tmp_path / "space.db"), needs)
     stores.ledger.commit(make.patch(make.source("The service listens on port 8080.")))
-    assert stores.index.lag().pending == 1
+    assert stores.index.vectors.lag().pending == 1
     assert stores.leases.take("vectors", "somebody", seconds=60)
     assert not stores.jobs.recent(1, scope="/")
     assert not stores.read_only

@@ -56,4 +56,4 @@ def test_a_password_reaches_it_by_its_environment_and_by_no_argument(tmp_path, m
 
 def pending(space: Path) -> int:
     with open_space(f"sqlite:{space}", background=False) as opened:
-        return opened.engine.index.lag().pending
+        return opened.engine.index.vectors.lag().pending
