@@ -7,14 +7,15 @@ from typing import Any
 
 import treering
 from benchmarks.data import Collection, Passage
+from index_questions import by_words, heads
 from treering import Space
 from treering.core.locator import Turn
 from treering.core.objects import Source
 from treering.derived.analysis import query_terms
 from treering.ports.embedder import Embedder
-from treering.ports.text import Scored
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
+from treering.ports.text import Scored
 from treering.tools.search import SearchReport
 
 Searcher = Callable[[str, int], Sequence[str]]
@@ -59,7 +60,7 @@ class LabelledSpace:
         index = self.space.engine.index
 
         def search(question: str, limit: int) -> Sequence[str]:
-            found = index.by_words(query_terms(question), reach=_EVERYTHING, limit=_SPARE * limit)
+            found = by_words(index, query_terms(question), reach=_EVERYTHING, limit=_SPARE * limit)
             return self._found(found, limit)
 
         return search
@@ -75,7 +76,7 @@ class LabelledSpace:
         return search
 
     def _found(self, found: Sequence[Scored], limit: int) -> Sequence[str]:
-        heads = self.space.engine.index.heads([hit.key for hit in found])
+        heads = heads(self.space.engine.index, [hit.key for hit in found])
         return self._distinct(((heads[hit.key].object_id, heads[hit.key].part) for hit in found), limit)
 
     def _distinct(self, places: Iterator[tuple[str, str]], limit: int) -> Sequence[str]:

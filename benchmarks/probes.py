@@ -114,7 +114,7 @@ def ingest_repo(address: str, path: str) -> Answer:
         reports: list[Report] = []
         cost = cost_of(lambda: reports.append(space.ingest("repo", input=given, options=options)))
         counts = reports[0].model_dump()["counts"]
-        passages = space.engine.index.lag().total
+        passages = space.engine.index.vectors.lag().total
     return {**_plain(cost), "counts": counts, "passages": passages, "memory": peak_memory()}
 
 

@@ -8,14 +8,15 @@ from typing import TypeVar
 from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, Target, at_most
 from benchmarks.synthetic import questions
+from index_questions import by_names, by_place, by_words
 from treering import Space
 from treering.derived.arms import search_arms
 from treering.derived.fusion import POOL
 from treering.derived.question import Question
 from treering.derived.retrieval import retrieve
 from treering.edges.models.bge import BgeSmall
-from treering.ports.vectors import Vector
 from treering.ports.reach import Reach
+from treering.ports.vectors import Vector
 
 _QUESTIONS = 60
 _FEW = 15
@@ -67,9 +68,9 @@ def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
     index, ledger = space.engine.index, space.engine.ledger
     asked = [Question.of(text, embedder=space.engine.embedder) for text in texts]
     arms: Mapping[str, Callable[[Question], object]] = {
-        "words": lambda question: index.by_words(question.terms, reach=_EVERYWHERE, limit=POOL),
-        "names": lambda question: index.by_names(question.terms, reach=_EVERYWHERE, limit=POOL),
-        "places": lambda question: index.by_place(question.text, reach=_EVERYWHERE, limit=POOL),
+        "words": lambda question: by_words(index, question.terms, reach=_EVERYWHERE, limit=POOL),
+        "names": lambda question: by_names(index, question.terms, reach=_EVERYWHERE, limit=POOL),
+        "places": lambda question: by_place(index, question.text, reach=_EVERYWHERE, limit=POOL),
         "vectors": lambda question: index.by_vector(_vector(question), reach=_EVERYWHERE, limit=POOL),
     }
     for name, arm in arms.items():

@@ -25,7 +25,7 @@ def test_there_is_a_fixture_of_every_schema_version():
 def test_a_space_of_any_schema_version_opens_and_verifies(space):
     assert space.engine.ledger.verify().seq > 0
     assert space.lint(mode="audit").verified
-    assert list(space.engine.index.differences()) == []
+    assert list(space.engine.index.upkeep.differences()) == []
 
 
 def test_what_an_older_version_wrote_is_found_with_its_history(space):
