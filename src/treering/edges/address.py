@@ -97,10 +97,10 @@ def parse_address(text: str, *, named: Path) -> Address:
 def _with_scheme(scheme: str, rest: str) -> Address:
     if scheme == FILES:
         if not rest:
-            raise InvalidInput(f"'{scheme}:' names no place.", hint=_HINT)
+            raise InvalidInput(f"The address '{scheme}:' has no path.", hint=_HINT)
         return file_address(rest)
     if rest.removeprefix("//") in {"", "/"}:
-        raise InvalidInput(f"'{scheme}:' names no place.", hint=f"Write {scheme}://HOST/PATH.")
+        raise InvalidInput(f"The address '{scheme}:' has no host.", hint=f"Write {scheme}://HOST/PATH.")
     return _server(scheme, rest.removeprefix("//"))
 
 
