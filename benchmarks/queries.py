@@ -67,13 +67,13 @@ def _gather(space: Space, task: str) -> None:
 def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
     """Time each arm by itself, all of them together, and what the retrieval does after them."""
     index, ledger = space.engine.index, space.engine.ledger
-    asked = [Question.of(text, embed=space.engine.embedder.embed_query) for text in texts]
+    asked = [Question.of(text, embedder=space.engine.embedder) for text in texts]
     text = partial(TextRequest, _EVERYWHERE, POOL)
     arms: Mapping[str, Callable[[Question], object]] = {
-        "words": lambda asked: index.text.search([text(words=(*asked.terms.words, *asked.terms.phrases))]),
-        "names": lambda asked: index.text.search([text(names=tuple(map(NamePart, asked.terms.identifiers)))]),
-        "places": lambda asked: index.text.search([text(place=asked.text)]),
-        "vectors": lambda asked: index.vectors.search([NearRequest(_EVERYWHERE, (_vector(asked),), (POOL,))]),
+        "words": lambda one: index.text.search([text(words=(*one.terms.words, *one.terms.phrases))]),
+        "names": lambda one: index.text.search([text(names=tuple(map(NamePart, one.terms.identifiers)))]),
+        "places": lambda one: index.text.search([text(place=one.text)]),
+        "vectors": lambda one: index.vectors.search([NearRequest(_EVERYWHERE, (_vector(one),), (POOL,))]),
     }
     for name, arm in arms.items():
         yield _figure(f"— arm of {name}", size, _timed(arm, asked))

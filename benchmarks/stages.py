@@ -89,7 +89,7 @@ def staged(space: Space, texts: Sequence[str]) -> Stages:
     for text in texts:
         stages.ask(space, text)
     for text in texts:
-        stages.measure(space, Question.of(text, embed=space.engine.embedder.embed_query))
+        stages.measure(space, Question.of(text, embedder=space.engine.embedder))
     return stages
 
 

@@ -4,7 +4,11 @@ import pytest
 
 import treering
 from space_parts import decide, note, open_space, read, records
-from treering.core.errors import Corrupt, InvalidInput, NotFound, UnknownBackend
+from treering.core.errors import Corrupt, InvalidInput, MissingExtra, NotFound, UnknownBackend
+from treering.edges.address import file_address, parse_address
+from treering.edges.settings import Settings
+from treering.edges.stores.sqlite.opening import open_stores
+from treering.edges.wiring import BACKENDS, Backend, Opening, author, open_engine
 from treering.testing.hashing_embedder import HashingEmbedder
 
 
@@ -14,6 +18,66 @@ def test_an_unknown_backend_is_refused_with_the_nearest_name(tmp_path, monkeypat
         treering.open("sqlit:space.db")
     assert "sqlite" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def opening(address, folder):
+    """Open what an address names, embedding by hashing words."""
+    settings = Settings.read({}, folder=folder)
+    address = parse_address(address, named=folder)
+    return Opening(address, settings, author("ada", "user", settings), background=False, embedder=HashingEmbedder())
+
+
+def test_another_database_is_one_entry_in_the_table(tmp_path):
+    def open_served(address, needs):
+        """Open the file that a server of this scheme would keep."""
+        return open_stores(file_address(tmp_path / address.place), needs)
+
+    backends = {**BACKENDS, "served": Backend(lambda: open_served)}
+    opened = open_engine(opening("served://ada:hunter2@host.db", tmp_path), backends=backends)
+    assert opened.engine.ledger.sequence() == 0
+    opened.close()
+    assert (tmp_path / "host.db").is_file()
+
+
+def test_an_unknown_backend_tells_the_known_ones_and_no_password(tmp_path):
+    with pytest.raises(UnknownBackend) as caught:
+        open_engine(opening("postgres://ada:hunter2@db/x", tmp_path))
+    assert caught.value.details == {"given": "postgres", "known": ["sqlite"]}
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_backend_whose_extra_is_not_installed_names_the_extra(tmp_path):
+    def load():
+        import a_driver_that_nobody_has_installed
+
+        return a_driver_that_nobody_has_installed.open_stores
+
+    backends = {"served": Backend(load, extra="served"), "plain": Backend(load)}
+    with pytest.raises(MissingExtra) as caught:
+        open_engine(opening("served://ada:hunter2@db/x", tmp_path), backends=backends)
+    assert caught.value.hint == "Install it: pip install 'treering[served]'."
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ModuleNotFoundError):
+        open_engine(opening("plain://db/x", tmp_path), backends=backends)
+
+
+def test_a_module_of_our_own_that_is_missing_is_no_missing_extra(tmp_path):
+    def load():
+        import treering.edges.stores.nowhere
+
+        return treering.edges.stores.nowhere.open_stores
+
+    with pytest.raises(ModuleNotFoundError):
+        open_engine(opening("served://db", tmp_path), backends={"served": Backend(load, extra="served")})
+
+
+def test_the_address_of_an_open_space_is_printed_as_it_may_be_given_again(tmp_path):
+    with open_space(str(tmp_path / "space.db")) as space:
+        known = decide(space, "SQLite")
+        printed = str(space.address)
+    assert printed == f"sqlite:{tmp_path / 'space.db'}"
+    with open_space(printed, create=False) as again:
+        assert read(again, known).title == "SQLite"
 
 
 @pytest.mark.parametrize("address", [":memory:", "memory:", "sqlite::memory:"])
