@@ -18,6 +18,7 @@ from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, R
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
+from treering.core.transaction import missing_patch
 from treering.ports.ledger import (
     Altered,
     AsOf,
@@ -149,7 +150,7 @@ class ScopedLedger:
         """Return the record of a patch of the scope. Raises `NotFound`."""
         record = self.whole.patch(patch_id)
         if not self._holds(record):
-            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+            raise missing_patch(patch_id)
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
