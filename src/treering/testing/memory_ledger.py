@@ -14,6 +14,7 @@ from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import is_within
 from treering.core.transaction import missing_patch
+from treering.ports.change_feed import changes_told
 from treering.ports.clock import Clock
 from treering.ports.ledger import (
     Altered,
@@ -27,6 +28,7 @@ from treering.ports.ledger import (
     missing_segment,
     selects,
 )
+from treering.ports.projection import Change
 from treering.testing.memory_session import MemorySession
 from treering.testing.memory_tables import Tables
 
@@ -205,6 +207,12 @@ class MemoryLedger:
         with self._lock:
             found = self._tables.events[max(after, 0) :]
         yield from found[:limit]
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        with self._lock:
+            first = max(after, 0)
+            return changes_told(self._tables.events[first : first + max(limit, 0)], self._tables.revision)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""

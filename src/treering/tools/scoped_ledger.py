@@ -30,6 +30,7 @@ from treering.ports.ledger import (
     missing_object,
     missing_segment,
 )
+from treering.ports.projection import Change
 
 _MOST_PATCHES = 10_000
 _EVENTS = 500
@@ -39,7 +40,7 @@ class ScopedLedger:
     """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
 
     A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
-    policy, exports and upkeep are those of the whole space.
+    policy, the change feed, exports and upkeep are those of the whole space.
     """
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
@@ -172,6 +173,10 @@ class ScopedLedger:
                 yield from self._about(batch)
                 batch = []
         yield from self._about(batch)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects of the whole space: an index of them is one of the whole space, too."""
+        return self.whole.changes(after, limit)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""

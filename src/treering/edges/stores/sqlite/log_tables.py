@@ -11,7 +11,7 @@ from treering.core.patch import PatchRecord, PatchStatus, Remembered
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.packing import pack, unpack_model
-from treering.edges.stores.sqlite.read_checks import ReadChecks
+from treering.edges.stores.sqlite.read_checks import ReadChecks, missing_revision
 from treering.ports.ledger import AsOf
 
 
@@ -61,6 +61,11 @@ class LogTables:
             for event in events:
                 self._checks.check_event(event)
         return events
+
+    def require_erased(self, identity: str, number: int) -> None:
+        """Raise `Corrupt` where a revision that is not there belongs to an object that nobody erased."""
+        if all(event.event_type != "erased" for event in self.events_of(identity)):
+            raise missing_revision(identity, number)
 
     def keep_event(self, event: AuditEvent) -> None:
         """Keep a new event."""

@@ -19,6 +19,7 @@ from treering.edges.stores.sqlite.log_tables import LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.read_checks import ReadChecks
 from treering.edges.stores.sqlite.transfer import read_records
+from treering.ports.change_feed import changes_told
 from treering.ports.ledger import (
     Altered,
     AsOf,
@@ -32,6 +33,7 @@ from treering.ports.ledger import (
     noted,
     selects,
 )
+from treering.ports.projection import Change
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
@@ -175,6 +177,19 @@ class SqliteReads:
                 return
             after = batch[-1].seq
             left = None if left is None else left - len(batch)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        with self._read() as connection:
+            tables, log = self._tables(connection), LogTables(connection, self._checks)
+
+            def revision(identity: str, number: int) -> Object | None:
+                found = tables.revision(identity, number)
+                if found is None:
+                    log.require_erased(identity, number)
+                return found
+
+            return changes_told(log.events(after=max(after, 0), limit=max(limit, 0)), revision)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""
