@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
-from treering.core.audit import Anchor
+from treering.core.audit import Anchor, AuditEvent
 from treering.core.draft import View
 from treering.core.errors import Conflict, NotFound
 from treering.core.journal import (
@@ -32,9 +32,11 @@ from treering.core.journal import (
 )
 from treering.core.patch import Author, Patch, PatchRecord, Receipt, Remembered, Waiting
 from treering.core.plan import Plan, plan, plan_revert
-from treering.core.policy import Policy, check_approval, check_gate, check_reverter
+from treering.core.policy import Policy, check_approval, check_gate, check_policy_change, check_reverter
+from treering.core.policy_log import policy_event
 
 _Record = TypeVar("_Record", contravariant=True)
+_IMPORTER = Author(actor="treering", channel="system", tool="import")
 
 
 class Session(Protocol):
@@ -48,8 +50,13 @@ class Session(Protocol):
         """The objects and links as they stand."""
         ...
 
-    def policy(self) -> Policy:
-        """Return the policy that is in force."""
+    @property
+    def default_policy(self) -> Policy:
+        """The policy that holds as long as the audit log tells of none."""
+        ...
+
+    def told_policy(self) -> Policy | None:
+        """Return the policy that the audit log tells of last, or `None`. Raises `Corrupt` where it was changed."""
         ...
 
     def now(self) -> datetime:
@@ -108,12 +115,20 @@ class Session(Protocol):
         """Keep an event about a patch, and the patch's record."""
         ...
 
+    def keep_event(self, event: AuditEvent) -> None:
+        """Keep an event that is about neither an object nor a patch."""
+        ...
 
-class EmptySession(Protocol[_Record]):
+
+class ImportSession(Session, Protocol[_Record]):
     """A store inside the transaction that fills it from an export."""
 
-    def head(self) -> Anchor:
-        """Return the head of the audit log."""
+    def is_bare(self) -> bool:
+        """Tell whether the audit log tells of nothing but the policy (the target `core.policy_log.POLICY`)."""
+        ...
+
+    def clear(self) -> None:
+        """Remove the events of a log that is bare."""
         ...
 
     def fill(self, records: Iterable[_Record]) -> None:
@@ -135,7 +150,7 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
         known = _remembered(session, idempotency_key)
         if first := first_receipt(known, idempotency_key, patch.request):
             return first
-    policy, now = session.policy(), _now(session)
+    policy, now = policy_in_force(session), _now(session)
     check_gate(patch, policy)
     require_new(patch, session.record(patch.id))
     planned = plan(patch, session.view, policy=policy, now=now)
@@ -151,7 +166,7 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
 
 def preview(session: Session, patch: Patch) -> Plan:
     """Plan a patch; keep nothing. Raises what `core.plan.plan` raises."""
-    return plan(patch, session.view, policy=session.policy(), now=_now(session))
+    return plan(patch, session.view, policy=policy_in_force(session), now=_now(session))
 
 
 def propose(session: Session, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
@@ -161,7 +176,7 @@ def propose(session: Session, patch: Patch, *, idempotency_key: str | None = Non
         return _record(session, known.patch_id)
     require_new(patch, session.record(patch.id))
     now = _now(session)
-    plan(patch, session.view, policy=session.policy(), now=now)
+    plan(patch, session.view, policy=policy_in_force(session), now=now)
     notice = proposal(patch, salt=session.fresh_salt(), head=session.head(), now=now, new_id=_event_ids(session))
     session.keep_notice(notice)
     if idempotency_key:
@@ -174,7 +189,7 @@ def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
     """Apply a proposed patch. Raises `NotFound`, `Denied`, `Conflict`, and what `core.plan.plan` raises."""
     record = _record(session, patch_id)
     patch = patch_of(record)
-    policy, now = session.policy(), _now(session)
+    policy, now = policy_in_force(session), _now(session)
     check_approval(record.source, by, policy)
     planned = plan(patch, session.view, policy=policy, now=now)
     proposals = _proposals(session, planned)
@@ -194,7 +209,7 @@ def reject(session: Session, patch_id: str, *, by: Author, reason: str) -> Patch
 
 def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Receipt:
     """Take back an applied patch. Raises `NotFound`, `Denied`, and `Conflict` saying what has changed since."""
-    policy, now = session.policy(), _now(session)
+    policy, now = policy_in_force(session), _now(session)
     check_reverter(by, policy)
     record, undoing = _record(session, patch_id), session.fresh_id("patch")
     planned = plan_revert(record, session.view, patch_id=undoing, policy=policy, now=now)
@@ -211,16 +226,42 @@ def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Recei
     return _keep(session, planned, result)
 
 
-def load(session: EmptySession[_Record], records: Iterable[_Record]) -> None:
-    """Fill an empty ledger from an export, and check it.
+def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) -> bool:
+    """Put another policy in force, and tell whether it was another. Raises `Denied` as `check_policy_change` does.
+
+    The first policy that is set may be any: it does not loosen what somebody decided.
+    """
+    told = session.told_policy()
+    if policy == (told or session.default_policy) and (told or policy == Policy()):
+        return False
+    if told:
+        check_policy_change(told, policy, by)
+    old, now = told or session.default_policy, _now(session)
+    session.keep_event(
+        policy_event(old, policy, by=by, reason=reason, head=session.head(), now=now, new_id=_event_ids(session))
+    )
+    return True
+
+
+def load(session: ImportSession[_Record], records: Iterable[_Record]) -> None:
+    """Fill an empty ledger from an export, and check it. A policy that was set for the empty space stays in force.
 
     Raises `Conflict` where it is not empty, `InvalidInput` for what is no export, and `Corrupt` for one that does not
     verify.
     """
-    if session.head().seq:
+    if not session.is_bare():
         raise Conflict("This space is not empty.", hint="Import into a new space.")
+    held = session.told_policy()
+    session.clear()
     session.fill(records)
     session.verify()
+    if held:
+        change_policy(session, held, by=_IMPORTER, reason="The policy of the space that was filled from an export.")
+
+
+def policy_in_force(session: Session) -> Policy:
+    """Return the policy that holds in this transaction."""
+    return session.told_policy() or session.default_policy
 
 
 def missing_patch(patch_id: str) -> NotFound:

@@ -1,5 +1,6 @@
 """The composition root: an address and settings in, a working engine out."""
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Protocol
 
 from treering.core.audit import Anchor
-from treering.core.errors import InvalidInput, NotFound, UnknownBackend
+from treering.core.errors import Denied, InvalidInput, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -29,8 +30,10 @@ from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.adapter import ReadLimits
 from treering.ports.embedder import Embedder
-from treering.ports.ledger import AnchorStore
+from treering.ports.ledger import AnchorStore, Ledger
 from treering.tools.engine import Engine, Progress, Vectoriser
+
+_LOG = logging.getLogger(__name__)
 
 AnchorPlace = Path | str | Callable[[Anchor], None]
 
@@ -94,7 +97,7 @@ def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
 
 
 def _open_sqlite(path: str, opening: Opening) -> Opened:
-    policy = _policy(path, opening)
+    given = _policy_file(path, opening)
     clock = SystemClock()
     embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
     with ExitStack() as closing:
@@ -105,10 +108,13 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
         ledger = SqliteLedger(
             database,
             clock=clock,
-            policy=policy,
+            # What cannot be written can only be read by the rules of a file, as long as it holds none.
+            policy=given.policy if given and database.read_only else None,
             followers=(index, jobs),
             anchor=_anchor(opening),
         )
+        if given and not database.read_only:
+            _put_in_force(given, ledger, opening.author)
         leases = SqliteLeases(database, clock)
         vectoriser = BackgroundVectoriser(index, leases, embedder, clock)
         closing.callback(vectoriser.stop)
@@ -144,16 +150,39 @@ class OnRequest:
         self._inner.finish(progress)
 
 
-def _policy(path: str, opening: Opening) -> Policy:
+@dataclass(frozen=True, slots=True)
+class _PolicyFile:
+    """A policy that somebody wrote down, and the name of its file."""
+
+    name: str
+    policy: Policy
+
+
+def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:
     """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
     named = opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
     if named:
-        if not named.is_file():
+        policy = read_policy(named)
+        if policy is None:
             raise NotFound(
-                f"There is no policy file {named}.", hint="Correct its path: without it nothing is reviewed."
+                f"There is no policy file {named}.",
+                hint="Correct its path, or name none: then the policy that the space holds stays in force.",
             )
-        return read_policy(named)
-    return Policy() if path == MEMORY else read_policy(Path(path).with_suffix(".policy.toml"))
+        return _PolicyFile(named.name, policy)
+    beside = Path(path).with_suffix(".policy.toml")
+    policy = None if path == MEMORY else read_policy(beside)
+    return _PolicyFile(beside.name, policy) if policy else None
+
+
+def _put_in_force(given: _PolicyFile, ledger: Ledger, by: Author) -> None:
+    """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
+    if ledger.policy == given.policy:
+        return
+    name = given.name.encode(errors="replace").decode()  # a file's name may be no text
+    try:
+        ledger.change_policy(given.policy, by=by, reason=f"Read from the policy file {name}.")
+    except Denied as error:
+        _LOG.warning("%s is not in force: %s %s", given.name, error.message, error.hint)
 
 
 def _anchor(opening: Opening) -> AnchorStore | None:

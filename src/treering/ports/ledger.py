@@ -171,7 +171,13 @@ class Ledger(Protocol):
     id, or where a read takes `altered`, it is left out and noted there.
     """
 
-    policy: Policy
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now: the one that the audit log tells of last, the default as long as it tells of none.
+
+        A write is held to the policy in force in its own transaction, whatever was read before.
+        """
+        ...
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns.
@@ -202,6 +208,13 @@ class Ledger(Protocol):
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        ...
+
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
+        """Put another policy in force, with an audit event that holds it; tell whether it was another.
+
+        Raises `Denied` where a channel that speaks for no person would loosen a policy that was set before.
+        """
         ...
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
@@ -301,7 +314,10 @@ class Ledger(Protocol):
         ...
 
     def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty."""
+        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty.
+
+        The policy comes with the export, unless one was set for the empty ledger: that stays in force.
+        """
         ...
 
     def compact(self) -> tuple[str, ...]:

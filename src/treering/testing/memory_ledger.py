@@ -40,10 +40,16 @@ class MemoryLedger:
     """
 
     def __init__(self, *, clock: Clock, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+        self._default_policy = policy or Policy()
         self._clock = clock
         self._tables = Tables()
         self._lock = RLock()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        with self._lock:
+            return self._tables.policy() or self._default_policy
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch."""
@@ -74,6 +80,11 @@ class MemoryLedger:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
         with self._writing() as session:
             return transaction.revert(session, patch_id, by=by, reason=reason)
+
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
+        """Put another policy in force, audited, and tell whether it was another."""
+        with self._writing() as session:
+            return transaction.change_policy(session, policy, by=by, reason=reason)
 
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty ledger from an export."""
@@ -240,6 +251,6 @@ class MemoryLedger:
     @contextmanager
     def _writing(self) -> Iterator[MemorySession]:
         with self._lock:
-            session = MemorySession(self._tables, clock=self._clock, policy=self.policy)
+            session = MemorySession(self._tables, clock=self._clock, policy=self._default_policy)
             yield session
             self._tables = session.tables

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from treering.core.audit import Anchor
+from treering.core.audit import Anchor, AuditEvent
 from treering.core.journal import Journal, Notice
 from treering.core.patch import PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
+from treering.core.policy_log import POLICY
 from treering.ports.clock import Clock, fresh_id, fresh_salt
 from treering.ports.ledger import Record
 from treering.testing.memory_tables import Tables
@@ -21,17 +22,17 @@ class MemorySession:
 
     def __init__(self, tables: Tables, *, clock: Clock, policy: Policy) -> None:
         self.tables = tables
+        self.default_policy = policy
         self._clock = clock
-        self._policy = policy
 
     @property
     def view(self) -> Tables:
         """The objects and links as they stand."""
         return self.tables
 
-    def policy(self) -> Policy:
-        """Return the policy that is in force."""
-        return self._policy
+    def told_policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`."""
+        return self.tables.policy()
 
     def now(self) -> datetime:
         """Return the time by the clock."""
@@ -93,6 +94,17 @@ class MemorySession:
         """Keep an event about a patch, and the patch's record."""
         self.tables.tell([notice.event])
         self.tables.patches[notice.record.id] = notice.record
+
+    def keep_event(self, event: AuditEvent) -> None:
+        """Keep an event that is about neither an object nor a patch."""
+        self.tables.tell([event])
+
+    def is_bare(self) -> bool:
+        """Tell whether the log tells of nothing but the policy."""
+        return all(event.target == POLICY for event in self.tables.events)
+
+    def clear(self) -> None:
+        """Do nothing: what is filled is a set of tables of its own."""
 
     def fill(self, records: Iterable[Record]) -> None:
         """Keep the records of an export."""

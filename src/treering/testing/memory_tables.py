@@ -13,6 +13,8 @@ from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
 from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form
 from treering.core.patch import Link, PatchRecord, Remembered
+from treering.core.policy import Policy
+from treering.core.policy_log import POLICY, policy_in
 from treering.ports.ledger import Record
 
 
@@ -131,6 +133,11 @@ class Tables:
         """Return the head of the audit log."""
         last = self.events[-1] if self.events else None
         return Anchor(seq=last.seq, hash=last.hash) if last else Anchor(seq=0, hash=GENESIS)
+
+    def policy(self) -> Policy | None:
+        """Return the policy that the audit log tells of last, or `None`."""
+        told = (event for event in reversed(self.events) if event.target == POLICY)
+        return next(map(policy_in, told), None) if POLICY in self._mentioned else None
 
     def tell(self, events: Iterable[AuditEvent]) -> None:
         """Add events to the audit log."""

@@ -10,7 +10,7 @@ from pydantic import Field
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.diff import ObjectChange, changes_of
 from treering.core.errors import InvalidInput, TreeringError, nearest
-from treering.core.ids import kind_of
+from treering.core.ids import is_patch
 from treering.core.policy import needs_review
 from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
@@ -223,7 +223,7 @@ def _within(call: Call, events: Iterable[AuditEvent]) -> Iterator[AuditEvent]:
 
 def _below(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
     ledger, targets = call.engine.ledger, {event.target for event in events}
-    patches = {target for target in targets if kind_of(target) == "patch"}
+    patches = {target for target in targets if is_patch(target)}
     scopes = {identity: head.scope for identity, head in ledger.heads(targets - patches).items()}
     scopes |= {identity: scope_of_patch(ledger, identity) for identity in patches}
     return [event for event in events if is_within(scopes.get(event.target, ROOT), call.scope)]

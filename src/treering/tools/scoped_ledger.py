@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.draft import Linked, Put, Unlinked, Write
-from treering.core.errors import Corrupt, NotFound
+from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
-from treering.core.ids import kind_of
+from treering.core.ids import is_patch
 from treering.core.objects import Object
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan
@@ -44,10 +44,14 @@ class ScopedLedger:
     """
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
-        self.policy: Policy = ledger.policy
         self.whole = ledger
         self._scope = scope
         self._descend = descend
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the whole space."""
+        return self.whole.policy
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
@@ -190,6 +194,13 @@ class ScopedLedger:
         """Return everything the whole space holds."""
         return self.whole.records()
 
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - whoever asks
+        """Refuse: every verb works through this view, and none may change the rules it is held to."""
+        raise Denied(
+            "A verb cannot change the policy of its space.",
+            hint="Let a person change the policy file and open the space with it.",
+        )
+
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty space."""
         self.whole.load(records)
@@ -244,7 +255,7 @@ class ScopedLedger:
         if self._descend and self._scope == ROOT:
             return list(events)
         targets = {event.target for event in events}
-        patches = {target for target in targets if kind_of(target) == "patch"}
+        patches = {target for target in targets if is_patch(target)}
         seen = self._ids(targets - patches) | {
             target for target in patches if self._sees(scope_of_patch(self.whole, target))
         }

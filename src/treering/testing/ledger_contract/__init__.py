@@ -18,6 +18,7 @@ from treering.testing.ledger_contract.history import History
 from treering.testing.ledger_contract.reading import Reading
 from treering.testing.ledger_contract.reverting import Reverting
 from treering.testing.ledger_contract.review import Review
+from treering.testing.ledger_contract.rules import Rules
 from treering.testing.ledger_contract.scopes import Scopes
 from treering.testing.ledger_contract.summaries import Summaries
 from treering.testing.ledger_contract.transfer import Transfer
@@ -36,6 +37,7 @@ class LedgerContract(
     Changes,
     Reverting,
     Review,
+    Rules,
     Scopes,
     Erasure,
     Transfer,

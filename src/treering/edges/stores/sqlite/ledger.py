@@ -17,7 +17,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, overwrite
 from treering.edges.stores.sqlite.reads import SqliteReads
-from treering.edges.stores.sqlite.schema import is_current, migrate
+from treering.edges.stores.sqlite.schema import is_current, is_readable, migrate
 from treering.edges.stores.sqlite.session import SqliteSession
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock
@@ -38,8 +38,7 @@ class SqliteLedger(SqliteReads):
         followers: Sequence[Follower] = (),
         anchor: AnchorStore | None = None,
     ) -> None:
-        super().__init__(database)
-        self.policy = policy or Policy()
+        super().__init__(database, policy=policy)
         self._clock = clock
         self._followers = tuple(followers)
         self._anchor = anchor
@@ -85,6 +84,11 @@ class SqliteLedger(SqliteReads):
         with self._writing() as session:
             return transaction.revert(session, patch_id, by=by, reason=reason)
 
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
+        """Put another policy in force, audited, and tell whether it was another."""
+        with self._writing() as session:
+            return transaction.change_policy(session, policy, by=by, reason=reason)
+
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty ledger from an export, in one transaction."""
         with self._writing() as session:
@@ -121,12 +125,13 @@ class SqliteLedger(SqliteReads):
             self._anchor.write(session.reached)
 
     def _session(self, connection: apsw.Connection) -> SqliteSession:
-        return SqliteSession(connection, self._checks, clock=self._clock, policy=self.policy)
+        return SqliteSession(connection, self._checks, clock=self._clock, policy=self._default_policy)
 
     def _is_prepared(self) -> bool:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
         with self._read() as connection:
-            return is_current(connection) and all(follower.is_prepared(connection) for follower in self._followers)
+            ready = is_readable(connection) if self._database.read_only else is_current(connection)
+            return ready and all(follower.is_prepared(connection) for follower in self._followers)
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:
         try:

@@ -8,10 +8,12 @@ import apsw
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.patch import PatchRecord, PatchStatus, Remembered
+from treering.core.policy import Policy
+from treering.core.policy_log import POLICY
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.packing import pack, unpack_model
-from treering.edges.stores.sqlite.read_checks import ReadChecks, missing_revision
+from treering.edges.stores.sqlite.read_checks import ReadChecks, missing_revision, policy_told
 from treering.ports.ledger import AsOf
 
 
@@ -53,6 +55,15 @@ class LogTables:
         sql = "SELECT body FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"
         return [unpack_model(AuditEvent, body) for (body,) in self._connection.execute(sql, (after, limit))]
 
+    def is_bare(self) -> bool:
+        """Tell whether the log tells of nothing but the policy."""
+        return self._row("SELECT 1 FROM audit WHERE target <> ? LIMIT 1", POLICY) is None
+
+    def policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        row = self._row("SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1", POLICY)
+        return policy_told(*row) if row else None
+
     def events_of(self, target: str) -> list[AuditEvent]:
         """Return the events about one thing, oldest first."""
         rows = self._connection.execute("SELECT body FROM audit WHERE target = ? ORDER BY seq", (target,))
@@ -72,6 +83,10 @@ class LogTables:
         sql = "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)"
         body = pack(event.model_dump_json())
         self._connection.execute(sql, (event.seq, event.target, render_time(event.timestamp), event.hash, body))
+
+    def clear(self) -> None:
+        """Remove all events."""
+        self._connection.execute("DELETE FROM audit")
 
     def record(self, patch_id: str) -> PatchRecord | None:
         """Return the record of a patch, or `None`."""

@@ -9,6 +9,7 @@ from treering.core.audit import AuditEvent
 from treering.core.evidence import Segment
 from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
+from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time
 from treering.core.transaction import missing_patch
@@ -42,9 +43,16 @@ _BATCH = 500
 class SqliteReads:
     """The reads of `ports.ledger.Ledger` over a `Database`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, policy: Policy | None) -> None:
         self._database = database
         self._checks = ReadChecks()
+        self._default_policy = policy or Policy()
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force, as the space holds it now."""
+        with self._read() as connection:
+            return LogTables(connection).policy() or self._default_policy
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object as it stands, or as it stood."""

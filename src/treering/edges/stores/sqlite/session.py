@@ -5,7 +5,7 @@ from datetime import datetime
 
 import apsw
 
-from treering.core.audit import Anchor
+from treering.core.audit import Anchor, AuditEvent
 from treering.core.draft import Erased, Put, View, Write
 from treering.core.journal import Journal, Notice, erased_by
 from treering.core.patch import PatchRecord, Remembered
@@ -28,17 +28,17 @@ class SqliteSession:
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks, *, clock: Clock, policy: Policy) -> None:
         self.view: View = ObjectTables(connection, checks)
+        self.default_policy = policy
         self.reached: Anchor | None = None
         """The head that was kept, where something was."""
         self._connection = connection
         self._log = LogTables(connection, checks)
         self._clock = clock
-        self._policy = policy
         self._changes: list[Change] = []
 
-    def policy(self) -> Policy:
-        """Return the policy that is in force."""
-        return self._policy
+    def told_policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`."""
+        return self._log.policy()
 
     def now(self) -> datetime:
         """Return the machine's time: processes that share a file share a machine."""
@@ -108,13 +108,27 @@ class SqliteSession:
         self._log.keep_record(notice.record)
         self.reached = Anchor(seq=notice.event.seq, hash=notice.event.hash)
 
+    def keep_event(self, event: AuditEvent) -> None:
+        """Keep an event that is about neither an object nor a patch."""
+        self._log.keep_event(event)
+        self.reached = Anchor(seq=event.seq, hash=event.hash)
+
+    def is_bare(self) -> bool:
+        """Tell whether the log tells of nothing but the policy."""
+        return self._log.is_bare()
+
+    def clear(self) -> None:
+        """Remove the events of a log that is bare."""
+        self._log.clear()
+
     def fill(self, records: Iterable[Record]) -> None:
         """Keep the records of an export."""
         self._changes += load_records(self._connection, records)
 
     def verify(self) -> Anchor:
         """Check everything that is kept against the audit log; return its head."""
-        return verify_ledger(self._connection, anchor=None)
+        self.reached = verify_ledger(self._connection, anchor=None)
+        return self.reached
 
     def finish(self, followers: Iterable[Follower]) -> None:
         """Let followers apply the changes, as the last thing in the transaction."""
