@@ -28,7 +28,7 @@ class Settings:
     anchor: str = ""
     """`TREERING_ANCHOR`: a file outside the space that keeps the head of its audit log."""
     policy: str = ""
-    """`TREERING_POLICY`: the policy file; default `<space>.policy.toml` beside the space."""
+    """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` beside the space."""
     background: bool = True
     """`TREERING_BACKGROUND=0`: make no vectors in the background."""
     underscore_names: bool = False

@@ -1,12 +1,13 @@
 """The composition root: an address and settings in, a working engine out."""
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from treering.core.audit import Anchor
-from treering.core.errors import MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -25,9 +26,11 @@ from treering.edges.sources.text import segment_inline_text
 from treering.ports.adapter import ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
-from treering.ports.ledger import AnchorStore
+from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
+
+_LOG = logging.getLogger(__name__)
 
 AnchorPlace = Path | str | Callable[[Anchor], None]
 
@@ -88,10 +91,13 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS)
     """
     open_stores = _loaded(opening.address, backends)
     embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
-    needs = _needs(opening, embedder)
+    given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
+    needs = _needs(opening, embedder, given)
     with ExitStack() as closing:
         stores = open_stores(opening.address, needs)
         closing.callback(stores.close)
+        if given and not stores.read_only:
+            _put_in_force(given, stores.ledger, opening.author)
         vectoriser = BackgroundVectoriser(stores.index.vectors, stores.leases, embedder, needs.clock)
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
@@ -133,11 +139,18 @@ def _loaded(address: Address, backends: Mapping[str, Backend]) -> OpenStores:
         raise MissingExtra(backend.extra, needed_for=f"A space with an address {address.scheme}:…") from error
 
 
-def _needs(opening: Opening, embedder: Embedder) -> Needs:
-    address = opening.address
+@dataclass(frozen=True, slots=True)
+class _PolicyFile:
+    """A policy that somebody wrote down, and the name of its file."""
+
+    name: str
+    policy: Policy
+
+
+def _needs(opening: Opening, embedder: Embedder, given: _PolicyFile | None) -> Needs:
     return Needs(
         clock=SystemClock(),
-        policy=_policy(address.place if address.is_file else MEMORY, opening),
+        policy=given.policy if given else None,
         model_id=embedder.model_id,
         dimension=embedder.dimension,
         anchor=_anchor(opening),
@@ -163,16 +176,31 @@ def _engine(
     )
 
 
-def _policy(path: str, opening: Opening) -> Policy:
+def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:
     """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
     named = opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
     if named:
-        if not named.is_file():
+        policy = read_policy(named)
+        if policy is None:
             raise NotFound(
-                f"There is no policy file {named}.", hint="Correct its path: without it nothing is reviewed."
+                f"There is no policy file {named}.",
+                hint="Correct its path, or name none: then the policy that the space holds stays in force.",
             )
-        return read_policy(named)
-    return Policy() if path == MEMORY else read_policy(Path(path).with_suffix(".policy.toml"))
+        return _PolicyFile(named.name, policy)
+    beside = Path(path).with_suffix(".policy.toml")
+    policy = None if path == MEMORY else read_policy(beside)
+    return _PolicyFile(beside.name, policy) if policy else None
+
+
+def _put_in_force(given: _PolicyFile, ledger: Ledger, by: Author) -> None:
+    """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
+    if ledger.policy == given.policy:
+        return
+    name = given.name.encode(errors="replace").decode()  # a file's name may be no text
+    try:
+        ledger.change_policy(given.policy, by=by, reason=f"Read from the policy file {name}.")
+    except Denied as error:
+        _LOG.warning("%s is not in force: %s %s", given.name, error.message, error.hint)
 
 
 def _anchor(opening: Opening) -> AnchorStore | None:

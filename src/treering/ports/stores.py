@@ -23,9 +23,10 @@ class Needs:
     """
 
     clock: Clock
-    policy: Policy
     model_id: str
     dimension: int
+    policy: Policy | None = None
+    """By what to read a space that holds no policy and cannot be written. Any other holds the policy in force."""
     anchor: AnchorStore | None = None
     create: bool = True
 

@@ -21,7 +21,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
         ledger = SqliteLedger(
             database,
             clock=needs.clock,
-            policy=needs.policy,
+            policy=needs.policy if database.read_only else None,
             # They move in the ledger's own transactions: what was committed is found.
             followers=(index, jobs),
             anchor=needs.anchor,
