@@ -22,8 +22,8 @@ from treering.derived.asking import Budget
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
 from treering.ports.adapter import Vanished
+from treering.ports.ledger import Selection
 from treering.ports.model import LanguageModel
-from treering.ports.reach import Reach
 from treering.tools import catalog, erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Value
@@ -326,9 +326,8 @@ def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteRep
 
 def _copies(engine: Engine, origin: str) -> list[str]:
     """Return the sources that hold a document, and that held it before it was deleted and indexed again."""
-    reach = Reach(scope=ROOT, where=Compare("origin", "eq", origin), withdrawn=True)
-    found = engine.index.by_place(origin, reach=reach, limit=_MOST_COPIES)
-    return sorted({head.object_id for head in engine.index.heads([hit.key for hit in found]).values()})
+    where = Compare("origin", "eq", origin)
+    return [item.id for item in engine.ledger.select(Selection(scope=ROOT, types=("source",), where=where))]
 
 
 def _erased(place: int, copies: Sequence[str]) -> Deleted:
@@ -356,5 +355,4 @@ _UNKNOWN = "no document has this text"
 _SHOWN = 80
 _SEGMENTS_EACH = 2  # hits asked for per document wanted: most documents are short
 _TRIES = 5
-_MOST_COPIES = 10_000
 _DELETED: Mapping[str, DeleteOutcome] = {"removed": "deleted", "proposed": "proposed", "failed": "failed"}

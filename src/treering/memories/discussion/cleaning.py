@@ -12,7 +12,6 @@ from treering.memories.discussion.identity import Place
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
 from treering.memories.discussion.versions import NAMES, title_of_versions
 from treering.ports.ledger import Selection
-from treering.ports.reach import Reach
 from treering.tools.engine import Engine
 
 
@@ -33,16 +32,12 @@ def archive_fallen(engine: Engine, place: Place) -> None:
 
 
 def _fallen(engine: Engine, place: Place) -> list[Knowledge]:
-    where = _where(place)
-    # The index counts them without reading anything; mostly there are none.
-    if not engine.index.count(Reach(place.scope, where=where, withdrawn=True)):
-        return []
-    found = engine.ledger.select(Selection(scope=place.scope, types=("knowledge",), where=where))
+    found = engine.ledger.select(Selection(scope=place.scope, types=("knowledge",), where=_where(place)))
     return [item for item in found if isinstance(item, Knowledge) and _home(item) is not None]
 
 
 def _where(place: Place) -> And:
-    fields = {"type": "knowledge", "kind": "summary", "scope": place.scope, "status": "stale"}
+    fields = {"kind": "summary", "scope": place.scope, "status": "stale"}
     # The keepers of the texts see to their own versions.
     texts = (title_of_versions(place, form) for form in NAMES)
     wanted = [Compare(name, "eq", value) for name, value in fields.items()]

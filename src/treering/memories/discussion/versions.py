@@ -15,6 +15,7 @@ from treering.core.errors import Conflict, InvalidPatch
 from treering.core.evidence import EvidenceRef
 from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Summary
+from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
@@ -22,7 +23,6 @@ from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
 from treering.ports.ledger import Selection
-from treering.ports.reach import Reach
 from treering.tools.drafting import KnowledgeFields, declaration_note, make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
@@ -62,7 +62,6 @@ class Stand:
 
 def title_of_versions(place: Place, form: Form) -> str:
     """Return what all versions of a text of a discussion are called."""
-    # The form stands last: names are found by their ends (`Index.by_place`).
     return f"Discussion {place.id}: {NAMES[form]}"
 
 
@@ -104,7 +103,7 @@ class Versions:
 
     def all(self) -> list[Version]:
         """Return all versions, oldest first, also those that fell or gave way: their `status` says so."""
-        return [_version(item) for item in self._select()]
+        return [_version(item) for item in self._select(*TRANSITIONS["knowledge"])]
 
     def standing(self) -> list[Version]:
         """Return the versions that stand, or gave way to a later one, oldest first: those that no withdrawal took."""
@@ -207,43 +206,27 @@ class Versions:
         return all(identity in heads and heads[identity].status in _STANDING for identity in item.derived_from)
 
     def _chain(self) -> "_Chain":
-        if active := self._active():
-            return _Chain(active, active)
-        if not self._were_there_any():
-            return _Chain(None, None)
-        known = self._select()
+        if active := self._select("active"):
+            return _Chain(active[-1], active[-1])
+        known = self._select(*TRANSITIONS["knowledge"])
         standing = [item for item in known if item.status in _STANDING]
         fallen = tuple(item for item in known if item.status == "stale")
         return _Chain(standing[-1] if standing else None, known[-1] if known else None, fallen)
 
-    def _active(self) -> Knowledge | None:
-        """Find the active version by its name: what that costs does not grow with the discussion."""
-        hits = self._engine.index.by_place(self._title, reach=self._reach(), limit=_FEW)
-        found = self._engine.index.heads([hit.key for hit in hits]).values()
-        items = [self._engine.ledger.get(head.object_id) for head in found]
-        active = [item for item in items if self._is_version(item) and item.status == "active"]
-        return max((item for item in active if isinstance(item, Knowledge)), key=_number, default=None)
+    def _select(self, *statuses: str) -> list[Knowledge]:
+        """Return the versions in some statuses, oldest first.
 
-    def _were_there_any(self) -> bool:
-        return bool(self._engine.index.by_place(self._title, reach=self._reach(withdrawn=True), limit=1))
-
-    def _select(self) -> list[Knowledge]:
-        here = Selection(scope=self._place.scope, types=("knowledge",), where=self._where())
-        found = [item for item in self._engine.ledger.select(here) if isinstance(item, Knowledge)]
-        return sorted((item for item in found if self._is_version(item)), key=_number)
-
-    def _reach(self, *, withdrawn: bool = False) -> Reach:
-        where = And((Compare("type", "eq", "knowledge"), self._where()))
-        return Reach(self._place.scope, where=where, withdrawn=withdrawn)
-
-    def _where(self) -> And:
+        They are found by their name in the ledger, never by search: an index may be late, or silent. What that costs
+        grows with the versions that are found, not with the discussion.
+        """
         fields = {"kind": "summary", "scope": self._place.scope, "title": self._title}
-        return And(tuple(Compare(name, "eq", value) for name, value in fields.items()))
+        named = [Compare(name, "eq", value) for name, value in fields.items()]
+        where = And((*named, Compare("status", "in", statuses)))
+        found = self._engine.ledger.select(Selection(scope=self._place.scope, types=("knowledge",), where=where))
+        return sorted((item for item in found if isinstance(item, Knowledge) and self._is_version(item)), key=_number)
 
-    def _is_version(self, item: object) -> bool:
-        if not isinstance(item, Knowledge) or not isinstance(item.payload, Summary):
-            return False
-        return (item.scope, item.title, item.payload.form) == (self._place.scope, self._title, self._form)
+    def _is_version(self, item: Knowledge) -> bool:
+        return isinstance(item.payload, Summary) and item.payload.form == self._form
 
     def _beaten(self) -> Conflict:
         return Conflict(f"The {NAMES[self._form]} of {self._place.id} was written by somebody else.", hint=_AGAIN)
@@ -300,4 +283,3 @@ def _first(before: Knowledge | None, memories: Sequence[Memory]) -> int | None:
 _STANDING = frozenset({"active", "superseded"})
 _AGAIN = "Make the call again."
 _KEY_CHARS = 200
-_FEW = 4

@@ -14,12 +14,10 @@ from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.submitting import apply_patch
 from treering.memories.discussion.summaries import citing
-from treering.ports.reach import Reach
+from treering.ports.ledger import Selection
 from treering.tools.drafting import make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
-
-_FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +29,10 @@ class KeptResults:
 
     def find(self, key: str) -> str | None:
         """Return the result that is kept under a key. What that costs does not grow with the discussion."""
-        where = And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary")))
-        hits = self.engine.index.by_place(key, reach=Reach(self.place.scope, where=where), limit=_FEW)
-        heads = self.engine.index.heads([hit.key for hit in hits]).values()
-        found = (self.engine.ledger.get(head.object_id) for head in heads)
-        return next((item.summary for item in found if isinstance(item, Knowledge) and self._is_of(item, key)), None)
+        named = {"kind": "summary", "scope": self.place.scope, "title": self._title(key), "status": "active"}
+        where = And(tuple(Compare(name, "eq", value) for name, value in named.items()))
+        found = self.engine.ledger.select(Selection(scope=self.place.scope, types=("knowledge",), where=where))
+        return next((item.summary for item in found if isinstance(item, Knowledge) and _is_of(item, key)), None)
 
     def keep(self, key: str, text: str, messages: Sequence[Kept], *, made_by: str) -> None:
         """Keep a result, without secrets. Where another run was first, its result stays.
@@ -65,17 +62,12 @@ class KeptResults:
         return Summary(form="digest", key=key, first=messages[0].position, last=messages[-1].position, made_by=made_by)
 
     def _title(self, key: str) -> str:
-        # The key stands last: names are found by their ends (`Index.by_place`).
         return f"Discussion {self.place.id}: made of a chunk, {key}"
-
-    def _is_of(self, item: Knowledge, key: str) -> bool:
-        payload = item.payload
-        return (
-            (item.scope, item.status, item.title) == (self.place.scope, "active", self._title(key))
-            and isinstance(payload, Summary)
-            and payload.key == key
-        )
 
     def _stand(self, evidence: Sequence[EvidenceRef]) -> bool:
         places = [(ref.source_id, ref.segment_id) for ref in evidence]
         return len(self.engine.ledger.segments(places)) == len(set(places))
+
+
+def _is_of(item: Knowledge, key: str) -> bool:
+    return isinstance(item.payload, Summary) and item.payload.key == key

@@ -46,13 +46,13 @@ from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.backup import Copied, back_up
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of, rows_of
-from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
+from treering.edges.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, note_erasure, overwrite
 from treering.edges.stores.sqlite.packing import pack, unpack_model
 from treering.edges.stores.sqlite.read_checks import ReadChecks
-from treering.edges.stores.sqlite.schema import is_current, migrate
+from treering.edges.stores.sqlite.schema import is_current, is_quick, migrate
 from treering.edges.stores.sqlite.transfer import load_records, read_records
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock, fresh_id, fresh_salt
@@ -384,7 +384,8 @@ class SqliteLedger:
     def _is_prepared(self) -> bool:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
         with self._read() as connection:
-            return is_current(connection) and all(follower.is_prepared(connection) for follower in self._followers)
+            current = is_current(connection) and all(each.is_prepared(connection) for each in self._followers)
+            return current and (self._database.read_only or is_quick(connection))
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:
         try:
@@ -541,11 +542,14 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
-    types = f"AND type IN ({_marks(selection.types)})" if selection.types else ""
-    asked = condition(selection.where, OBJECT_FIELDS)
-    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {asked.sql}"
+    named, asked = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
+    # An origin is rarer than a type: the plus sign keeps SQLite from looking up the type.
+    kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
+    types = f"AND {kind} IN ({_marks(selection.types)})" if selection.types else ""
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {asked.sql}"
     sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
-    bindings = [*scopes, *((len(prefix), prefix) if selection.descend else ()), *selection.types, *asked.bindings]
+    within = (len(prefix), prefix) if selection.descend else ()
+    bindings = [*scopes, *within, *selection.types, *named.bindings, *asked.bindings]
     return [identity for (identity,) in connection.execute(sql, bindings)]
 
 
