@@ -2,8 +2,9 @@ import pytest
 from workflow_parts import ask, problems, say
 
 from treering.core.errors import InvalidInput
+from treering.edges.workflow_text import load
 from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.checking import Known, load
+from treering.memories.workflow.checking import Known
 from treering.memories.workflow.definition import NodeSettings
 from treering.memories.workflow.registry import NodeType, NodeTypes
 

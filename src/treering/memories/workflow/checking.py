@@ -14,7 +14,6 @@ from treering.memories.workflow.definition import (
     Header,
     NodeSettings,
     Preset,
-    read,
     spellings,
     split,
     template_fields,
@@ -43,16 +42,11 @@ class Known:
 ANYTHING = Known()
 
 
-def load(text: str, *, types: NodeTypes = NODE_TYPES, known: Known = ANYTHING) -> Workflow:
-    """Read a workflow and check it: types, keys, ids, variables, endpoints, presets.
+def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: Known = ANYTHING) -> Workflow:
+    """Check a workflow: types, keys, ids, variables, endpoints, presets.
 
     Raises `InvalidInput` that lists every problem with the node and the key it stands at, in `details["fields"]`.
     """
-    return from_data(read(text), types=types, known=known)
-
-
-def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: Known = ANYTHING) -> Workflow:
-    """Check a workflow that is data already, as `load` does."""
     written, rest = split(data)
     problems: list[_Problem] = []
     header, declared = _header(rest, problems)
@@ -68,7 +62,7 @@ def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: Known = ANY
 
 
 def verify(workflow: Workflow, known: Known) -> None:
-    """Check a workflow once more against what is there now. Raises `InvalidInput` as `load` does."""
+    """Check a workflow once more against what is there now. Raises `InvalidInput` as `from_data` does."""
     header = workflow.header
     declared = _Declared(tuple(header.endpoints), tuple(header.presets), tuple(header.variables))
     _refuse(_unresolved([node.mentions for node in workflow.nodes], declared, known))

@@ -15,10 +15,10 @@ from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.printing import say_document, tell
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
+from treering.edges.workflow_text import load, read
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.stateless import StatelessDiscussion
-from treering.memories.workflow.checking import Known, load
-from treering.memories.workflow.definition import read
+from treering.memories.workflow.checking import Known
 from treering.memories.workflow.running import Runner
 from treering.memories.workflow.scene import Scene, scene_of
 from treering.memories.workflow.steps import Workflow
