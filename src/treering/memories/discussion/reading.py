@@ -15,8 +15,10 @@ from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import ChunkState, Memory
 from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.versions import Version, Versions
-from treering.memories.discussion.wilmer import imported_into
 from treering.tools.engine import Engine
+
+IMPORTED_FILES = "wilmer"
+"""The origin of the sources that hold memories of another system, which came without their messages."""
 
 
 class Memories:
@@ -75,7 +77,7 @@ class Memories:
             made = [memory for memory in self._of_chunks(outline.chunks) if not _within(memory, covered)]
             outer = [memory for memory in condensed if not _within(memory, covered, strictly=True)]
             yield from sorted([*reversed(made), *outer], key=lambda memory: memory.last, reverse=True)
-        yield from reversed(read_memories(self._engine, imported_into(self._engine, self._place)))
+        yield from reversed(read_memories(self._engine, self._imported()))
 
     def _outlines(self, position: int) -> Iterator["_Outline"]:
         """Return outlines of the blocks that hold messages after a position, newest first.
@@ -90,6 +92,11 @@ class Memories:
                 known = _Outline.of(self._log.block(head))
                 self._read[head.source_id] = known
             yield known
+
+    def _imported(self) -> list[str]:
+        """Return the ids of the memories that came without their messages, oldest first, also of those that fell."""
+        notes = self._engine.ledger.sources(scope=self._place.scope, root=IMPORTED_FILES).values()
+        return sorted({identity for note in notes for identity in self._engine.ledger.dependents(note.id)})
 
     def _of_chunks(self, states: Iterable[ChunkState]) -> list[Memory]:
         ordered = sorted(states, key=lambda state: state.first)

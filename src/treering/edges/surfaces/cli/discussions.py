@@ -13,6 +13,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.scope import parse_scope
 from treering.core.times import parse_time
 from treering.edges.discussion_files import read_discussion, write_discussion
+from treering.edges.sources.wilmer.importing import WilmerImport
 from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
 from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.printing import confirm, say_document
@@ -38,7 +39,6 @@ from treering.memories.discussion.making import Made
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.search import Found, Mode, SearchOptions, What
 from treering.memories.discussion.versions import Version
-from treering.memories.discussion.wilmer import WilmerImport
 
 _FAILED = 1
 _FEW = 20

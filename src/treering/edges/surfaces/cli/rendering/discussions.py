@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from treering.core.characters import one_line
 from treering.core.fingerprint import fence
 from treering.derived.packing import titled
+from treering.edges.sources.wilmer.importing import ImportedFile
 from treering.edges.surfaces.cli.rendering.changes import render_erasure
 from treering.edges.surfaces.cli.rendering.lines import Line, line
 from treering.memories.discussion.deletion import Deleted
@@ -13,7 +14,6 @@ from treering.memories.discussion.log import Recorded
 from treering.memories.discussion.making import Made
 from treering.memories.discussion.restoring import Imported
 from treering.memories.discussion.search import Found
-from treering.memories.discussion.wilmer import Imported as ImportedFile
 
 _SNIPPET_CHARS = 400
 _MOST_NOTES = 8

@@ -19,14 +19,15 @@ from treering.core.lifecycle import CURRENT
 from treering.core.locator import Pointer
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
+from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
 from treering.memories.discussion.generating import MemoryItem
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.reading import IMPORTED_FILES
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
 from treering.memories.discussion.summaries import Telling, memory_object
 from treering.memories.discussion.versions import Form, Versions
-from treering.memories.discussion.wilmer_files import FileKind, Remembered, WilmerFile, first_words, read_file
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Arrival, Changes
@@ -44,7 +45,7 @@ MADE_BY = "WilmerAI"
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedFile:
     """What became of a file. `skipped`: it holds nothing to keep, such as the tracker of condensations."""
 
     outcome: Literal["imported", "unchanged", "skipped"]
@@ -66,14 +67,14 @@ class WilmerImport:
         self._engine = engine
         self._place = place
 
-    def bring(self, name: str, content: bytes) -> Imported:
+    def bring(self, name: str, content: bytes) -> ImportedFile:
         """Import a file of this name (without its folder).
 
         Raises `InvalidInput` where it is not what its name says: of another kind, encrypted, or damaged as a whole.
         """
         file = _without_secrets(read_file(name, content))
         if not file.memories:
-            return Imported("skipped", rejected=file.rejected)
+            return ImportedFile("skipped", rejected=file.rejected)
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._bring(name, content, file)
@@ -81,7 +82,7 @@ class WilmerImport:
                 continue
         return self._bring(name, content, file)
 
-    def _bring(self, name: str, content: bytes, file: WilmerFile) -> Imported:
+    def _bring(self, name: str, content: bytes, file: WilmerFile) -> ImportedFile:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
         known_sources = KnownSources(self._engine.ledger, scope=self._place.scope)
         arrival = Arrival(self._draft(name, content, file, entries))
@@ -90,12 +91,12 @@ class WilmerImport:
         if file.kind in _FORMS:
             return self._bring_text(file, _FORMS[file.kind], entries, changes)
         if result.outcome == "unchanged":
-            return Imported("unchanged", result.source_id, rejected=file.rejected)
+            return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
         resting = known_sources.resting_on(result.source_id) if result.outcome == "updated" else []
         gone, made = self._differences(entries, _grounds(entries, changes, result.source_id), resting)
         # What is withdrawn comes before the source changes: on purpose, and not left stale.
         self._apply([*gone, *changes.operations(), *made])
-        return Imported("imported", result.source_id, len(made), len(gone), rejected=file.rejected)
+        return ImportedFile("imported", result.source_id, len(made), len(gone), rejected=file.rejected)
 
     def _differences(
         self, entries: Sequence["_Entry"], grounds: Sequence[Grounds], resting: Sequence[Knowledge]
@@ -115,17 +116,17 @@ class WilmerImport:
         ]
         return gone, [Create(object=item) for item in _in_order(fresh)]
 
-    def _bring_text(self, file: WilmerFile, form: Form, entries: Sequence["_Entry"], changes: Changes) -> Imported:
+    def _bring_text(self, file: WilmerFile, form: Form, entries: Sequence["_Entry"], changes: Changes) -> ImportedFile:
         """Keep a summary or a state document; where the discussion has one that it made itself, as a memory."""
         (result,), (entry,), (span,) = changes.results, entries, self._spans(entries)
         if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
-            return Imported("unchanged", result.source_id, rejected=file.rejected)
+            return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
         refs = self._kept(entry, changes)
         versions = Versions(self._engine, self._place, form)
         before = versions.current()
         if before and before.made_by != MADE_BY:
             self._apply([Create(object=self._memory(entry.memory, refs, span))])
-            return Imported("imported", result.source_id, memories=1, rejected=file.rejected)
+            return ImportedFile("imported", result.source_id, memories=1, rejected=file.rejected)
         versions.write(
             entry.memory.text,
             after=before,
@@ -134,7 +135,7 @@ class WilmerImport:
             made_by=MADE_BY,
             memory_source="imported",
         )
-        return Imported("imported", result.source_id, summary=True, rejected=file.rejected)
+        return ImportedFile("imported", result.source_id, summary=True, rejected=file.rejected)
 
     def _kept(self, entry: "_Entry", changes: Changes) -> Grounds:
         """Write the source of a single text, unless it is there; return what the text rests on."""
@@ -150,7 +151,7 @@ class WilmerImport:
         """Return the positions of the messages that each memory tells of, where the discussion holds them."""
         return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._place).read())
 
-    def _memory(self, memory: Remembered, refs: Grounds, span: Span | None) -> Knowledge:
+    def _memory(self, memory: WilmerMemory, refs: Grounds, span: Span | None) -> Knowledge:
         first, last = span or (None, None)
         return memory_object(
             self._engine,
@@ -162,7 +163,7 @@ class WilmerImport:
             memory_source="imported",
         )
 
-    def _pieces(self, memory: Remembered) -> list[SegmentDraft]:
+    def _pieces(self, memory: WilmerMemory) -> list[SegmentDraft]:
         """Cut the text of a memory into segments: one, unless it is very long."""
         most = self._engine.limits.max_segment_chars
         place = Pointer(pointer=memory.pointer)
@@ -177,7 +178,7 @@ class WilmerImport:
         version = f"@{digest(file.memories[0].text)[:12]}" if file.kind in _FORMS else ""
         return SourceDraft(
             kind="note",
-            origin=f"{_ROOT}#{name}{version}",
+            origin=f"{IMPORTED_FILES}#{name}{version}",
             title=f"{name} of WilmerAI",
             fingerprint=f"wilmer:{sha256(content).hexdigest()}",
             content_type="text",
@@ -189,23 +190,17 @@ class WilmerImport:
         apply_patch(self._engine, self._place, operations, reason="Memories of WilmerAI")
 
 
-def imported_into(engine: Engine, place: Place) -> list[str]:
-    """Return the ids of the memories imported into a discussion, oldest first, also of those that hold no more."""
-    notes = engine.ledger.sources(scope=place.scope, root=_ROOT).values()
-    return sorted({identity for note in notes for identity in engine.ledger.dependents(note.id)})
-
-
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """A memory and the segments it becomes."""
 
-    memory: Remembered
+    memory: WilmerMemory
     pieces: Sequence[SegmentDraft]
 
 
 def _without_secrets(file: WilmerFile) -> WilmerFile:
     """Return a file without secrets and without text recalled from this memory; of summaries, the last counts."""
-    memories, rejected = list[Remembered](), list(file.rejected)
+    memories, rejected = list[WilmerMemory](), list(file.rejected)
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
         if text.strip():
@@ -249,7 +244,7 @@ def _segments_after(changes: Changes) -> Sequence[Segment]:
     return ()
 
 
-def _spans(memories: Sequence[Remembered], messages: Sequence[Kept]) -> list[Span | None]:
+def _spans(memories: Sequence[WilmerMemory], messages: Sequence[Kept]) -> list[Span | None]:
     """Return the positions of the messages each memory tells of, first and last, where the hashes tell.
 
     A message said twice tells nothing. A memory begins where the one before it ends.
@@ -270,6 +265,5 @@ def _stretches(ends: Sequence[int | None]) -> Iterator[Span | None]:
         before = end
 
 
-_ROOT = "wilmer"
 _LISTS = ("entities", "key_phrases", "topics")
 _FORMS: Mapping[FileKind, Form] = {"summary": "rolling_summary", "state": "state_document"}

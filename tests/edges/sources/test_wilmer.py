@@ -8,10 +8,10 @@ import pytest
 from treering.core.errors import Denied, InvalidInput
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Source
+from treering.edges.sources.wilmer.importing import WilmerImport
 from treering.memories.discussion.identity import place_of
 from treering.memories.discussion.log import MessageLog
 from treering.memories.discussion.versions import Versions
-from treering.memories.discussion.wilmer import WilmerImport
 from treering.ports.ledger import Selection
 from treering.tools.turns import Message
 

@@ -22,7 +22,7 @@ FileKind = Literal["memories", "summary", "state", "tracker"]
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class WilmerMemory:
     """One memory of a file. `text` is what the file says word for word, `pointer` tells where (RFC 6901)."""
 
     pointer: str
@@ -39,7 +39,7 @@ class WilmerFile:
     """What a file holds. A `tracker` of condensations holds nothing to keep."""
 
     kind: FileKind
-    memories: tuple[Remembered, ...] = ()
+    memories: tuple[WilmerMemory, ...] = ()
     rejected: tuple[str, ...] = ()
     """What could not be used, and why."""
 
@@ -110,18 +110,18 @@ def _document(name: str, content: bytes) -> WilmerFile:
         raise _refused(name, "it is no text; it may be encrypted") from error
     if not text.strip() or "\0" in text or _TOKEN.fullmatch(text.strip()):
         raise _refused(name, "it is empty or encrypted")
-    return WilmerFile("state", (Remembered("", text, _plain(text)),))
+    return WilmerFile("state", (WilmerMemory("", text, _plain(text)),))
 
 
 def _blocks(kind: FileKind, data: Sequence[object]) -> WilmerFile:
-    memories, rejected = list[Remembered](), list[str]()
+    memories, rejected = list[WilmerMemory](), list[str]()
     for at, block in enumerate(data):
         text = block.get("text_block") if isinstance(block, Mapping) else None
         if not isinstance(text, str) or not text.strip() or not _is_unicode(text):
             rejected.append(f"item {at}: it has no text in 'text_block'")
             continue
         mark = block.get("hash") if isinstance(block, Mapping) else None
-        memories.append(Remembered(f"/{at}/text_block", text, _plain(text), mark if isinstance(mark, str) else ""))
+        memories.append(WilmerMemory(f"/{at}/text_block", text, _plain(text), mark if isinstance(mark, str) else ""))
     return WilmerFile(kind, tuple(memories), tuple(rejected))
 
 
@@ -145,7 +145,7 @@ def _database(name: str, content: bytes) -> WilmerFile:
 class _Rows:
     """The rows of a database, as far as they are read."""
 
-    memories: list[Remembered] = field(default_factory=list)
+    memories: list[WilmerMemory] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
 
     def take(self, number: object, text: str, added: str, metadata: str) -> None:
@@ -157,7 +157,7 @@ class _Rows:
             item = _described(text, json.loads(metadata or "{}"))
         except (ValueError, TypeError, RecursionError):
             self.rejected.append(f"row {number}: its metadata_json cannot be read; the text was kept without it")
-        self.memories.append(Remembered(f"/memories/{number}", text, item, added=added))
+        self.memories.append(WilmerMemory(f"/memories/{number}", text, item, added=added))
 
 
 def _decoded(stored: object) -> str:
