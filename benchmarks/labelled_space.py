@@ -12,9 +12,9 @@ from treering.core.locator import Turn
 from treering.core.objects import Source
 from treering.derived.analysis import query_terms
 from treering.ports.embedder import Embedder
-from treering.ports.index import Scored
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
+from treering.ports.text import Scored
 from treering.tools.search import SearchReport
 
 Searcher = Callable[[str, int], Sequence[str]]

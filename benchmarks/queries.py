@@ -14,8 +14,8 @@ from treering.derived.fusion import POOL
 from treering.derived.question import Question
 from treering.derived.retrieval import retrieve
 from treering.edges.models.bge import BgeSmall
-from treering.ports.index import Vector
 from treering.ports.reach import Reach
+from treering.ports.vectors import Vector
 
 _QUESTIONS = 60
 _FEW = 15

@@ -9,7 +9,7 @@ from treering.derived.analysis import query_terms
 from treering.derived.association import Association, Found, associate
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.ties import excerpt_of, ties_of
-from treering.ports.index import Passage
+from treering.ports.passages import Passage
 from treering.ports.reach import Reach
 from treering.testing.memory_graph import MemoryGraph
 

@@ -15,7 +15,7 @@ from treering.derived.clues import (
 )
 from treering.derived.fusion import Fused
 from treering.derived.ties import is_turn
-from treering.ports.index import PassageHead
+from treering.ports.passages import PassageHead
 
 TALK = "src:talk"
 

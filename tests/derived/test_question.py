@@ -2,7 +2,7 @@ from datetime import UTC, date, datetime
 
 from treering.derived.analysis import LONGEST_QUERY
 from treering.derived.question import Question, days_asked
-from treering.ports.index import AskedDays
+from treering.ports.passages import AskedDays
 
 NOW = datetime(2023, 6, 27, tzinfo=UTC)
 

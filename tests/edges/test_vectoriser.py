@@ -9,8 +9,8 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import Lag
 from treering.ports.lease import VECTORS
+from treering.ports.vectors import Lag
 from treering.testing.builders import Builder
 from treering.testing.clocks import START, SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder

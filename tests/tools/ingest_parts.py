@@ -26,8 +26,9 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.ports.index import JobRow, Lag
+from treering.ports.jobs import JobRow
 from treering.ports.ledger import Ledger, Selection
+from treering.ports.vectors import Lag
 from treering.testing.clocks import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.tools.engine import Engine, Progress

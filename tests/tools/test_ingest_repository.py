@@ -15,8 +15,8 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import TextQuery
 from treering.ports.reach import Reach
+from treering.ports.text import TextQuery
 
 PYPROJECT = """\
 [project]

@@ -1,6 +1,6 @@
 """What is asked, prepared for the arms."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from treering.derived import periods
 from treering.derived.analysis import LONGEST_QUERY, query_terms
 from treering.derived.dates import asked_ranges
-from treering.ports.index import AskedDays, Index, TextQuery, Vector
+from treering.ports.passages import AskedDays
 from treering.ports.reach import Reach
+from treering.ports.text import TextQuery
+from treering.ports.vectors import Lag, Near, NearRequest, Vector
 
 Embed = Callable[[str], Vector]
 
@@ -17,6 +19,7 @@ LED_SHARE = 0.5
 """What the best of the leads counts for in a cosine of deep search."""
 
 _LED_POOL = 30
+_NO_LAG = Lag(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +33,17 @@ class Meaning:
     own: Vector
     leads: tuple[Vector, ...] = ()
 
-    def search(self, index: Index, *, reach: Reach, limit: int) -> dict[int, float]:
-        """Return the passages nearest to the question, and those nearest to each lead, with their cosines."""
-        near = {hit.key for hit in index.by_vector(self.own, reach=reach, limit=limit)}
-        for lead in self.leads:
-            near |= {hit.key for hit in index.by_vector(lead, reach=reach, limit=_LED_POOL)}
-        return self.similarities(index, sorted(near))
+    def request(self, *, reach: Reach, limit: int, keys: Iterable[int] = ()) -> NearRequest:
+        """Return what asks for the passages nearest to the question and to each lead, and compares others with them.
 
-    def similarities(self, index: Index, keys: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of those of the keys that have a vector: half of it that of the best lead, if any."""
-        own = index.similarities(self.own, keys)
-        led = [index.similarities(lead, keys) for lead in self.leads]
+        With `limit` 0 nothing is looked for.
+        """
+        limits = (limit, *(min(limit, _LED_POOL) for _ in self.leads))
+        return NearRequest(reach, (self.own, *self.leads), limits, tuple(sorted(keys)))
+
+    def cosines(self, near: Near) -> dict[int, float]:
+        """Return the cosines of what was compared: half of each is that of the best lead, if there are any."""
+        own, *led = near.cosines
         if not led:
             return dict(own)
         return {key: (1 - LED_SHARE) * of + LED_SHARE * max(one[key] for one in led) for key, of in own.items()}
@@ -60,14 +63,16 @@ class Question:
     embed: Embed | None = None
     days: tuple[AskedDays, ...] = ()
     unread: int = 0
+    lag: Lag = _NO_LAG
+    """How far the vectors lagged behind when it was asked."""
 
     @classmethod
-    def of(cls, text: str, *, embed: Embed | None, now: datetime | None = None) -> "Question":
+    def of(cls, text: str, *, embed: Embed | None, now: datetime | None = None, lag: Lag = _NO_LAG) -> "Question":
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
         read = text[:LONGEST_QUERY]
         meaning = Meaning(embed(read)) if embed else None
         days = tuple(days_asked(read, now))
-        return cls(read, query_terms(read), meaning, embed, days, unread=len(text) - len(read))
+        return cls(read, query_terms(read), meaning, embed, days, unread=len(text) - len(read), lag=lag)
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question asked together with each of some texts. Costs an encoding for each."""

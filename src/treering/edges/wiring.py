@@ -110,7 +110,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             anchor=_anchor(opening),
         )
         leases = SqliteLeases(database, clock)
-        vectoriser = BackgroundVectoriser(index, leases, embedder, clock)
+        vectoriser = BackgroundVectoriser(index.vectors, leases, embedder, clock)
         closing.callback(vectoriser.stop)
         engine = Engine(
             ledger=ledger,
@@ -125,7 +125,7 @@ def _open_sqlite(path: str, opening: Opening) -> Opened:
             limits=ReadLimits(),
             segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
         )
-        if opening.background and not database.read_only and index.lag().pending:
+        if opening.background and not database.read_only and index.vectors.lag().pending:
             vectoriser.start()
         return Opened(engine, closing.pop_all().close, ledger.back_up)
 

@@ -1,21 +1,24 @@
 """The port of the system of record."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
-from treering.core.objects import Object, Source, title_of
+from treering.core.objects import Activity, Knowledge, Object, Source, WorkItem, title_of
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.times import render_time
+
+_Place = TypeVar("_Place", bound=Hashable)
+_Item = TypeVar("_Item")
 
 AsOf = int | datetime | None
 """A point in a ledger's history: an audit sequence number, a time, or now."""
@@ -147,6 +150,48 @@ class Record:
     row: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectRequest:
+    """What one read wants of a ledger, all of one moment. Ids that lead nowhere are no error."""
+
+    heads: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    """Ids of objects to read whole."""
+    segments: tuple[tuple[str, str], ...] = ()
+    """Source id and segment id of segments to read."""
+    dependents: tuple[str, ...] = ()
+    """Ids of which the knowledge is read, as it stands now, whose evidence or derivation names them."""
+    as_of: AsOf = None
+    vanished: bool = False
+    """Also segments that have vanished from their sources, as they last stood, whatever `as_of` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsFound:
+    """What one read found in a ledger."""
+
+    sequence: int
+    """The audit sequence number the answer stands for."""
+    heads: Mapping[str, Head] = field(default_factory=dict)
+    """Of the ids asked for, and of the sources that the objects read name."""
+    objects: Mapping[str, Object] = field(default_factory=dict)
+    segments: Mapping[tuple[str, str], Segment] = field(default_factory=dict)
+    dependents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By id asked for, ids of knowledge that names it; these are in `objects`."""
+    altered: Mapping[str, str] = field(default_factory=dict)
+    """By id, what is wrong with objects that are not what the audit log says; they are left out."""
+
+
+def sources_named(items: Iterable[Object]) -> Iterator[str]:
+    """Return the ids of the sources that objects rest on or name."""
+    for item in items:
+        match item:
+            case Knowledge():
+                yield from (ref.source_id for ref in item.evidence_refs)
+            case Activity() | WorkItem():
+                yield from item.source_refs
+
+
 class AnchorStore(Protocol):
     """Keeps the head of the audit log outside the ledger: a file, a git note, another machine.
 
@@ -233,6 +278,10 @@ class Ledger(Protocol):
         """
         ...
 
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests, in one round trip; the answers are in their order."""
+        ...
+
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the objects a read at the selection's scope sees, oldest first (by id)."""
         ...
@@ -300,3 +349,41 @@ class Ledger(Protocol):
     def close(self) -> None:
         """Release files and connections."""
         ...
+
+
+def read_one_by_one(ledger: Ledger, request: ObjectRequest) -> ObjectsFound:
+    """Read what a request wants by a ledger's other reads: what `Ledger.read` means, for ledgers nearby."""
+    altered: Altered = {}
+    dependents = {identity: tuple(ledger.dependents(identity)) for identity in request.dependents}
+    objects: dict[str, Object] = {}
+    _collect(objects, request.objects, lambda identity: ledger.get(identity, as_of=request.as_of), altered)
+    _collect(objects, (one for ids in dependents.values() for one in ids), ledger.get, altered)
+    segments: dict[tuple[str, str], Segment] = {}
+    if request.as_of is None and not request.vanished:
+        segments |= ledger.segments(request.segments, altered=altered)
+    elif request.vanished:
+        _collect(segments, request.segments, lambda place: ledger.segment(*place), altered)
+    else:
+        _collect(segments, request.segments, lambda place: _segment_as_of(ledger, place, request.as_of), altered)
+    wanted = dict.fromkeys((*request.heads, *sources_named(objects.values())))
+    heads = ledger.heads(wanted, as_of=request.as_of, altered=altered)
+    return ObjectsFound(ledger.sequence(request.as_of), heads, objects, segments, dependents, altered)
+
+
+def _collect(
+    found: dict[_Place, _Item], places: Iterable[_Place], read: Callable[[_Place], _Item], altered: Altered
+) -> None:
+    """Read what stands at some places into `found`; what is not there or does not verify is left out."""
+    for place in places:
+        if place not in found:
+            with suppress(NotFound), noted(altered):
+                found[place] = read(place)
+
+
+def _segment_as_of(ledger: Ledger, place: tuple[str, str], as_of: AsOf) -> Segment:
+    source_id, segment_id = place
+    item = ledger.get(source_id, as_of=as_of)
+    for segment in item.segments if isinstance(item, Source) else ():
+        if segment.segment_id == segment_id:
+            return segment
+    raise missing_segment(source_id, segment_id)

@@ -31,12 +31,15 @@ from treering.ports.ledger import (
     Altered,
     AsOf,
     Head,
+    ObjectRequest,
+    ObjectsFound,
     Record,
     Selection,
     SourceState,
     head_of,
     missing_object,
     missing_segment,
+    read_one_by_one,
     selects,
 )
 from treering.testing.memory_tables import Tables
@@ -205,6 +208,11 @@ class MemoryLedger:
             for segment in source.segments
         }
         return {place: found[place] for place in places if place in found}
+
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests, all of one moment."""
+        with self._lock:
+            return [read_one_by_one(self, request) for request in requests]
 
     def select(
         self,

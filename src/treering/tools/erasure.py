@@ -7,9 +7,11 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase, Patch
 from treering.derived.analysis import query_terms
+from treering.derived.lookup import look_up
 from treering.derived.passages import passages_of
 from treering.ports.clock import fresh_id
 from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
 from treering.tools.engine import Engine
 from treering.tools.envelope import Value
 
@@ -134,7 +136,7 @@ def _probes(engine: Engine, identities: Sequence[str], texts: set[str]) -> tuple
         Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
         Probe(name="stored records", found=sum(row.row.get("id", row.row.get("source_id")) in gone for row in rows)),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
-        Probe(name="index rows", found=engine.index.remains(identities)),
+        Probe(name="index rows", found=engine.index.upkeep.remains(identities)),
         Probe(name="jobs", found=engine.jobs.remains(identities)),
     )
 
@@ -148,5 +150,6 @@ def _remembers(engine: Engine, identity: str) -> bool:
 
 def _found(engine: Engine, text: str, gone: set[str]) -> bool:
     reach = Reach("/", descend=True, withdrawn=True)
-    hits = engine.index.by_words(query_terms(text), reach=reach, limit=_PROBED)
-    return any(head.object_id in gone for head in engine.index.heads([hit.key for hit in hits]).values())
+    terms = query_terms(text)
+    found = look_up(engine.index, TextRequest(reach, _PROBED, words=(*terms.words, *terms.phrases)))
+    return any(head.object_id in gone for head in found)

@@ -128,8 +128,8 @@ class ReindexReport(Report):
 def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
     """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
     index = call.engine.index
-    differences = _told_of_index(call, index.differences())
-    rebuilt = index.rebuild() if options.apply else 0
+    differences = _told_of_index(call, index.upkeep.differences())
+    rebuilt = index.upkeep.rebuild() if options.apply else 0
     if options.wait:
         call.engine.vectoriser.finish(call.engine.progress)
     else:
@@ -142,7 +142,7 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
         warnings=() if options.apply or not differences else ("The index differs: run again with options.apply.",),
         differences=differences,
         rebuilt=rebuilt,
-        pending_vectors=index.lag().pending,
+        pending_vectors=index.vectors.lag().pending,
     )
 
 
@@ -170,7 +170,7 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
     try:
         head = ledger.verify()
         # What a damaged ledger would make of the index says nothing about the index.
-        differences = _told_of_index(call, call.engine.index.differences())
+        differences = _told_of_index(call, call.engine.index.upkeep.differences())
     except TreeringError as error:
         check_interrupt()  # that the audit was ended says nothing about the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED

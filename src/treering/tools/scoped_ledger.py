@@ -6,6 +6,7 @@ elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
@@ -23,6 +24,8 @@ from treering.ports.ledger import (
     AsOf,
     Head,
     Ledger,
+    ObjectRequest,
+    ObjectsFound,
     Record,
     Selection,
     SourceState,
@@ -120,6 +123,11 @@ class ScopedLedger:
         seen = self._ids(source_id for source_id, _ in places)
         return self.whole.segments([place for place in places if place[0] in seen], altered=altered)
 
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests what lies in sight."""
+        found = self.whole.read([replace(request, heads=tuple(_named(request))) for request in requests])
+        return [self._in_sight(each) for each in found]
+
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the selected objects that lie in sight, oldest first (by id)."""
         return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
@@ -196,6 +204,21 @@ class ScopedLedger:
         """Release files and connections."""
         self.whole.close()
 
+    def _in_sight(self, found: ObjectsFound) -> ObjectsFound:
+        heads = {identity: head for identity, head in found.heads.items() if self._sees(head.scope)}
+        objects = {identity: item for identity, item in found.objects.items() if self._sees(item.scope)}
+        seen = self._ids(found.altered) if found.altered else frozenset()
+        return replace(
+            found,
+            heads=heads,
+            objects=objects,
+            segments={place: segment for place, segment in found.segments.items() if place[0] in heads},
+            dependents={
+                identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
+            },
+            altered={identity: what for identity, what in found.altered.items() if identity in seen},
+        )
+
     @contextmanager
     def _as_missing(self, identity: str) -> Iterator[None]:
         """Answer an altered object of another scope like an id that nobody has."""
@@ -265,6 +288,11 @@ def scope_of_patch(ledger: Ledger, patch_id: str) -> str:
     with suppress(NotFound, Corrupt):
         return ledger.patch(patch_id).scope or ROOT
     return ROOT
+
+
+def _named(request: ObjectRequest) -> dict[str, None]:
+    """Return the ids whose scope decides what of a request may be seen."""
+    return dict.fromkeys((*request.heads, *(source_id for source_id, _ in request.segments)))
 
 
 def _ends(write: Write) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from treering.derived.analysis import query_terms
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import Scored, TextQuery
 from treering.ports.reach import Reach
+from treering.ports.text import Scored, TextQuery
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder

@@ -7,7 +7,7 @@ from index_stage import open_space, seen
 
 from treering.core.locator import Turn
 from treering.derived.passages import days_of, passages_of
-from treering.ports.index import AskedDays
+from treering.ports.passages import AskedDays
 
 MAY = AskedDays(date(2023, 5, 1), date(2023, 5, 31))
 JUNE = AskedDays(date(2023, 6, 1), date(2023, 6, 30))

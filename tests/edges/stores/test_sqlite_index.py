@@ -10,8 +10,9 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.edges.stores.sqlite.tables import FULL_TEXT, write_state
-from treering.ports.index import Lag, TextQuery
 from treering.ports.reach import Reach
+from treering.ports.text import TextQuery
+from treering.ports.vectors import Lag
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 

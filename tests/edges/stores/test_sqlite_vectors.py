@@ -4,8 +4,8 @@ from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.errors import InvalidInput
 from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.ports.index import Lag
 from treering.ports.lease import VECTORS
+from treering.ports.vectors import Lag
 from treering.testing.clocks import SteppingClock
 
 

@@ -13,7 +13,7 @@ from treering.derived.ties import Ties, excerpt_of, ties_of
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.ports.extractor import Extractor
 from treering.ports.graph import EdgeType
-from treering.ports.index import Passage
+from treering.ports.passages import Passage
 
 _FEW = 500  # values in one statement
 

@@ -61,6 +61,8 @@ from treering.ports.ledger import (
     AnchorStore,
     AsOf,
     Head,
+    ObjectRequest,
+    ObjectsFound,
     Record,
     Selection,
     SourceState,
@@ -68,6 +70,7 @@ from treering.ports.ledger import (
     missing_object,
     missing_segment,
     noted,
+    read_one_by_one,
     selects,
 )
 from treering.ports.projection import Change
@@ -255,6 +258,11 @@ class SqliteLedger:
         """Return those of the segments (source id, segment id) that are in their sources now."""
         with self._read() as connection:
             return self._tables(connection).segments(places, altered)
+
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests, all of one moment."""
+        with self._read():
+            return [read_one_by_one(self, request) for request in requests]
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the objects a read at the selection's scope sees, oldest first."""

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import apsw
 
 from treering.edges.stores.sqlite.reach import Sight
-from treering.ports.index import Passage, Scored
+from treering.ports.passages import Passage
+from treering.ports.text import Scored
 
 _KEPT_CHARS = 24
 _SHORTEST = 2

@@ -16,7 +16,7 @@ from treering.edges.stores.sqlite.tables import SHOWN, read_state, write_state
 from treering.edges.stores.sqlite.vector_queue import log_vectors, settle_texts
 from treering.edges.stores.sqlite.words import add_words, purge_words, remove_words
 from treering.ports.extractor import Extractor
-from treering.ports.index import Passage
+from treering.ports.passages import Passage
 from treering.ports.projection import Change
 
 _INSERT = (

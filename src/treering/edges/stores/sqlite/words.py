@@ -9,12 +9,14 @@ from heapq import nsmallest
 
 import apsw
 
-from treering.derived.analysis import fts_query, identifier_text, index_text
+from treering.derived.analysis import identifier_text, index_text
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
+from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.edges.stores.sqlite.history_words import score_history
 from treering.edges.stores.sqlite.reach import Sight, scope_tokens
 from treering.edges.stores.sqlite.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.ports.index import Passage, Scored, TextQuery
+from treering.ports.passages import Passage
+from treering.ports.text import Scored
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
 """What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
@@ -56,9 +58,8 @@ def place_of(passage: Passage) -> str:
     return passage.title if path in passage.title else f"{passage.title} {path}"
 
 
-def rank_words(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
-    """Rank by BM25 over words and phrases."""
-    terms = (*query.words, *query.phrases)
+def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
+    """Rank by BM25 over words and phrases (terms of several words)."""
     if not terms:
         return []
     match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
@@ -68,9 +69,9 @@ def rank_words(connection: apsw.Connection, query: TextQuery, sight: Sight, limi
     return _best(ranked, limit)
 
 
-def rank_names(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
+def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
     """Rank by BM25 over stretches of names."""
-    names = [name for name in query.identifiers if len(name) >= _SHORTEST_NAME]
+    names = [name for name in wanted if len(name) >= _SHORTEST_NAME]
     if not names:
         return []
     match, narrowed = fts_query(names), _all_of([_beyond_scope(sight), sight.place()])

@@ -91,7 +91,7 @@ def is_piped() -> bool:
 def embed_later(space: Space, writing: Writing) -> None:
     """Have vectors that wait made by a process of its own, which outlives this one and holds no terminal."""
     wanted = Settings.read().background and not writing.no_background
-    if not wanted or not space.engine.index.lag().pending:
+    if not wanted or not space.engine.index.vectors.lag().pending:
         return
     worker = subprocess.Popen(  # noqa: S603 - this very program, with an address as its own argument
         # -P: without it Python would import modules from the working folder first, such as a repository's numpy.py.

@@ -58,13 +58,13 @@ def vectors(access: Access, *, quiet: bool) -> None:
     """Make all vectors that wait; quietly, only where nobody else is at it."""
     with opened(access) as space:
         index = space.engine.index
-        waiting = index.lag().pending
+        waiting = index.vectors.lag().pending
         if quiet and not (waiting and _is_free(space)):
             return
         if waiting:
             with watched(space) as busy:
                 busy.embed_pending()
-        lag = index.lag()
+        lag = index.vectors.lag()
     if not quiet:
         made = waiting - lag.pending
         facts = {"made": made, "pending": lag.pending, "total": lag.total}
