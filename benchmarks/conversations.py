@@ -13,7 +13,7 @@ from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, Recall, evaluate_all
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import Mode, SearchOptions
+from treering.memories.discussion.recall.search import Mode, SearchOptions
 from treering.ports.embedder import Embedder
 from treering.tools.turns import Message
 

@@ -17,9 +17,9 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import SearchOptions
+from treering.memories.discussion.recall.search import SearchOptions
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.model import Usage
 from treering.tools.turns import Message

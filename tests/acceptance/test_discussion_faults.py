@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 import pytest
 
 from space_parts import open_space
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.tools.turns import Message

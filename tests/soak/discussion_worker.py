@@ -14,7 +14,7 @@ from pathlib import Path
 
 import treering
 from treering import Space
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.model import Usage

@@ -10,8 +10,8 @@ from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Source
 from treering.edges.sources.wilmer.importing import WilmerImport
 from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.versions import Versions
 from treering.ports.ledger import Selection
 from treering.tools.turns import Message
 

@@ -6,7 +6,7 @@ import pytest
 import treering
 from treering.core.errors import Unavailable
 from treering.edges.surfaces.cli.rendering.discussions import render_made
-from treering.memories.discussion.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.making import Made
 from treering.tools.turns import Message
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Supersede
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.identity import apply_patch, place_of
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.tools.drafting import make
 from treering.tools.envelope import Call
 from treering.tools.turns import Message

@@ -8,13 +8,13 @@ from decimal import Decimal
 
 from treering.core.errors import Unavailable
 from treering.derived.asking import Budget
-from treering.memories.discussion.by_model import ModelGenerator, Prompt, Prompts
+from treering.memories.discussion.generators.by_model import ModelGenerator, Prompt, Prompts
 from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.making import MemoryMaker
-from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions
 from treering.ports.ledger import Selection
 from treering.ports.model import Answer, Usage
 from treering.testing.clocks import SteppingClock

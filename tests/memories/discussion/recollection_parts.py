@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from treering.memories.discussion.generating import Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Generated, MemoryItem, Written
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.tools.turns import Message

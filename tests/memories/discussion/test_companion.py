@@ -5,8 +5,8 @@ from treering.core.fingerprint import fence, without_recalled
 from treering.derived.tokens import estimate_tokens
 from treering.memories.discussion.companion import NOTHING, Companion
 from treering.memories.discussion.identity import place_of, without_tags
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.versions import Versions
 from treering.tools.turns import Message
 
 KEY = "The cellar key lies under the third flowerpot."

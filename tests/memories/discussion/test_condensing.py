@@ -5,8 +5,8 @@ from making_parts import ScriptedModel, Talk
 
 from treering.core.errors import Unavailable
 from treering.core.patch import Transition
+from treering.memories.discussion.identity import apply_patch
 from treering.memories.discussion.making import Made
-from treering.memories.discussion.submitting import apply_patch
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said
 from space_parts import records
 from treering.core.errors import NotFound, Unavailable
 from treering.edges.discussion_files import read_discussion, write_discussion
-from treering.memories.discussion.search import SearchOptions
+from treering.memories.discussion.recall.search import SearchOptions
 
 ODD = (*TALK, "a\n\n---\n\nb\u2028c", "ok", 'x "y" --> z', "the end")
 CONDENSING = replace(SETTINGS, condense_every=2, condense_after=1, min_per_summary=1)

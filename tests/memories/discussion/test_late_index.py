@@ -6,9 +6,9 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, said, summaries
 
 from treering.core.patch import Update
+from treering.memories.discussion.identity import apply_patch
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.search import SearchOptions
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.recall.search import SearchOptions
 from treering.testing.late_index import LateIndex
 
 MODES = ("keywords", "natural", "semantic", "hybrid")

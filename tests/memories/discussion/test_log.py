@@ -22,12 +22,10 @@ from space_parts import decide, note, records, status
 from treering.core.errors import Conflict, Denied, InvalidInput
 from treering.core.fingerprint import fence
 from treering.core.policy import Policy
-from treering.memories.discussion.blocks import Condensation
-from treering.memories.discussion.history import History
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.kept import ChunkState
-from treering.memories.discussion.log import MessageLog, Recorded
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.identity import apply_patch, place_of
+from treering.memories.discussion.log.blocks import ChunkState, Condensation
+from treering.memories.discussion.log.history import History
+from treering.memories.discussion.log.message_log import MessageLog, Recorded
 from treering.tools.turns import Message
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,10 +10,10 @@ from making_parts import PROMPTS, SETTINGS, ScriptedModel, Talk, failing_at, ite
 
 from treering.core.errors import Denied, Unavailable
 from treering.core.patch import Transition, Update
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.by_model import Prompt
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.by_model import Prompt
+from treering.memories.discussion.identity import apply_patch
 from treering.memories.discussion.making import Made, MemoryMaker
-from treering.memories.discussion.submitting import apply_patch
 from treering.memories.leasing import held
 from treering.tools.turns import Message
 

@@ -7,7 +7,7 @@ from recollection_parts import BEGAN, SETTINGS, Script, item, opened, said, talk
 from space_parts import open_space
 from treering.core.errors import InvalidInput
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.search import FieldWeights, SearchOptions
+from treering.memories.discussion.recall.search import FieldWeights, SearchOptions
 
 LINES = (
     "Ada keeps her red boat in the harbour",

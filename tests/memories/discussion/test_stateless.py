@@ -4,8 +4,8 @@ import pytest
 from recollection_parts import BEGAN, Script, said, summaries
 
 from treering.core.fingerprint import fence
-from treering.memories.discussion.search import SearchOptions
-from treering.memories.discussion.stateless import StatelessDiscussion
+from treering.memories.discussion.recall.search import SearchOptions
+from treering.memories.discussion.recall.stateless import StatelessDiscussion
 from treering.tools.turns import Message
 
 LINES = (

@@ -6,7 +6,7 @@ from space_parts import all_of, open_space, records
 from treering.core.errors import Conflict, Denied
 from treering.core.objects import Source
 from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.versions import Stand, Versions
+from treering.memories.discussion.summaries.versions import Stand, Versions
 
 PLACE = place_of("0f8fad5b-d9cb-469f-a165-70867728950e")
 

@@ -3,7 +3,7 @@ from workflow_parts import NotingModel, ask, at_hand, discussion, kept_run, mess
 
 from space_parts import records
 from treering.core.fingerprint import without_recalled
-from treering.memories.discussion.generating import Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Generated, MemoryItem, Written
 from treering.memories.workflow.nothing import NOTHING_YET
 
 TALK = (

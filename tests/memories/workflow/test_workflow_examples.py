@@ -5,7 +5,7 @@ import pytest
 from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages, run
 
 from treering.edges.workflow_text import load, read
-from treering.memories.discussion.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.workflow.checking import Known
 from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator

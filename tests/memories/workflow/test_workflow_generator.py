@@ -3,8 +3,8 @@ from workflow_parts import NotingModel, ask, say
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.derived.asking import Budget
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.generating import Background, Chunk, Line, MemoryItem
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.generator import Background, Chunk, Line, MemoryItem
 from treering.memories.workflow.checking import from_data
 from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
 from treering.testing.clocks import SteppingClock

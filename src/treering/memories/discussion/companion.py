@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from treering.core.fingerprint import fence
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.identity import Place, without_tags
-from treering.memories.discussion.log import MessageLog, Recorded
+from treering.memories.discussion.log.message_log import MessageLog, Recorded
+from treering.memories.discussion.log.transcript import tell
 from treering.memories.discussion.making import Made, MemoryMaker
-from treering.memories.discussion.search import Found, SearchOptions, search
+from treering.memories.discussion.recall.search import Found, SearchOptions, search
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.telling import tell
-from treering.memories.discussion.versions import Form, Versions
+from treering.memories.discussion.summaries.versions import Form, Versions
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 

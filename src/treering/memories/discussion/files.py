@@ -13,13 +13,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from treering.core.canonical import canonical_json
 from treering.core.errors import NotFound
-from treering.memories.discussion.generating import MemoryItem
+from treering.memories.discussion.generators.generator import MemoryItem
 from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkStatus
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.reading import Memories
-from treering.memories.discussion.state import text_in
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.log.blocks import ChunkStatus
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions, text_in
 from treering.tools.engine import Engine
 
 MESSAGES = "messages.jsonl"

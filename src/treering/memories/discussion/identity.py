@@ -1,11 +1,17 @@
-"""Which discussion it is: a checked id, its scope, and the tag that may name it in a message."""
+"""Which discussion it is: a checked id, its scope, the tag that may name it in a message, and how it is written to."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.fingerprint import cut
+from treering.core.patch import Operation, Receipt
+from treering.core.policy import needs_review
 from treering.core.scope import ROOT, parse_scope
+from treering.tools.engine import Engine
+from treering.tools.envelope import Call
+from treering.tools.submission import WriteOptions, build_patch, submit
 
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
@@ -76,3 +82,29 @@ def without_tags(text: str) -> Tagged:
             spans.append((opening.start(), mark.end()))
             opening = None
     return Tagged(cut(text, spans), tuple(ids))
+
+
+ATTEMPTS = 5
+"""How often a write that somebody else was faster than is tried."""
+
+
+def apply_patch(
+    engine: Engine, place: Place, operations: Sequence[Operation], *, reason: str, key: str | None = None
+) -> Receipt:
+    """Write operations as one patch; the same `key` again gives the first receipt.
+
+    Raises `Denied` where the space wants a review, and what the ledger raises.
+    """
+    call = Call(engine, place.scope)
+    patch = build_patch(call, operations, verb="crystallize", reason=reason)
+    if needs_review(patch, engine.ledger.policy):
+        raise Denied(
+            "Discussion memory writes directly, and this space asks for a review.",
+            hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
+            details={"channel": engine.author.channel},
+        )
+    options = WriteOptions(reason=f"{reason} of discussion {place.id}", idempotency_key=key)
+    report = submit(call, operations, options, verb="crystallize", mode="knowledge")
+    if report.receipt is None:
+        raise Unavailable("The patch was not applied.", hint="Make the call again.")
+    return report.receipt

@@ -3,19 +3,15 @@
 from dataclasses import dataclass, field, replace
 
 from treering.core.errors import Conflict, NotFound, TreeringError
-from treering.memories.discussion.blocks import Block, BlockHead
-from treering.memories.discussion.chunk_making import LONGEST_WAIT, ChunkMaker, active_block
-from treering.memories.discussion.chunking import due_chunks
-from treering.memories.discussion.cleaning import archive_fallen
-from treering.memories.discussion.condensing import Condenser
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState
-from treering.memories.discussion.rolling import SummaryKeeper
+from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.log.blocks import Block, BlockHead, ChunkState, active_block
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.settling import Settled
-from treering.memories.discussion.state import StateKeeper
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
+from treering.memories.discussion.summaries.condensing import Condenser
+from treering.memories.discussion.summaries.rolling import SummaryKeeper
+from treering.memories.discussion.summaries.settling import Settled, archive_fallen
+from treering.memories.discussion.summaries.state import StateKeeper
 from treering.memories.leasing import Lease, held
 from treering.ports.model import Usage
 from treering.tools.engine import Engine, Progress, silent
@@ -122,14 +118,14 @@ class _Run:
     def _work_on(self, head: BlockHead, most: int | None) -> None:
         """Make the chunks of a block that are due. It is read anew for each: others may write into it."""
         tried: set[str] = set()
-        block = active_block(self._engine, head)
+        block = active_block(self._engine.ledger, head)
         while block and not self._is_over(most):
             job = next((state for state in self._due(block) if state.key not in tried), None)
             if job is None:
                 break
             tried.add(job.key)
             self._work_at(block, job)
-            block = active_block(self._engine, head)
+            block = active_block(self._engine.ledger, head)
         if block:
             self._note(block, tried)
 

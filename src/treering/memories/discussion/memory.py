@@ -4,21 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from treering.core.scope import ROOT, parse_scope
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.deletion import Deleted
 from treering.memories.discussion.files import exported
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.identity import Place, home_of, place_of
-from treering.memories.discussion.kept import Kept, Memory
-from treering.memories.discussion.log import MessageLog, Recorded
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.log.message_log import Deleted, MessageLog, Recorded
 from treering.memories.discussion.making import Made, MemoryMaker
-from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.recall.search import Found, SearchOptions, search
 from treering.memories.discussion.restoring import Imported, import_discussion
-from treering.memories.discussion.rolling import SummaryKeeper
-from treering.memories.discussion.search import Found, SearchOptions, search
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.state import edit_state, text_in
-from treering.memories.discussion.versions import Version, Versions
+from treering.memories.discussion.summaries.memories import Memory
+from treering.memories.discussion.summaries.rolling import SummaryKeeper
+from treering.memories.discussion.summaries.state import edit_state
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Version, Versions, text_in
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 

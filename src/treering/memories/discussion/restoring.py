@@ -9,7 +9,6 @@ from treering.core.errors import NotFound
 from treering.core.knowledge_payloads import SummaryForm
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
-from treering.memories.discussion.blocks import Block, BlockHead, Condensation
 from treering.memories.discussion.files import (
     CHUNKS,
     MEMORIES,
@@ -26,14 +25,13 @@ from treering.memories.discussion.files import (
     read_lines,
     read_state,
 )
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState, Memory
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.reading import Memories
-from treering.memories.discussion.state import edit_state
-from treering.memories.discussion.submitting import apply_patch
-from treering.memories.discussion.summaries import Telling, citing, memory_object
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.log.blocks import Block, BlockHead, ChunkState, Condensation
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.memories import Memory, Telling, citing, memory_object
+from treering.memories.discussion.summaries.state import edit_state
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from treering.core.canonical import canonical_json, digest
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.parsing import plain_text
+from treering.memories.discussion.generators.parsing import plain_text
+from treering.memories.discussion.log.blocks import Kept
 from treering.memories.workflow.definition import AskingSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
 from treering.memories.workflow.nothing import or_nothing

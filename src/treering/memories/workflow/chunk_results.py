@@ -10,10 +10,9 @@ from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Create
 from treering.core.redaction import redact
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.submitting import apply_patch
-from treering.memories.discussion.summaries import citing
+from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.summaries.memories import citing
 from treering.ports.ledger import Selection
 from treering.tools.drafting import make
 from treering.tools.engine import Engine

@@ -7,7 +7,8 @@ from typing import TypeVar
 from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.memories.discussion.kept import Kept, Memory
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings
 from treering.memories.workflow.nothing import or_nothing
 from treering.memories.workflow.registry import NodeType, Step

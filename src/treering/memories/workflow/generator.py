@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, Unavailable
 from treering.derived.asking import Budget
-from treering.memories.discussion.generating import Background, Chunk, Generated, Generator, MemoryItem, Written
-from treering.memories.discussion.parsing import Unreadable, parse_items, plain_text
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    Generator,
+    MemoryItem,
+    Written,
+)
+from treering.memories.discussion.generators.parsing import Unreadable, parse_items, plain_text
 from treering.memories.workflow.checking import Known, from_data, verify
 from treering.memories.workflow.definition import Preset
 from treering.memories.workflow.running import Runner, RunReport

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import AliasChoices, Field, model_validator
 
-from treering.memories.discussion.kept import Memory
+from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings, Text
 from treering.memories.workflow.nothing import Missing, or_nothing
 from treering.memories.workflow.registry import NodeType, Step, Told

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from treering.memories.discussion.kept import Kept
+from treering.memories.discussion.log.blocks import Kept
 from treering.memories.discussion.making import Made
 from treering.memories.discussion.memory import Discussion, Recollection
 from treering.memories.workflow.chunk_results import KeptResults

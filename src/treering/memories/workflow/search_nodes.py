@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.search import FieldWeights, Found, SearchOptions
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.recall.search import FieldWeights, Found, SearchOptions
 from treering.memories.workflow.definition import NOTHING, NodeSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
 from treering.memories.workflow.nothing import or_nothing

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from treering.memories.discussion.kept import Kept
+from treering.memories.discussion.log.blocks import Kept
 from treering.memories.discussion.memory import Recollection
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -21,9 +21,9 @@ from chat_parts import (
 
 import space_parts
 from treering.edges.surfaces.rest.examples import EXAMPLES
-from treering.memories.discussion.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.testing.hashing_embedder import HashingEmbedder
 
 PATH = "/v1/chat/completions"

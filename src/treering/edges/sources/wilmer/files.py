@@ -16,7 +16,7 @@ from typing import Literal
 import apsw
 
 from treering.core.errors import InvalidInput
-from treering.memories.discussion.generating import MemoryItem
+from treering.memories.discussion.generators.generator import MemoryItem
 
 FileKind = Literal["memories", "summary", "state", "tracker"]
 

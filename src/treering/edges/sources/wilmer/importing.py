@@ -20,14 +20,13 @@ from treering.core.locator import Pointer
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
-from treering.memories.discussion.generating import MemoryItem
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.reading import IMPORTED_FILES
-from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
-from treering.memories.discussion.summaries import Telling, memory_object
-from treering.memories.discussion.versions import Form, Versions
+from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.memories import Telling, memory_object
+from treering.memories.discussion.summaries.timeline import IMPORTED_FILES
+from treering.memories.discussion.summaries.versions import Form, Versions
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Arrival, Changes

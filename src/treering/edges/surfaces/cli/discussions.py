@@ -37,8 +37,8 @@ from treering.memories.discussion.files import MEMORIES, MESSAGES, STATE, SUMMAR
 from treering.memories.discussion.identity import home_of, place_of
 from treering.memories.discussion.making import Made
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import Found, Mode, SearchOptions, What
-from treering.memories.discussion.versions import Version
+from treering.memories.discussion.recall.search import Found, Mode, SearchOptions, What
+from treering.memories.discussion.summaries.versions import Version
 
 _FAILED = 1
 _FEW = 20

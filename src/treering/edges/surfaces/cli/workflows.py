@@ -17,7 +17,7 @@ from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
 from treering.edges.workflow_text import load, read
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.stateless import StatelessDiscussion
+from treering.memories.discussion.recall.stateless import StatelessDiscussion
 from treering.memories.workflow.checking import Known
 from treering.memories.workflow.running import Runner
 from treering.memories.workflow.scene import Scene, scene_of

@@ -24,7 +24,7 @@ from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ServedSpace, Stop, report_progress
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine

@@ -14,9 +14,9 @@ from treering.core.scope import ROOT, is_within, parse_scope
 from treering.edges.surfaces.deadline import Deadline
 from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.identity import Place
-from treering.memories.discussion.log import Recorded
+from treering.memories.discussion.log.message_log import Recorded
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import interruptible
 from treering.tools.engine import Engine

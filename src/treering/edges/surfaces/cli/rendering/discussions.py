@@ -8,12 +8,12 @@ from treering.derived.packing import titled
 from treering.edges.sources.wilmer.importing import ImportedFile
 from treering.edges.surfaces.cli.rendering.changes import render_erasure
 from treering.edges.surfaces.cli.rendering.lines import Line, line
-from treering.memories.discussion.deletion import Deleted
-from treering.memories.discussion.kept import Kept, Memory
-from treering.memories.discussion.log import Recorded
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.log.message_log import Deleted, Recorded
 from treering.memories.discussion.making import Made
+from treering.memories.discussion.recall.search import Found
 from treering.memories.discussion.restoring import Imported
-from treering.memories.discussion.search import Found
+from treering.memories.discussion.summaries.memories import Memory
 
 _SNIPPET_CHARS = 400
 _MOST_NOTES = 8

@@ -18,7 +18,7 @@ from treering.derived.extractive import (
     told,
 )
 from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
 
 SUMMARY_TOKENS = 1_200
 """The rolling summary is kept about so long: what tells the least goes first."""

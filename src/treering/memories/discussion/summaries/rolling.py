@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.evidence import EvidenceRef
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import Memory
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.identity import ATTEMPTS, Place
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.submitting import ATTEMPTS
-from treering.memories.discussion.summaries import citing
-from treering.memories.discussion.versions import Version, Versions, retry_on_conflict, words_of
+from treering.memories.discussion.summaries.memories import Memory, citing
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Version, Versions, retry_on_conflict, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 

@@ -16,9 +16,8 @@ from treering.core.times import render_time
 from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.retrieval import retrieve
-from treering.memories.discussion.kept import Memory
-from treering.memories.discussion.keywords import Words, keywords_of, question_for
-from treering.memories.discussion.reading import memories_in
+from treering.memories.discussion.recall.keywords import Words, keywords_of, question_for
+from treering.memories.discussion.summaries.memories import Memory, memories_in
 from treering.ports.extractor import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest
 from treering.ports.reach import Reach

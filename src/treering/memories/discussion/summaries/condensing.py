@@ -7,16 +7,14 @@ from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation, Receipt
-from treering.memories.discussion.blocks import BlockHead, Condensation, heads_of, read_block
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.generating import Generator, MemoryItem
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import Memory
-from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.generator import Generator, MemoryItem
+from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.log.blocks import BlockHead, Condensation, heads_of, read_block
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
-from treering.memories.discussion.summaries import Telling, memory_object
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.summaries.memories import Memory, Telling, memory_object
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions
 from treering.memories.leasing import Lease
 from treering.ports.model import Usage
 from treering.tools.engine import Engine

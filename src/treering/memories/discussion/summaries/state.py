@@ -1,16 +1,22 @@
 """The state document: what is true now, kept by a generator and corrected by people."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from treering.core.errors import Conflict, NotFound
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import Memory
-from treering.memories.discussion.merging import added_lines, bare_lines, merge_lines
-from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.identity import ATTEMPTS, Place
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.submitting import ATTEMPTS
-from treering.memories.discussion.versions import Stand, Version, Versions, retry_on_conflict, words_of
+from treering.memories.discussion.summaries.lines import added_lines, merge_lines, with_hand
+from treering.memories.discussion.summaries.memories import Memory
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import (
+    Stand,
+    Version,
+    Versions,
+    retry_on_conflict,
+    text_in,
+    words_of,
+)
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 
@@ -120,56 +126,9 @@ def _text_at(versions: Versions, base: str | None) -> str:
     )
 
 
-def text_in(stand: Stand) -> str:
-    """Return the state document as it stands: its current version, with every line that a person wrote."""
-    text = stand.current.text if stand.current else ""
-    return with_hand(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
-
-
-def with_hand(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
-    """Return a text with the lines that a person wrote, and without those that a person struck out.
-
-    A line that is missing comes back under the heading it stood under in the `earlier` text, or else at the end.
-    """
-    wanted = list(written)
-    gone = set(struck) - set(wanted)
-    lines = [line for line in text.splitlines() if line.strip() not in gone]
-    known = {line.strip() for line in lines}
-    places = _headings(earlier)
-    for line in sorted((line for line in wanted if line not in known), key=_place_in(earlier)):
-        lines.insert(_end_of_section(lines, places.get(line, "")), line)
-    return "\n".join(lines).strip()
-
-
 def _facts(memories: Sequence[Memory]) -> str:
     """Write memories as facts to merge: one line each, whatever stands in them."""
     return "\n".join(f"- {' '.join(memory.item.summary.split())}" for memory in memories)
-
-
-def _headings(text: str) -> dict[str, str]:
-    """Return for each line of a document the heading it stands under; the first place counts."""
-    found: dict[str, str] = {}
-    heading = ""
-    for line in bare_lines(text):
-        found.setdefault(line, heading)
-        heading = line if line.startswith("#") else heading
-    return found
-
-
-def _place_in(text: str) -> Callable[[str], int]:
-    """Return what sorts lines as they stand in a text; others come last."""
-    places = {line: at for at, line in reversed(list(enumerate(bare_lines(text))))}
-    return lambda line: places.get(line, len(places))
-
-
-def _end_of_section(lines: Sequence[str], heading: str) -> int:
-    """Return the place after the last line under a heading; where there is none, the end."""
-    bare = [line.strip() for line in lines]
-    start = bare.index(heading) + 1 if heading in bare else len(bare) if heading else 0
-    end = next((at for at in range(start, len(bare)) if bare[at].startswith("#")), len(bare)) if heading else len(bare)
-    while end > start and not bare[end - 1]:
-        end -= 1
-    return end
 
 
 def _united(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]) -> list[str]:

@@ -9,18 +9,17 @@ from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.locator import Locator, Section, Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
-from treering.memories.discussion.blocks import (
+from treering.memories.discussion.identity import Place
+from treering.memories.discussion.log.blocks import (
     FORMERLY,
     Block,
+    ChunkState,
     Condensation,
     block_origin,
     fingerprint_of,
     payload_of,
 )
-from treering.memories.discussion.entries import Entry, entries_of
-from treering.memories.discussion.history import History
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState
+from treering.memories.discussion.log.history import Entry, History, entries_of
 from treering.ports.adapter import SegmentDraft
 from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
 from treering.ports.segmenter import Segmenter

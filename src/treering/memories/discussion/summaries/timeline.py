@@ -2,19 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 
-from treering.core.evidence import EvidenceRef
-from treering.core.knowledge_payloads import Summary
-from treering.core.locator import Turn
-from treering.core.objects import Knowledge
-from treering.memories.discussion.blocks import Block
-from treering.memories.discussion.generating import MemoryItem
 from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState, Memory
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.versions import Version, Versions
+from treering.memories.discussion.log.blocks import Block, ChunkState
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.memories import Memory, read_memories
+from treering.memories.discussion.summaries.versions import Version, Versions
 from treering.tools.engine import Engine
 
 IMPORTED_FILES = "wilmer"
@@ -125,57 +119,6 @@ class _Outline:
         )
 
 
-def read_memories(engine: Engine, identities: Sequence[str]) -> list[Memory]:
-    """Read those of some memories that hold now, in the order given."""
-    heads = engine.ledger.heads(identities)
-    standing = [identity for identity in identities if identity in heads and heads[identity].status == "active"]
-    found = [engine.ledger.get(identity) for identity in standing]
-    return memories_in(engine, [item for item in found if isinstance(item, Knowledge)])
-
-
-def memories_in(engine: Engine, items: Sequence[Knowledge]) -> list[Memory]:
-    """Return those of some pieces of knowledge that are memories of messages, as memories."""
-    told = [(item, item.payload) for item in items if isinstance(item.payload, Summary)]
-    told = [(item, payload) for item, payload in told if payload.form in _FORMS]
-    times = _times(engine, [item for item, _ in told])
-    return [_memory(item, payload, times[item.id]) for item, payload in told]
-
-
-def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
-    words = MemoryItem(
-        title=item.title[:_TITLE_CHARS],
-        summary=item.summary,
-        entities=payload.entities,
-        key_phrases=payload.key_phrases,
-        topics=payload.topics,
-        sentiment=payload.sentiment,
-    )
-    first, last = (_NOWHERE if position is None else position for position in (payload.first, payload.last))
-    return Memory(item.id, words, first=first, last=last, at=at, condensed=payload.form == "condensation")
-
-
-def _times(engine: Engine, items: Sequence[Knowledge]) -> dict[str, datetime | None]:
-    """Return for each memory when the first of its messages was said."""
-    first = {item.id: _first_evidence(engine, item) for item in items}
-    places = [(ref.source_id, ref.segment_id) for ref in first.values() if ref]
-    segments = engine.ledger.segments(list(dict.fromkeys(places)))
-    times: dict[str, datetime | None] = {}
-    for identity, ref in first.items():
-        segment = segments.get((ref.source_id, ref.segment_id)) if ref else None
-        times[identity] = segment.locator.at if segment and isinstance(segment.locator, Turn) else None
-    return times
-
-
-def _first_evidence(engine: Engine, item: Knowledge) -> EvidenceRef | None:
-    """Return the first evidence of a memory; that of a condensation is the first of its first parent."""
-    while not item.evidence_refs and item.derived_from:
-        parent = engine.ledger.get(item.derived_from[0])
-        if not isinstance(parent, Knowledge):
-            return None
-        item = parent
-    return item.evidence_refs[0] if item.evidence_refs else None
-
-
 def _within(memory: Memory, ranges: Sequence[tuple[int, int]], *, strictly: bool = False) -> bool:
     own = (memory.first, memory.last)
     return any(first <= own[0] and own[1] <= last and not (strictly and own == (first, last)) for first, last in ranges)
@@ -183,9 +126,3 @@ def _within(memory: Memory, ranges: Sequence[tuple[int, int]], *, strictly: bool
 
 _BEYOND = 1 << 62
 """A position after all messages."""
-
-_NOWHERE = -1
-"""The position of memories that tell of messages which are not kept: those that were imported."""
-
-_FORMS = frozenset({"memory", "condensation"})
-_TITLE_CHARS = 300

@@ -8,8 +8,8 @@ from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, Unavailable, nearest
 from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used, repair_prompt
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
-from treering.memories.discussion.parsing import Unreadable, parse_items, plain_text
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.parsing import Unreadable, parse_items, plain_text
 from treering.ports.model import Answer, LanguageModel, Usage
 
 

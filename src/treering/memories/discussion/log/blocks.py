@@ -1,20 +1,58 @@
 """A discussion in the ledger: blocks of messages, each one Source, with how far its memories are in its payload."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from treering.core.conversation import chain_hashes
-from treering.core.errors import Corrupt
+from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.locator import Turn
 from treering.core.objects import Source
 from treering.core.patch import Update
 from treering.core.times import parse_time, render_time
-from treering.memories.discussion.kept import ChunkState, Kept
 from treering.ports.ledger import Ledger, SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One message as it is kept. `source_id` and `segment_ids` cite it; a deleted one says nothing any more.
+
+    `after`: a part begins with it that does not continue the message before; see `alignment.Part`.
+    """
+
+    position: int
+    role: str
+    speaker: str
+    text: str
+    at: datetime | None
+    chain: str
+    source_id: str
+    segment_ids: tuple[str, ...]
+    deleted: bool = False
+    after: int | None = None
+
+
+ChunkStatus = Literal["pending", "done", "empty", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkState:
+    """How far one chunk of messages is. `attempts`, `error` and `retry_at` tell of failures."""
+
+    first: int
+    last: int
+    key: str
+    status: ChunkStatus = "pending"
+    memories: tuple[str, ...] = ()
+    attempts: int = 0
+    error: str = ""
+    retry_at: datetime | None = None
+    rejected: tuple[str, ...] = field(default=())
+    """What of the generator's answer could not be used, and why."""
+
 
 BLOCK_MESSAGES = 40
 """A block holds at most so many messages."""
@@ -121,6 +159,15 @@ def read_block(ledger: Ledger, head: BlockHead) -> Block:
     if not isinstance(source, Source):
         raise Corrupt(f"{head.source_id} is no source.", hint="Check the space with lint audit.")
     return block_of(source)
+
+
+def active_block(ledger: Ledger, head: BlockHead) -> Block | None:
+    """Read a block as it stands now; `None` where it was withdrawn."""
+    try:
+        block = read_block(ledger, head)
+    except NotFound:
+        return None
+    return block if block.source.status == "active" else None
 
 
 def block_of(source: Source) -> Block:

@@ -1,24 +1,57 @@
-"""One chunk: what a generator makes of its messages, written with the state of the chunk in one patch."""
+"""Chunks of messages: which are due, and what a generator makes of one, written with its state in one patch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from treering.core.canonical import digest
+from treering.core.conversation import message_key
 from treering.core.errors import Conflict, NotFound, TreeringError
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
-from treering.memories.discussion.blocks import Block, BlockHead, read_block
-from treering.memories.discussion.generating import Background, Chunk, Generated, Generator, Line, MemoryItem
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState, Kept, Memory
-from treering.memories.discussion.reading import Memories
+from treering.derived.tokens import estimate_tokens
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, Generator, Line, MemoryItem
+from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.log.blocks import Block, ChunkState, Kept, active_block
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
-from treering.memories.discussion.summaries import Telling, citing, memory_object
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.summaries.memories import Memory, Telling, citing, memory_object
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions
 from treering.memories.leasing import Lease
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
+
+LONGEST_WAIT = timedelta(days=1)
+
+_KEY_CHARS = 20
+_RECENT = 3
+_DOUBLINGS = 30
+_ERROR_CHARS = 500
+
+
+def due_chunks(
+    messages: Sequence[Kept],
+    states: Sequence[ChunkState],
+    *,
+    settings: DiscussionSettings,
+    count: int,
+    is_last_block: bool,
+) -> list[ChunkState]:
+    """Return the chunks of a block that are complete, clear of the lookback, and in no state yet; as pending ones.
+
+    `messages` are all of the block, `count` is how many the discussion has. From the first message that is in no
+    chunk on, a chunk is complete with `chunk_tokens` or `max_messages`, right before a chunk that is there, and at
+    the end of a block that another one follows. Deleted messages say nothing: they are in no chunk.
+    """
+    clear = count - settings.lookback
+    chunks = _cut(messages, states, settings, is_closed=not is_last_block)
+    return [chunk for chunk in map(_pending, chunks) if chunk.last < clear]
+
+
+def chunk_key(messages: Sequence[Kept]) -> str:
+    """Tell a chunk from others: by what its messages say, who says it, and where."""
+    said = (f"{message.position} {message_key(message.role, message.text)}" for message in messages)
+    return digest("\n".join(said))[:_KEY_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +137,36 @@ class ChunkMaker:
             try:
                 apply_patch(self._engine, self._place, operations, reason=f"Messages {job.first} to {job.last}")
             except (Conflict, NotFound):
-                now = active_block(self._engine, block.head)
+                now = active_block(self._engine.ledger, block.head)
             else:
                 return True
         return False
 
 
-def active_block(engine: Engine, head: BlockHead) -> Block | None:
-    """Read a block as it stands now; `None` where it was withdrawn."""
-    try:
-        block = read_block(engine.ledger, head)
-    except NotFound:
-        return None
-    return block if block.source.status == "active" else None
+def _cut(
+    messages: Sequence[Kept], states: Sequence[ChunkState], settings: DiscussionSettings, *, is_closed: bool
+) -> Iterator[list[Kept]]:
+    """Return the messages of each complete chunk that is in no state yet."""
+    covered = {position for state in states for position in range(state.first, state.last + 1)}
+    chunk: list[Kept] = []
+    for message in messages:
+        ends_before = message.position in covered
+        if chunk and (ends_before or _is_full(chunk, settings)):
+            yield chunk
+            chunk = []
+        if not ends_before and not message.deleted:
+            chunk.append(message)
+    if chunk and (is_closed or _is_full(chunk, settings)):
+        yield chunk
 
 
-_RECENT = 3
-_DOUBLINGS = 30
-LONGEST_WAIT = timedelta(days=1)
-_ERROR_CHARS = 500
+def _is_full(chunk: Sequence[Kept], settings: DiscussionSettings) -> bool:
+    tokens = sum(estimate_tokens(message.text) for message in chunk)
+    return len(chunk) >= settings.max_messages or tokens >= settings.chunk_tokens
+
+
+def _pending(chunk: Sequence[Kept]) -> ChunkState:
+    return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk))
 
 
 def _messages(block: Block, job: ChunkState) -> list[Kept]:

@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from treering.core.fingerprint import cut
 from treering.derived.asking import json_values
-from treering.memories.discussion.generating import MemoryItem
+from treering.memories.discussion.generators.generator import MemoryItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Merging two changes of one text by lines. Nothing that either of them added is lost."""
+"""Texts by their lines: merging two changes of one text so that nothing is lost, and keeping what a person wrote."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -31,6 +31,21 @@ def added_lines(base: str, text: str) -> list[str]:
 def bare_lines(text: str) -> list[str]:
     """Return the lines of a text that say something, without white space around them."""
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def with_hand(text: str, earlier: str, *, written: Iterable[str], struck: Iterable[str]) -> str:
+    """Return a text with the lines that a person wrote, and without those that a person struck out.
+
+    A line that is missing comes back under the heading it stood under in the `earlier` text, or else at the end.
+    """
+    wanted = list(written)
+    gone = set(struck) - set(wanted)
+    lines = [line for line in text.splitlines() if line.strip() not in gone]
+    known = {line.strip() for line in lines}
+    places = _headings(earlier)
+    for line in sorted((line for line in wanted if line not in known), key=_place_in(earlier)):
+        lines.insert(_end_of_section(lines, places.get(line, "")), line)
+    return "\n".join(lines).strip()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,3 +96,29 @@ def _told(base: Sequence[str], start: int, end: int, changes: Sequence[_Change])
         told += [*base[start : change.start], *change.lines]
         start = change.end
     return [*told, *base[start:end]]
+
+
+def _headings(text: str) -> dict[str, str]:
+    """Return for each line of a document the heading it stands under; the first place counts."""
+    found: dict[str, str] = {}
+    heading = ""
+    for line in bare_lines(text):
+        found.setdefault(line, heading)
+        heading = line if line.startswith("#") else heading
+    return found
+
+
+def _place_in(text: str) -> Callable[[str], int]:
+    """Return what sorts lines as they stand in a text; others come last."""
+    places = {line: at for at, line in reversed(list(enumerate(bare_lines(text))))}
+    return lambda line: places.get(line, len(places))
+
+
+def _end_of_section(lines: Sequence[str], heading: str) -> int:
+    """Return the place after the last line under a heading; where there is none, the end."""
+    bare = [line.strip() for line in lines]
+    start = bare.index(heading) + 1 if heading in bare else len(bare) if heading else 0
+    end = next((at for at in range(start, len(bare)) if bare[at].startswith("#")), len(bare)) if heading else len(bare)
+    while end > start and not bare[end - 1]:
+        end -= 1
+    return end

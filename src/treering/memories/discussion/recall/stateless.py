@@ -7,12 +7,13 @@ from math import log
 
 from treering.core.conversation import chain_hashes
 from treering.derived.analysis import query_terms
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.generating import Generator, MemoryItem
-from treering.memories.discussion.kept import Kept, Memory
-from treering.memories.discussion.keywords import Words, keywords_of
-from treering.memories.discussion.search import BEST, Found, SearchOptions, faded, names_of
-from treering.memories.discussion.telling import Told, tell
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.generator import Generator, MemoryItem
+from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.log.transcript import Told, tell
+from treering.memories.discussion.recall.keywords import Words, keywords_of
+from treering.memories.discussion.recall.search import BEST, Found, SearchOptions, faded, names_of
+from treering.memories.discussion.summaries.memories import Memory
 from treering.tools.turns import Message
 
 

@@ -19,9 +19,9 @@ from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import Memory
-from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
+from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.summaries.lines import with_hand
+from treering.memories.discussion.summaries.memories import Memory
 from treering.ports.ledger import Selection
 from treering.tools.drafting import KnowledgeFields, declaration_note, make
 from treering.tools.engine import Engine
@@ -71,6 +71,12 @@ def retry_on_conflict(write: Callable[[], Version]) -> Version:
         with suppress(Conflict):
             return write()
     return write()
+
+
+def text_in(stand: Stand) -> str:
+    """Return the state document as it stands: its current version, with every line that a person wrote."""
+    text = stand.current.text if stand.current else ""
+    return with_hand(text, text, written=stand.by_hand, struck=stand.struck_by_hand)
 
 
 def words_of(author: Author) -> MemorySource:
