@@ -32,6 +32,7 @@ from treering.tools.ingest_batch import Writer
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, ItemResult
 from treering.tools.ingest_run import Run, Task
+from treering.tools.retrying import retry_on_conflict
 from treering.tools.search import SearchReport
 
 MOST_QUERIES = 100
@@ -309,17 +310,14 @@ def _deleted(place: int, item: ItemResult | None) -> Deleted:
 
 
 def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteReport:
-    receipt: ErasureReceipt | None = None
-    for attempt in range(_TRIES):
+
+    def erase() -> tuple[dict[str, list[str]], ErasureReceipt | None]:
         copies = {origin: _copies(engine, origin) for origin in dict.fromkeys(origins)}
         named = [identity for found in copies.values() for identity in found]
-        try:
-            receipt = erasure.erase(engine, named, reason="Erase documents") if named else None
-            break
-        except (Conflict, NotFound):
-            # Somebody else deleted, indexed or erased one of them; what is there now is read again.
-            if attempt == _TRIES - 1:
-                raise
+        return copies, erasure.erase(engine, named, reason="Erase documents") if named else None
+
+    # Somebody else may delete, index or erase one of them meanwhile.
+    copies, receipt = retry_on_conflict(erase, on=(Conflict, NotFound))
     results = tuple(_erased(place, copies.pop(origin, [])) for place, origin in enumerate(origins))
     return _delete_report(project_id, results, staled=receipt.staled if receipt else (), erasure=receipt)
 
@@ -354,5 +352,4 @@ _NO_MODEL = "Give a model: treering.open_projects(model=â€¦), or ProjectMemory(â
 _UNKNOWN = "no document has this text"
 _SHOWN = 80
 _SEGMENTS_EACH = 2  # hits asked for per document wanted: most documents are short
-_TRIES = 5
 _DELETED: Mapping[str, DeleteOutcome] = {"removed": "deleted", "proposed": "proposed", "failed": "failed"}

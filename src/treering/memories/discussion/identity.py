@@ -84,10 +84,6 @@ def without_tags(text: str) -> Tagged:
     return Tagged(cut(text, spans), tuple(ids))
 
 
-ATTEMPTS = 5
-"""How often a write that somebody else was faster than is tried."""
-
-
 def apply_patch(
     engine: Engine, place: Place, operations: Sequence[Operation], *, reason: str, key: str | None = None
 ) -> Receipt:

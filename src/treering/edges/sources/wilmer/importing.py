@@ -13,7 +13,6 @@ from hashlib import sha256
 from typing import Literal
 
 from treering.core.canonical import digest
-from treering.core.errors import Conflict
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.lifecycle import CURRENT
 from treering.core.locator import Pointer
@@ -21,7 +20,7 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
 from treering.memories.discussion.generators.generator import MemoryItem
-from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.identity import Place, apply_patch
 from treering.memories.discussion.log.blocks import Kept
 from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.summaries.memories import Telling, memory_object
@@ -31,6 +30,7 @@ from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Arrival, Changes
 from treering.tools.ingest_known import KnownSources
+from treering.tools.retrying import retry_on_conflict
 from treering.tools.turns import cleaned
 
 Span = tuple[int, int]
@@ -74,12 +74,7 @@ class WilmerImport:
         file = _without_secrets(read_file(name, content))
         if not file.memories:
             return ImportedFile("skipped", rejected=file.rejected)
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return self._bring(name, content, file)
-            except Conflict:
-                continue
-        return self._bring(name, content, file)
+        return retry_on_conflict(lambda: self._bring(name, content, file))
 
     def _bring(self, name: str, content: bytes, file: WilmerFile) -> ImportedFile:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]

@@ -1,7 +1,6 @@
 """The messages of a discussion, in the ledger: recorded as they are told, read, and deleted one by one."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from types import MappingProxyType
@@ -30,11 +29,12 @@ from treering.tools import erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
 from treering.tools.erasure import ErasureReceipt
+from treering.tools.retrying import retry_on_conflict
 from treering.tools.submission import build_patch
 from treering.tools.turns import TURNS_BEFORE, Message
 
 _Done = TypeVar("_Done")
-_TRIES = 20
+_ATTEMPTS = 20
 """How often something is tried: of several processes that write one discussion, one is always first."""
 
 
@@ -206,10 +206,7 @@ class MessageLog:
 
     def _retried(self, work: Callable[[], _Done]) -> _Done:
         """Read or write, and look again where somebody else was first."""
-        for _ in range(_TRIES - 1):
-            with suppress(Conflict, NotFound):
-                return work()
-        return work()
+        return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
 
 def _merged(kept: Sequence[Entry], told: Sequence[Told]) -> list[Entry]:

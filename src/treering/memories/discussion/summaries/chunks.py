@@ -1,6 +1,7 @@
 """Chunks of messages: which are due, and what a generator makes of one, written with its state in one patch."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
 from treering.derived.tokens import estimate_tokens
 from treering.memories.discussion.generators.generator import Background, Chunk, Generated, Generator, Line, MemoryItem
-from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.identity import Place, apply_patch
 from treering.memories.discussion.log.blocks import Block, ChunkState, Kept, active_block
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.memories import Memory, Telling, citing, memory_object
@@ -20,6 +21,7 @@ from treering.memories.discussion.summaries.versions import Versions
 from treering.memories.leasing import Lease
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
+from treering.tools.retrying import retry_on_conflict
 
 LONGEST_WAIT = timedelta(days=1)
 
@@ -129,17 +131,17 @@ class ChunkMaker:
 
     def _write(self, block: Block, job: ChunkState, state: ChunkState, made: Sequence[Knowledge]) -> bool:
         """Write a state and its memories; tell whether that was done. The generator is not asked again for it."""
-        now: Block | None = block
-        for _ in range(ATTEMPTS):
+
+        def write() -> bool:
+            now = active_block(self._engine.ledger, block.head)
             if now is None or not _is_same(now, block, job) or not self._lease.renew():
                 return False
             operations: list[Operation] = [now.with_chunk(state), *(Create(object=item) for item in made)]
-            try:
-                apply_patch(self._engine, self._place, operations, reason=f"Messages {job.first} to {job.last}")
-            except (Conflict, NotFound):
-                now = active_block(self._engine.ledger, block.head)
-            else:
-                return True
+            apply_patch(self._engine, self._place, operations, reason=f"Messages {job.first} to {job.last}")
+            return True
+
+        with suppress(Conflict, NotFound):
+            return retry_on_conflict(write, on=(Conflict, NotFound))
         return False
 
 

@@ -1,6 +1,7 @@
 """Condensation: several old memories become one that stands for them. They stay, and are still found."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import takewhile
 
 from treering.core.canonical import digest
@@ -9,7 +10,7 @@ from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation, Receipt
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.generators.generator import Generator, MemoryItem
-from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.identity import Place, apply_patch
 from treering.memories.discussion.log.blocks import BlockHead, Condensation, heads_of, read_block
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.memories import Memory, Telling, memory_object
@@ -18,6 +19,7 @@ from treering.memories.discussion.summaries.versions import Versions
 from treering.memories.leasing import Lease
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
+from treering.tools.retrying import retry_on_conflict
 
 
 class Condenser:
@@ -75,13 +77,13 @@ class Condenser:
     def _replace(self, parents: Sequence[Memory], lease: Lease) -> Receipt | None:
         """Write what stands for `parents`; `None` where one of them was withdrawn meanwhile."""
         item, made_by = self._made_of(parents)
-        for _ in range(ATTEMPTS):
-            if not self._still_stand(parents) or not lease.renew():
-                return None
-            try:
-                return self._write(item, parents, made_by)
-            except (Conflict, InvalidPatch, NotFound):
-                continue
+
+        def write() -> Receipt | None:
+            stand = self._still_stand(parents) and lease.renew()
+            return self._write(item, parents, made_by) if stand else None
+
+        with suppress(*_BEATEN):
+            return retry_on_conflict(write, on=_BEATEN)
         return None
 
     def _made_of(self, parents: Sequence[Memory]) -> tuple[MemoryItem, str]:
@@ -115,3 +117,7 @@ class Condenser:
 
     def _heads(self) -> list[BlockHead]:
         return heads_of(self._engine.ledger, scope=self._place.scope, origin=self._place.origin)
+
+
+_BEATEN = (Conflict, InvalidPatch, NotFound)
+"""What is raised where a parent, or the block, was changed by somebody else."""

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 
-from treering.core.errors import Conflict, InvalidInput
+from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.identity import ATTEMPTS, Place
+from treering.memories.discussion.identity import Place
 from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.memories import Memory, citing
 from treering.memories.discussion.summaries.timeline import Memories
-from treering.memories.discussion.summaries.versions import Version, Versions, retry_on_conflict, words_of
+from treering.memories.discussion.summaries.versions import UpdateStep, Version, Versions, words_of
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
+from treering.tools.retrying import retry_on_conflict
 
 
 class SummaryKeeper:
@@ -35,23 +36,10 @@ class SummaryKeeper:
         folded before stays.
         """
         newest: Version | None = None
-        beaten = 0
-        while batch := self._due(untold := self._memories.untold(self._versions)):
-            current = self._versions.current()
-            written = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
-            self.usage += written.usage
-            text, left = written.text.strip(), untold[len(batch) :]
-            if not text:
-                return newest
-            try:
-                newest = self._keep(text, current, batch, left)
-            except Conflict:
-                beaten += 1
-                if beaten == ATTEMPTS:
-                    raise
-                continue
-            if not self._due(left):
-                return newest
+        while (step := retry_on_conflict(self._fold)).version:
+            newest = step.version
+            if not step.goes_on:
+                break
         return newest
 
     def write(self, text: str, *, last: int | None = None) -> Version:
@@ -64,6 +52,20 @@ class SummaryKeeper:
         if not words:
             raise InvalidInput("The summary is empty.", hint="Give its text; an empty one never replaces another.")
         return retry_on_conflict(lambda: self._write(words, last))
+
+    def _fold(self) -> UpdateStep:
+        """Fold in the oldest memories that no version tells of yet, if they are due."""
+        untold = self._memories.untold(self._versions)
+        batch = self._due(untold)
+        if not batch:
+            return UpdateStep()
+        current = self._versions.current()
+        written = self._generator.fold(current.text if current else "", [memory.item for memory in batch])
+        self.usage += written.usage
+        text, left = written.text.strip(), untold[len(batch) :]
+        if not text:
+            return UpdateStep()
+        return UpdateStep(self._keep(text, current, batch, left), goes_on=bool(self._due(left)))
 
     def _due(self, untold: Sequence[Memory]) -> Sequence[Memory]:
         most = self._settings.loop_if_exceeds

@@ -1,6 +1,7 @@
 """What a run finds before it makes anything: blocks that need no more work, and memories whose messages are gone."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from treering.core.canonical import digest
 from treering.core.errors import Conflict, NotFound
@@ -8,11 +9,12 @@ from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Operation, Receipt, Transition, Update
-from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.identity import Place, apply_patch
 from treering.memories.discussion.log.blocks import Block, BlockHead, active_block, heads_of, read_block
 from treering.memories.discussion.summaries.versions import NAMES, title_of_versions
 from treering.ports.ledger import Selection
 from treering.tools.engine import Engine
+from treering.tools.retrying import retry_on_conflict
 
 _MARK = "settled"
 _EVERY = 4
@@ -103,15 +105,14 @@ def archive_fallen(engine: Engine, place: Place) -> None:
 
     In the same patch the states of their chunks go. Writes nothing where there are none.
     """
-    for _ in range(ATTEMPTS):
-        fallen = _fallen(engine, place)
-        if not fallen:
-            return
-        try:
+
+    def archive() -> None:
+        if fallen := _fallen(engine, place):
             operations = [*_forgotten(engine, place, fallen), *_archived(fallen)]
             apply_patch(engine, place, operations, reason="Memories whose messages are gone")
-        except (Conflict, NotFound):  # somebody was first: look again
-            continue
+
+    with suppress(Conflict, NotFound):  # others are first again and again: the next run looks again
+        retry_on_conflict(archive, on=(Conflict, NotFound))
 
 
 def _hash_of(heads: Sequence[BlockHead], revisions: dict[str, int]) -> str:

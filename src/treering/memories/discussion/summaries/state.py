@@ -2,23 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 
-from treering.core.errors import Conflict, NotFound
+from treering.core.errors import NotFound
 from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.identity import ATTEMPTS, Place
+from treering.memories.discussion.identity import Place
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.lines import added_lines, merge_lines, with_hand
 from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.discussion.summaries.timeline import Memories
 from treering.memories.discussion.summaries.versions import (
     Stand,
+    UpdateStep,
     Version,
     Versions,
-    retry_on_conflict,
     text_in,
     words_of,
 )
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
+from treering.tools.retrying import retry_on_conflict
 
 
 class StateKeeper:
@@ -46,30 +47,30 @@ class StateKeeper:
         if not self._settings.state:
             return None
         newest: Version | None = None
-        beaten = 0
-        while untold := self._memories.untold(self._versions):
-            batch, left = untold[:_AT_ONCE], untold[_AT_ONCE:]
-            stand = self._versions.stand()
-            document = text_in(stand)
-            written = self._generator.merge(_facts(batch), document)
-            self.usage += written.usage
-            text = written.text.strip()
-            if not text or 2 * len(text) < len(document):
-                return newest
-            try:
-                newest = self._keep(text, stand, batch, left)
-            except Conflict:
-                beaten += 1
-                if beaten == ATTEMPTS:
-                    raise
-                continue
-            if not left:
-                return newest
+        while (step := retry_on_conflict(self._merge)).version:
+            newest = step.version
+            if not step.goes_on:
+                break
         return newest
 
     def edit(self, text: str, *, base: str | None = None) -> Version:
         """Keep a person's edit of the document (`edit_state`)."""
         return edit_state(self._engine, self._place, text, base=base)
+
+    def _merge(self) -> UpdateStep:
+        """Merge in the oldest memories that no version tells of yet."""
+        untold = self._memories.untold(self._versions)
+        if not untold:
+            return UpdateStep()
+        batch, left = untold[:_AT_ONCE], untold[_AT_ONCE:]
+        stand = self._versions.stand()
+        document = text_in(stand)
+        written = self._generator.merge(_facts(batch), document)
+        self.usage += written.usage
+        text = written.text.strip()
+        if not text or 2 * len(text) < len(document):
+            return UpdateStep()
+        return UpdateStep(self._keep(text, stand, batch, left), goes_on=bool(left))
 
     def _keep(self, text: str, stand: Stand, batch: Sequence[Memory], left: Sequence[Memory]) -> Version:
         return self._versions.write(

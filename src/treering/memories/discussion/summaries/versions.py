@@ -5,8 +5,7 @@ update touches only what is new, and when a message is withdrawn, exactly the ve
 same transaction. The newest one that survived is what is current then, and the next version continues from it.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -19,7 +18,7 @@ from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
-from treering.memories.discussion.identity import ATTEMPTS, Place, apply_patch
+from treering.memories.discussion.identity import Place, apply_patch
 from treering.memories.discussion.summaries.lines import with_hand
 from treering.memories.discussion.summaries.memories import Memory
 from treering.ports.ledger import Selection
@@ -52,6 +51,15 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateStep:
+    """One step of bringing a text up to date. `version`: what it wrote, `None` where nothing was due or usable."""
+
+    version: Version | None = None
+    goes_on: bool = False
+    """Whether more is due."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stand:
     """How a text stands: its current version, the lines that people wrote into it, and those they struck out."""
 
@@ -63,14 +71,6 @@ class Stand:
 def title_of_versions(place: Place, form: Form) -> str:
     """Return what all versions of a text of a discussion are called."""
     return f"Discussion {place.id}: {NAMES[form]}"
-
-
-def retry_on_conflict(write: Callable[[], Version]) -> Version:
-    """Call `write` again while others were first, so that it follows their version. Raises the last `Conflict`."""
-    for _ in range(ATTEMPTS - 1):
-        with suppress(Conflict):
-            return write()
-    return write()
 
 
 def text_in(stand: Stand) -> str:
