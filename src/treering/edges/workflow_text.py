@@ -7,7 +7,7 @@ import yaml
 
 from treering.core.errors import InvalidInput
 from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.checking import ANYTHING, Known, from_data
+from treering.memories.workflow.checking import ANYTHING, WorkflowEnvironment, from_data
 from treering.memories.workflow.definition import HOW_TO_WRITE
 from treering.memories.workflow.registry import NodeTypes
 from treering.memories.workflow.steps import Workflow
@@ -16,7 +16,7 @@ MOST_CHARS = 200_000
 MOST_DEPTH = 20
 
 
-def load(text: str, *, types: NodeTypes = NODE_TYPES, known: Known = ANYTHING) -> Workflow:
+def load(text: str, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
     """Read a workflow and check it (`checking.from_data`). Raises `InvalidInput` as that and `read` do."""
     return from_data(read(text), types=types, known=known)
 

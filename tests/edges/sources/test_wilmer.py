@@ -9,13 +9,13 @@ from treering.core.errors import Denied, InvalidInput
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Source
 from treering.edges.sources.wilmer.importing import WilmerImport
-from treering.memories.discussion.identity import place_of
+from treering.memories.discussion.identity import discussion_ref
 from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.summaries.versions import Versions
 from treering.ports.ledger import Selection
 from treering.tools.turns import Message
 
-PLACE = place_of("attic")
+PLACE = discussion_ref("attic")
 LAKE = "Ada wants to paint the boat before summer."
 OARS = "Ben lost an oar\n--ChunkBreak--\nand bought two [DiscussionId]x[/DiscussionId] |{|new ones."
 

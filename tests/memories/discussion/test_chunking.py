@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.log.blocks import ChunkState, Kept
+from treering.memories.discussion.log.blocks import ChunkState, StoredMessage
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.chunks import chunk_key, due_chunks
 
@@ -15,7 +15,7 @@ LONG = "word " * 100
 
 
 def kept(position, text="short", *, deleted=False):
-    return Kept(position, "user", "user", text, None, "", "src:1", (f"seg_{position}",), deleted)
+    return StoredMessage(position, "user", "user", text, None, "", "src:1", (f"seg_{position}",), deleted)
 
 
 def many(end, first=0):

@@ -8,7 +8,7 @@ from recollection_parts import SETTINGS, TALK, Script, said, summaries
 from treering.core.patch import Update
 from treering.memories.discussion.identity import apply_patch
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.recall.search import SearchOptions
+from treering.memories.discussion.recall.search import RecallOptions
 from treering.testing.late_index import LateIndex
 
 MODES = ("keywords", "natural", "semantic", "hybrid")
@@ -27,7 +27,7 @@ def opened(engine, identity="talk"):
 
 
 def found(discussion, query, mode):
-    options = SearchOptions(what="both", mode=mode)
+    options = RecallOptions(what="both", mode=mode)
     return {one.text for one in discussion.search(query, options)}
 
 
@@ -80,7 +80,7 @@ def test_stale_memories_are_archived_although_the_index_is_silent(late):
     source = late.ledger.get(head.source_id)
     left = [segment.model_dump() for segment in source.segments if segment.locator.turn != 2]
     cut = Update(id=source.id, expected_revision=source.revision, changes={"segments": left})
-    apply_patch(late, discussion.place, [cut], reason="Cut by other means")
+    apply_patch(late, discussion.ref, [cut], reason="Cut by other means")
     assert late.ledger.get(memory.id).status == "stale"
     discussion.update()
     assert late.ledger.get(memory.id).status == "archived"
@@ -109,6 +109,6 @@ def test_what_is_found_once_the_index_has_caught_up(space, mode):
     discussion = opened(replace(space.engine, index=index))
     discussion.record(said(*TALK), start=0)
     space.embed_pending()
-    assert discussion.search("red boat", SearchOptions(what="turns", mode="keywords")) == []
+    assert discussion.search("red boat", RecallOptions(what="turns", mode="keywords")) == []
     index.catch_up()
     assert TALK[0] in found(discussion, "red boat", mode)

@@ -20,7 +20,7 @@ def test_a_scope_that_is_none_is_refused(space):
 
 def test_the_space_gives_the_memory_of_its_discussions_made_by_rules(space):
     discussion = space.discussions(settings=SETTINGS).open(" talk ")
-    assert (discussion.id, discussion.place.scope) == ("talk", "/discussion/talk")
+    assert (discussion.id, discussion.ref.scope) == ("talk", "/discussion/talk")
     discussion.record(said("We decided to paint the boat blue on Monday."), start=0)
     made = discussion.update()
     assert made.done == 1

@@ -21,8 +21,8 @@ _SECTION = "discussion"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a discussion lies: its id, and the scope below which discussions are kept (`/`, or a user's, a team's)."""
+class DiscussionRef:
+    """A discussion: its id, and the scope below which discussions are kept (`/`, or a user's, a team's)."""
 
     id: str
     within: str = ROOT
@@ -38,9 +38,9 @@ class Place:
         return f"discussion:{self.id}"
 
 
-def place_of(discussion_id: object, *, within: str = ROOT) -> Place:
-    """Return the place of a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
-    return Place(checked_id(discussion_id), parse_scope(within))
+def discussion_ref(discussion_id: object, *, within: str = ROOT) -> DiscussionRef:
+    """Return the reference to a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
+    return DiscussionRef(checked_id(discussion_id), parse_scope(within))
 
 
 def home_of(within: str) -> str:
@@ -85,13 +85,13 @@ def without_tags(text: str) -> Tagged:
 
 
 def apply_patch(
-    engine: Engine, place: Place, operations: Sequence[Operation], *, reason: str, key: str | None = None
+    engine: Engine, ref: DiscussionRef, operations: Sequence[Operation], *, reason: str, key: str | None = None
 ) -> Receipt:
     """Write operations as one patch; the same `key` again gives the first receipt.
 
     Raises `Denied` where the space wants a review, and what the ledger raises.
     """
-    call = Call(engine, place.scope)
+    call = Call(engine, ref.scope)
     patch = build_patch(call, operations, verb="crystallize", reason=reason)
     if needs_review(patch, engine.ledger.policy):
         raise Denied(
@@ -99,7 +99,7 @@ def apply_patch(
             hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
             details={"channel": engine.author.channel},
         )
-    options = WriteOptions(reason=f"{reason} of discussion {place.id}", idempotency_key=key)
+    options = WriteOptions(reason=f"{reason} of discussion {ref.id}", idempotency_key=key)
     report = submit(call, operations, options, verb="crystallize", mode="knowledge")
     if report.receipt is None:
         raise Unavailable("The patch was not applied.", hint="Make the call again.")

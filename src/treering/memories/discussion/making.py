@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from treering.core.errors import Conflict, NotFound, TreeringError
 from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import Block, BlockHead, ChunkState, active_block
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
@@ -18,7 +18,7 @@ from treering.tools.engine import Engine, Progress, silent
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MakingReport:
     """What became of the chunks that were due: memories, nothing worth one, or a failure that is tried again.
 
     `waiting` chunks failed before, and it is not time yet to try them again. `condensed` counts the memories that
@@ -47,19 +47,19 @@ class MemoryMaker:
     def __init__(
         self,
         engine: Engine,
-        place: Place,
+        ref: DiscussionRef,
         *,
         settings: DiscussionSettings,
         generator: Generator,
         progress: Progress = silent,
     ) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._generator = generator
         self._progress = progress
 
-    def make(self, *, wait_seconds: float = 0.0, most: int | None = None) -> Made:
+    def make(self, *, wait_seconds: float = 0.0, most: int | None = None) -> MakingReport:
         """Make the memories that are due, of at most `most` chunks, and bring what is made of them up to date.
 
         Each chunk is written with its memories in one patch as soon as they are made: whatever happens later, it is
@@ -69,43 +69,43 @@ class MemoryMaker:
         """
         owner = self._engine.clock.random_bytes(_OWNER_BYTES).hex()
         seconds = self._settings.lease_seconds
-        lease_name = f"discussion:{self._place.scope}"
+        lease_name = f"discussion:{self._ref.scope}"
         with held(self._engine.leases, lease_name, owner, seconds, wait_seconds=wait_seconds) as lease:
             if lease is None:
-                return Made(busy=True)
-            run = _Run(self._engine, self._place, self._settings, self._generator, lease, self._progress)
+                return MakingReport(busy=True)
+            run = _MakingRun(self._engine, self._ref, self._settings, self._generator, lease, self._progress)
             return run.go(most)
 
 
-class _Run:
+class _MakingRun:
     """One run under the lease. Once the lease is lost, nothing more is written."""
 
     def __init__(
         self,
         engine: Engine,
-        place: Place,
+        ref: DiscussionRef,
         settings: DiscussionSettings,
         generator: Generator,
         lease: Lease,
         progress: Progress,
     ) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._lease = lease
         self._progress = progress
         self._now = engine.clock.now()
-        archive_fallen(engine, place)
-        self._settled = Settled(engine, place)
-        self._chunks = ChunkMaker(engine, place, settings=settings, generator=generator, lease=lease)
-        self._state = StateKeeper(engine, place, settings=settings, generator=generator)
-        self._summary = SummaryKeeper(engine, place, settings=settings, generator=generator)
-        self._condenser = Condenser(engine, place, settings=settings, generator=generator)
+        archive_fallen(engine, ref)
+        self._settled = Settled(engine, ref)
+        self._chunks = ChunkMaker(engine, ref, settings=settings, generator=generator, lease=lease)
+        self._state = StateKeeper(engine, ref, settings=settings, generator=generator)
+        self._summary = SummaryKeeper(engine, ref, settings=settings, generator=generator)
+        self._condenser = Condenser(engine, ref, settings=settings, generator=generator)
         self._newest: ChunkState | None = None
         self._failures_in_a_row = 0
-        self._made = Made()
+        self._made = MakingReport()
 
-    def go(self, most: int | None) -> Made:
+    def go(self, most: int | None) -> MakingReport:
         for head in self._settled.open_blocks():
             self._work_on(head, most)
         self._tell()
@@ -228,7 +228,7 @@ class _Run:
         if block is None or newest not in block.chunks or not self._lease.renew():
             return
         try:
-            receipt = apply_patch(self._engine, self._place, [block.with_chunk(self._newest)], reason=mark)
+            receipt = apply_patch(self._engine, self._ref, [block.with_chunk(self._newest)], reason=mark)
         except (Conflict, NotFound):
             return  # somebody was first; then one call is made once more
         self._settled.wrote(receipt)

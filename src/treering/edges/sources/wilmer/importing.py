@@ -20,10 +20,10 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
 from treering.memories.discussion.generators.generator import MemoryItem
-from treering.memories.discussion.identity import Place, apply_patch
-from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
+from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import MessageLog
-from treering.memories.discussion.summaries.memories import Telling, memory_object
+from treering.memories.discussion.summaries.memories import Coverage, memory_object
 from treering.memories.discussion.summaries.timeline import IMPORTED_FILES
 from treering.memories.discussion.summaries.versions import Form, Versions
 from treering.ports.adapter import SegmentDraft, SourceDraft
@@ -62,9 +62,9 @@ class ImportedFile:
 class WilmerImport:
     """Brings files of WilmerAI into one discussion. The same file again changes nothing."""
 
-    def __init__(self, engine: Engine, place: Place) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
 
     def bring(self, name: str, content: bytes) -> ImportedFile:
         """Import a file of this name (without its folder).
@@ -78,9 +78,9 @@ class WilmerImport:
 
     def _bring(self, name: str, content: bytes, file: WilmerFile) -> ImportedFile:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
-        known_sources = KnownSources(self._engine.ledger, scope=self._place.scope)
+        known_sources = KnownSources(self._engine.ledger, scope=self._ref.scope)
         arrival = Arrival(self._draft(name, content, file, entries))
-        changes = Changes([arrival], known_sources=known_sources, scope=self._place.scope, clock=self._engine.clock)
+        changes = Changes([arrival], known_sources=known_sources, scope=self._ref.scope, clock=self._engine.clock)
         (result,) = changes.results
         if file.kind in _FORMS:
             return self._bring_text(file, _FORMS[file.kind], entries, changes)
@@ -116,7 +116,7 @@ class WilmerImport:
         if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
         refs = self._kept(entry, changes)
-        versions = Versions(self._engine, self._place, form)
+        versions = Versions(self._engine, self._ref, form)
         before = versions.current()
         if before and before.made_by != MADE_BY:
             self._apply([Create(object=self._memory(entry.memory, refs, span))])
@@ -143,15 +143,15 @@ class WilmerImport:
 
     def _spans(self, entries: Sequence["_Entry"]) -> list[Span | None]:
         """Return the positions of the messages that each memory tells of, where the discussion holds them."""
-        return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._place).read())
+        return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._ref).read())
 
     def _memory(self, memory: WilmerMemory, refs: Grounds, span: Span | None) -> Knowledge:
         first, last = span or (None, None)
         return memory_object(
             self._engine,
-            self._place,
+            self._ref,
             memory.item,
-            Telling(first, last, refs),
+            Coverage(first, last, refs),
             key=f"wilmer/{refs[0].segment_id}",
             made_by=MADE_BY,
             memory_source="imported",
@@ -177,11 +177,11 @@ class WilmerImport:
             fingerprint=f"wilmer:{sha256(content).hexdigest()}",
             content_type="text",
             segments=[piece for entry in entries for piece in entry.pieces],
-            metadata={"discussion": self._place.id},
+            metadata={"discussion": self._ref.id},
         )
 
     def _apply(self, operations: Sequence[Operation]) -> None:
-        apply_patch(self._engine, self._place, operations, reason="Memories of WilmerAI")
+        apply_patch(self._engine, self._ref, operations, reason="Memories of WilmerAI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _segments_after(changes: Changes) -> Sequence[Segment]:
     return ()
 
 
-def _spans(memories: Sequence[WilmerMemory], messages: Sequence[Kept]) -> list[Span | None]:
+def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) -> list[Span | None]:
     """Return the positions of the messages each memory tells of, first and last, where the hashes tell.
 
     A message said twice tells nothing. A memory begins where the one before it ends.

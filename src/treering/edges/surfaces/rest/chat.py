@@ -20,7 +20,7 @@ from treering.edges.surfaces.rest.failures import OpenAIFailure
 from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
 from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
 from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
-from treering.memories.discussion.identity import Place, place_of
+from treering.memories.discussion.identity import DiscussionRef, discussion_ref
 
 DISCUSSION_HEADER = "X-Treering-Discussion"
 SCOPE_HEADER = "X-Treering-Scope"
@@ -112,7 +112,7 @@ class _Asked:
 
     body: bytes
     chat: ChatBody | None
-    place: Place | None
+    place: DiscussionRef | None
     told: str
     """What is said of memory where there is none."""
 
@@ -168,9 +168,9 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
     named = _header_value(request, DISCUSSION_HEADER)
     named = _tagged(chat) if named is None else named
     if named is not None:
-        return _Asked(chat.data, chat, place_of(named, within=scope), _OFF)
+        return _Asked(chat.data, chat, discussion_ref(named, within=scope), _OFF)
     try:
-        place = place_of(chat.user, within=scope) if chat.user is not None else None
+        place = discussion_ref(chat.user, within=scope) if chat.user is not None else None
     except InvalidInput:
         # The field has uses of its own, which are not ours to refuse.
         return _Asked(chat.data, chat, None, _FOREIGN_USER)

@@ -15,7 +15,7 @@ from treering.edges.surfaces.deadline import Deadline
 from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
 from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.identity import Place
+from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.message_log import Recorded
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import interruptible
@@ -28,7 +28,7 @@ _MOST_WAITING = 1_000
 """Exchanges that may wait to be stored; of a memory that stands still no more are held."""
 _LONGEST_RECALL = 30.0
 """Seconds after which a recall ends that nobody waits for any more. What it has loaded serves the next one."""
-_WARMING = Place("warming")
+_WARMING = DiscussionRef("warming")
 _LATE, _UNSTORED, _APART = "; stored=late", "; stored=no", "; conversation=new"
 
 
@@ -96,7 +96,7 @@ class Remembering:
         self._waiting = 0
         self._unkept = 0
         self._is_behind = False
-        self._due: set[Place] = set()
+        self._due: set[DiscussionRef] = set()
 
     @property
     def settings(self) -> MemorySettings:
@@ -107,7 +107,7 @@ class Remembering:
         """Have what the first recall needs loaded. Returns at once."""
         self._making.submit(self._warm).add_done_callback(self._made)
 
-    async def recall(self, place: Place, messages: Sequence[Message]) -> Recall:
+    async def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Recall:
         """Recall what belongs to a conversation, if that is done in time."""
         began = monotonic()
         await self._stored(self._settings.wait_seconds / 2)
@@ -127,7 +127,7 @@ class Remembering:
         found = asked.result()
         return Recall(found, self._told(f"recalled; hits={found.hits}; ms={milliseconds}"))
 
-    async def keep(self, place: Place, messages: Sequence[Message], answer: str) -> str:
+    async def keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> str:
         """Store an exchange, and work up what it adds. Return what is to be told of it, if anything.
 
         It is stored before this returns, unless that takes too long or fails. It is stored, too, where the caller is
@@ -169,14 +169,14 @@ class Remembering:
             with suppress(TimeoutError):
                 await asyncio.wait_for(behind_them, seconds)
 
-    def _remind(self, place: Place, messages: Sequence[Message]) -> Reminder:
+    def _remind(self, place: DiscussionRef, messages: Sequence[Message]) -> Reminder:
         try:
             with interruptible(Deadline(_LONGEST_RECALL).check):
                 return self._companion(self._space.engine(create=False), place).remind(messages)
         except NotFound:
             return NOTHING  # no space yet
 
-    def _keep(self, place: Place, messages: Sequence[Message], answer: str) -> Recorded:
+    def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> Recorded:
         recorded = self._companion(self._space.engine(create=True), place).keep(messages, answer)
         with self._lock:
             new = place not in self._due
@@ -185,7 +185,7 @@ class Remembering:
             self._making.submit(self._make, place).add_done_callback(self._made)
         return recorded
 
-    def _make(self, place: Place) -> None:
+    def _make(self, place: DiscussionRef) -> None:
         with self._lock:
             self._due.discard(place)
         engine = self._space.engine(create=False).with_progress(self._stop.check)
@@ -196,7 +196,7 @@ class Remembering:
             self._embedder.embed_query(_WARMING.id)
         self._remind(_WARMING, (Message(role="user", content=_WARMING.id),))
 
-    def _companion(self, engine: Engine, place: Place) -> Companion:
+    def _companion(self, engine: Engine, place: DiscussionRef) -> Companion:
         return Companion(engine, place, generator=self._generator, tokens=self._settings.tokens)
 
     def _count(self, kept: Future[Recorded]) -> None:

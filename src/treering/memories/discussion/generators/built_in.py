@@ -18,7 +18,7 @@ from treering.derived.extractive import (
     told,
 )
 from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
 
 SUMMARY_TOKENS = 1_200
 """The rolling summary is kept about so long: what tells the least goes first."""
@@ -61,15 +61,15 @@ class BuiltInGenerator:
         }
         return Generated((item.model_copy(update=shared),))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         """Add what the memories tell, a line each; where that is too long, what tells the least goes, oldest first."""
         lines = [line.strip() for line in summary.split("\n") if line.strip()]
         known = {normalise_text(line) for line in lines}
         new = _distinct(memory.summary for memory in memories)
         lines += [line for line in new if normalise_text(line) not in known]
-        return Written("\n".join(_shortened(lines)))
+        return GeneratedText("\n".join(_shortened(lines)))
 
-    def merge(self, facts: str, document: str) -> Written:
+    def merge(self, facts: str, document: str) -> GeneratedText:
         """Add each fact to the section it belongs to, where the document does not say it already.
 
         Nothing that stands in the document is understood: a fact takes the place of an older one only where both
@@ -81,7 +81,7 @@ class BuiltInGenerator:
             if fact.weight >= _TELLING and _said(_bullet(fact)) not in known:
                 known.add(_said(_bullet(fact)))
                 lines = _with_fact(lines, fact)
-        return Written("\n".join(_within_bounds(lines)))
+        return GeneratedText("\n".join(_within_bounds(lines)))
 
 
 _SENTENCES = 5

@@ -8,8 +8,8 @@ from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, Unavailable, nearest
 from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used, repair_prompt
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, MemoryItem, Written
-from treering.memories.discussion.generators.parsing import Unreadable, parse_items, plain_text
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.parsing import UnreadableAnswer, parse_items, plain_text
 from treering.ports.model import Answer, LanguageModel, Usage
 
 
@@ -148,7 +148,7 @@ class ModelGenerator:
         """Make one memory of several."""
         return self._items(self._prompts.condense, {"memories": lambda: _listed(memories, "memories")})
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         """Fold newer memories into the summary."""
         material = {
             "summary": lambda: _fenced(summary, "the summary"),
@@ -156,7 +156,7 @@ class ModelGenerator:
         }
         return self._text(self._prompts.fold, material)
 
-    def merge(self, facts: str, document: str) -> Written:
+    def merge(self, facts: str, document: str) -> GeneratedText:
         """Merge new facts into the state document."""
         material = {
             "facts": lambda: _fenced(facts, "new facts"),
@@ -164,18 +164,18 @@ class ModelGenerator:
         }
         return self._text(self._prompts.merge, material)
 
-    def _text(self, prompt: Prompt, material: Mapping[str, Callable[[], str]]) -> Written:
+    def _text(self, prompt: Prompt, material: Mapping[str, Callable[[], str]]) -> GeneratedText:
         answer = self._answer(_filled(prompt.text, material), prompt.system)
-        return Written(plain_text(answer.text), answer.usage)
+        return GeneratedText(plain_text(answer.text), answer.usage)
 
     def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]]) -> Generated:
         asked = _filled(prompt.text, material) + _SHAPE
         answer = self._answer(asked, prompt.system)
         found, usage = parse_items(answer.text), answer.usage
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableAnswer):
             answer = self._answer(repair_prompt(asked, answer.text, found.why, shape="JSON list"), prompt.system)
             found, usage = parse_items(answer.text), usage + answer.usage
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableAnswer):
             raise Unavailable(
                 f"The model {self._model.model_id} gave no memories: {found.why}.",
                 hint="Try again, allow longer answers, or use another model.",

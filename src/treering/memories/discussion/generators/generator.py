@@ -23,7 +23,7 @@ class MemoryItem(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SpokenLine:
     """One message of a chunk: who said it, what, and when."""
 
     speaker: str
@@ -39,7 +39,7 @@ class Line:
 class Chunk:
     """The messages that memories are made of, in order."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[SpokenLine, ...]
 
     @property
     def text(self) -> str:
@@ -70,7 +70,7 @@ class Generated:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GeneratedText:
     """A text a generator wrote. An empty one changes nothing."""
 
     text: str
@@ -96,10 +96,10 @@ class Generator(Protocol):
         """Make one memory of several, oldest first: the first item given counts, none means that it cannot be done."""
         ...
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         """Return the rolling summary with some newer memories folded in."""
         ...
 
-    def merge(self, facts: str, document: str) -> Written:
+    def merge(self, facts: str, document: str) -> GeneratedText:
         """Return the state document, "what is true now", with new facts merged in."""
         ...

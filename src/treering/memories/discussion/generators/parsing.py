@@ -15,7 +15,7 @@ from treering.memories.discussion.generators.generator import MemoryItem
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedMemories:
     """The memories of an answer, and of each item that could not be used, why. Neither: there was nothing to keep."""
 
     items: tuple[MemoryItem, ...] = ()
@@ -23,13 +23,13 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableAnswer:
     """An answer that holds no memory and does not say that there is none."""
 
     why: str
 
 
-def parse_items(answer: str) -> Parsed | Unreadable:
+def parse_items(answer: str) -> ParsedMemories | UnreadableAnswer:
     """Read the memories in an answer: a JSON list of them, several values, or an object that holds some.
 
     What is written around the JSON and what was only thought (`<think>…</think>`) does not count. An item that does
@@ -38,7 +38,7 @@ def parse_items(answer: str) -> Parsed | Unreadable:
     said = without_thoughts(answer)
     written = list(json_values(said, begins="{["))
     if not written and _NOTHING.fullmatch(said.strip()):
-        return Parsed()
+        return ParsedMemories()
     if not written:
         return _after_all(answer)
     return _parsed([found for value in written for found in _candidates(json.loads(value))], cut=_is_cut(said, written))
@@ -99,11 +99,11 @@ _LISTS = ("entities", "key_phrases", "topics")
 _DEEPEST = 3
 
 
-def _after_all(answer: str) -> Parsed | Unreadable:
+def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
     """Read an answer of which everything seems to be a thought: perhaps one was never ended. The last value counts."""
     last = list(json_values(answer, begins="{["))[-1:]
     found = _parsed([one for value in last for one in _candidates(json.loads(value))], cut=_is_cut(answer, last))
-    return found if isinstance(found, Parsed) and found.items else Unreadable("there is no JSON in it")
+    return found if isinstance(found, ParsedMemories) and found.items else UnreadableAnswer("there is no JSON in it")
 
 
 def _is_cut(said: str, written: Sequence[str]) -> bool:
@@ -113,7 +113,7 @@ def _is_cut(said: str, written: Sequence[str]) -> bool:
     return _FIELD.search(said) is not None
 
 
-def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> Parsed | Unreadable:
+def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | UnreadableAnswer:
     items: dict[MemoryItem, None] = {}
     rejected = []
     for number, candidate in enumerate(candidates[:_MOST_ITEMS], start=1):
@@ -127,8 +127,8 @@ def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> Parsed | Unreadabl
     if cut:
         rejected.append("an item that is cut off or no valid JSON")
     if rejected and not items:
-        return Unreadable(f"no item of it can be used: {'; '.join(rejected[-5:])}")
-    return Parsed(tuple(items), tuple(rejected))
+        return UnreadableAnswer(f"no item of it can be used: {'; '.join(rejected[-5:])}")
+    return ParsedMemories(tuple(items), tuple(rejected))
 
 
 def _candidates(value: JsonValue, depth: int = 0) -> list[JsonValue]:

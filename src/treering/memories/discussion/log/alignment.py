@@ -55,7 +55,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ConversationPart:
     """Messages that follow each other: where they begin, what they continue, and what is compared of them.
 
     `after` is the position behind the message that the first one continues; 0: it continues none.
@@ -91,11 +91,11 @@ def same(kept: Mark, told: Mark) -> bool:
     return kept.key == told.key
 
 
-Reading = Literal["told", "left out", "always told"]
+DeletedLookup = Literal["told", "left out", "always told"]
 """How deleted messages are looked for in a telling: where they fit, not at all, or without exception."""
 
 
-def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: Reading) -> list[int]:
+def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup) -> list[int]:
     """Count the told messages that agree: before the first kept one, behind it, behind the next, as far as they do."""
     counts = [0]
     for mark in kept:
@@ -123,7 +123,7 @@ def agreed(counts: Sequence[int]) -> Agreement:
     return Agreement(len(counts) - 1, counts[-1])
 
 
-def parts_of(marks: Sequence[Mark], begins: Mapping[int, int], *, first: int) -> list[Part]:
+def parts_of(marks: Sequence[Mark], begins: Mapping[int, int], *, first: int) -> list[ConversationPart]:
     """Cut the kept messages from position `first` on into parts. `begins`: where one begins, and what it continues.
 
     The first part continues what stands before it and is not given.
@@ -134,12 +134,14 @@ def parts_of(marks: Sequence[Mark], begins: Mapping[int, int], *, first: int) ->
     after = {start: begins[start] if 0 <= begins[start] <= start else 0 for start in starts if start in begins}
     ends = [*starts[1:], count]
     return [
-        Part(start, after.get(start, first), marks[start - first : end - first])
+        ConversationPart(start, after.get(start, first), marks[start - first : end - first])
         for start, end in zip(starts, ends, strict=True)
     ]
 
 
-def align(told: Sequence[Mark], parts: Sequence[Part], counts: Mapping[Reading, Sequence[int]]) -> Alignment:
+def align(
+    told: Sequence[Mark], parts: Sequence[ConversationPart], counts: Mapping[DeletedLookup, Sequence[int]]
+) -> Alignment:
     """Tell where a telling belongs. It is no telling of everything that is kept, in the order in which it came in.
 
     `parts` hold the newest messages. `counts` are the `steps` of everything, for each way to read deleted messages.
@@ -158,7 +160,7 @@ def is_end(told: Sequence[Mark], newest: Sequence[Mark]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Match:
     """A telling agrees up to a position with a conversation; `told` of its messages, the `ignored` ones with them.
 
     `kept`: how many messages of the conversation agree. `edited`: it tells the conversation from its first message
@@ -172,21 +174,23 @@ class _Found:
     edited: bool = False
 
 
-def _rank(found: _Found) -> tuple[int, int, int]:
+def _rank(found: _Match) -> tuple[int, int, int]:
     return found.told, found.kept, found.position
 
 
-def _weight(found: _Found) -> tuple[int, bool, int]:
+def _weight(found: _Match) -> tuple[int, bool, int]:
     return found.told - found.ignored, found.edited, found.position
 
 
-def _from_beginning(told: Sequence[Mark], parts: Sequence[Part], counts: Sequence[int], deleted: Reading) -> _Found:
+def _from_beginning(
+    told: Sequence[Mark], parts: Sequence[ConversationPart], counts: Sequence[int], deleted: DeletedLookup
+) -> _Match:
     """Follow a telling from its first message on through the tree of parts, as far as any way agrees."""
     unread = min(len(counts) - 1, parts[0].start)
-    best = _Found(unread, counts[unread], kept=unread)
+    best = _Match(unread, counts[unread], kept=unread)
     branches = {part.after for part in parts}
     reached = {
-        position: _Found(position, counts[position], kept=position) for position in branches if position <= unread
+        position: _Match(position, counts[position], kept=position) for position in branches if position <= unread
     }
     for part in parts:
         before = reached.get(part.after)
@@ -196,7 +200,7 @@ def _from_beginning(told: Sequence[Mark], parts: Sequence[Part], counts: Sequenc
         for at, count in enumerate(steps(part.marks, rest, deleted=deleted)):
             position = part.start + at
             if at and (position in branches or count > best.told - before.told):
-                reached[position] = _Found(position, before.told + count, kept=before.kept + at)
+                reached[position] = _Match(position, before.told + count, kept=before.kept + at)
                 best = max(best, reached[position], key=_rank)
     return best
 
@@ -220,7 +224,7 @@ class _Thread:
         return 0 < position <= self.unread or any(at == position - 1 for at, _ in self.placed)
 
 
-def _threads(told: Sequence[Mark], parts: Sequence[Part]) -> Iterator[_Thread]:
+def _threads(told: Sequence[Mark], parts: Sequence[ConversationPart]) -> Iterator[_Thread]:
     """Return the newest conversations that have messages in common with a telling."""
     keys = {mark.key for mark in told}
     starts = [part.start for part in parts]
@@ -231,7 +235,7 @@ def _threads(told: Sequence[Mark], parts: Sequence[Part]) -> Iterator[_Thread]:
     return islice(known, _CONVERSATIONS)
 
 
-def _thread(parts: Sequence[Part], starts: Sequence[int], end: Part) -> _Thread:
+def _thread(parts: Sequence[ConversationPart], starts: Sequence[int], end: ConversationPart) -> _Thread:
     """Return the conversation that ends with a part."""
     pieces, part = [list(enumerate(end.marks, end.start))], end
     while (at := bisect_left(starts, part.after)) > 0:
@@ -241,9 +245,9 @@ def _thread(parts: Sequence[Part], starts: Sequence[int], end: Part) -> _Thread:
     return _Thread(placed, part.after, is_tail=end is parts[-1] and part is end and not part.after)
 
 
-def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Found) -> _Found | None:
+def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Match) -> _Match | None:
     """Look for a telling among the newest messages of a conversation. `found`: how it agrees from the beginning."""
-    begun = found if found.told and thread.holds(found.position) else _Found(0, 0)
+    begun = found if found.told and thread.holds(found.position) else _Match(0, 0)
     if begun.told:
         whole = _run(told, thread.placed)
         if not whole.told and whole.size >= max(_SURE, begun.told + 1):
@@ -254,19 +258,19 @@ def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Found) -> _Found |
     if first is None:
         return None
     if not begun.told and thread.is_tail and comparison.is_edit(first):
-        return _Found(0, 0, edited=True)
+        return _Match(0, 0, edited=True)
     return _on_from(told, thread, comparison.placed[first.kept][0], begun.told + first.told, ignored=first.told)
 
 
-def _on_from(told: Sequence[Mark], thread: _Thread, position: int, at: int, *, ignored: int = 0) -> _Found:
+def _on_from(told: Sequence[Mark], thread: _Thread, position: int, at: int, *, ignored: int = 0) -> _Match:
     """Tell how far a telling agrees whose message `at` stands at a position."""
     pairs = [pair for pair in thread.placed if pair[0] >= position]
     further = agreement([mark for _, mark in pairs], told[at:])
     end = pairs[further.kept - 1][0] + 1 if further.kept else position
-    return _Found(end, at + further.told, ignored)
+    return _Match(end, at + further.told, ignored)
 
 
-def _without_loss(told: Sequence[Mark], parts: Sequence[Part], found: _Found) -> Alignment:
+def _without_loss(told: Sequence[Mark], parts: Sequence[ConversationPart], found: _Match) -> Alignment:
     """Say what stands from where on, so that nothing goes which is not sure to be this conversation's own."""
     tail, rest = parts[-1], told[found.told :]
     if found.position == tail.end:
@@ -294,7 +298,7 @@ def _may_go(kept: Sequence[Mark], told: Sequence[Mark], *, agreed: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _CommonRun:
     told: int
     kept: int
     size: int
@@ -309,17 +313,17 @@ class _Comparison:
 
     rest: Sequence[Mark]
     placed: _Placed
-    run: _Run
+    run: _CommonRun
     unseen: int
 
-    def left_out(self) -> _Run | None:
+    def left_out(self) -> _CommonRun | None:
         """Return where a telling from the beginning goes on, if it only leaves out a stretch in the middle."""
         if self.run.size < _SURE:
             return None
         first = self._first_on_diagonal()
         return first if first.told < min(self._replaced(first)) else None
 
-    def window(self) -> _Run | None:
+    def window(self) -> _CommonRun | None:
         """Return where a window of the end begins."""
         size = self.run.size
         if not size:
@@ -329,26 +333,26 @@ class _Comparison:
             return None
         return first
 
-    def is_edit(self, first: _Run) -> bool:
+    def is_edit(self, first: _CommonRun) -> bool:
         """Tell whether what is told in front of a window is an edit of as many messages."""
         return first.told > 0 and first.told in self._replaced(first)
 
-    def _replaced(self, first: _Run) -> set[int]:
+    def _replaced(self, first: _CommonRun) -> set[int]:
         """Count the kept messages before the first that agrees: with deleted ones, and without."""
         before = [mark for _, mark in self.placed[: first.kept]]
         return {self.unseen + len(before), self.unseen + sum(not mark.deleted for mark in before)}
 
-    def _withdrawn(self, first: _Run) -> int:
+    def _withdrawn(self, first: _CommonRun) -> int:
         marks = [mark for _, mark in self.placed[first.kept :]]
         found = agreement(marks, self.rest[first.told :])
         return sum(not mark.deleted for mark in marks[found.kept :])
 
-    def _first_on_diagonal(self) -> _Run:
+    def _first_on_diagonal(self) -> _CommonRun:
         """Return the first message that agrees at the same distance as the run: a window may begin before an edit."""
         shift = self.run.kept - self.run.told
         starts = range(max(0, -shift), self.run.told + 1)
         at = next(at for at in starts if same(self.placed[at + shift][1], self.rest[at]))
-        return _Run(at, at + shift, self.run.size)
+        return _CommonRun(at, at + shift, self.run.size)
 
 
 def _closest(rest: Sequence[Mark], thread: _Thread, *, after: int) -> _Comparison:
@@ -363,25 +367,25 @@ def _closest(rest: Sequence[Mark], thread: _Thread, *, after: int) -> _Compariso
     return max(readings, key=lambda reading: reading.run.size)
 
 
-def _run(told: Sequence[Mark], placed: _Placed) -> _Run:
+def _run(told: Sequence[Mark], placed: _Placed) -> _CommonRun:
     """Return the longest common run of the newest messages that are told and the newest that are kept."""
     before, earlier = max(0, len(told) - _TOLD_COMPARED), max(0, len(placed) - _KEPT_COMPARED)
     run = _longest_run([mark.key for mark in told[before:]], [mark.key for _, mark in placed[earlier:]])
-    return _Run(run.told + before, run.kept + earlier, run.size)
+    return _CommonRun(run.told + before, run.kept + earlier, run.size)
 
 
-def _longest_run(told: Sequence[str], kept: Sequence[str]) -> _Run:
+def _longest_run(told: Sequence[str], kept: Sequence[str]) -> _CommonRun:
     """Return the longest run of equal messages; of equally long ones that which is latest in what is kept."""
     places: dict[str, list[int]] = {}
     for place, key in enumerate(kept):
         places.setdefault(key, []).append(place)
-    best = _Run(0, 0, 0)
+    best = _CommonRun(0, 0, 0)
     ending: dict[int, int] = {}
     for at, key in enumerate(told):
         ending, before = {}, ending
         for place in places.get(key, ()):
             size = ending[place] = before.get(place - 1, 0) + 1
-            found = _Run(at - size + 1, place - size + 1, size)
+            found = _CommonRun(at - size + 1, place - size + 1, size)
             if (found.size, found.kept) > (best.size, best.kept):
                 best = found
     return best

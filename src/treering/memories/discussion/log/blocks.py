@@ -17,10 +17,10 @@ from treering.ports.ledger import Ledger, SourceState
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredMessage:
     """One message as it is kept. `source_id` and `segment_ids` cite it; a deleted one says nothing any more.
 
-    `after`: a part begins with it that does not continue the message before; see `alignment.Part`.
+    `after`: a part begins with it that does not continue the message before; see `alignment.ConversationPart`.
     """
 
     position: int
@@ -106,7 +106,7 @@ class Block:
 
     head: BlockHead
     source: Source
-    messages: tuple[Kept, ...]
+    messages: tuple[StoredMessage, ...]
     chunks: tuple[ChunkState, ...] = ()
     condensations: tuple[Condensation, ...] = ()
     deletions: tuple[Deletion, ...] = ()
@@ -247,7 +247,7 @@ def _head(origin: str, state: SourceState) -> BlockHead:
     return BlockHead(int(origin.rpartition("#")[2]), int(count), chain, state.id, state.revision)
 
 
-def _spoken(source: Source, begins: Mapping[int, int]) -> Iterator[Kept]:
+def _spoken(source: Source, begins: Mapping[int, int]) -> Iterator[StoredMessage]:
     placed = [(segment.locator, segment) for segment in source.segments]
     turns = [(turn, segment) for turn, segment in placed if isinstance(turn, Turn)]
     for _, group in groupby(turns, key=lambda pair: pair[0].turn):
@@ -256,8 +256,8 @@ def _spoken(source: Source, begins: Mapping[int, int]) -> Iterator[Kept]:
         yield _kept(turn, [segment for _, segment in pairs], source.id, begins.get(turn.turn))
 
 
-def _kept(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | None) -> Kept:
-    return Kept(
+def _kept(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | None) -> StoredMessage:
+    return StoredMessage(
         position=turn.turn,
         role=turn.role or turn.speaker,
         speaker=turn.speaker,
@@ -270,9 +270,9 @@ def _kept(turn: Turn, segments: Sequence[Segment], source_id: str, after: int | 
     )
 
 
-def _deleted(source: Source, deletions: Iterable[Deletion], begins: Mapping[int, int]) -> Iterator[Kept]:
+def _deleted(source: Source, deletions: Iterable[Deletion], begins: Mapping[int, int]) -> Iterator[StoredMessage]:
     for one in deletions:
-        yield Kept(
+        yield StoredMessage(
             position=one.position,
             role=one.role,
             speaker=one.role,

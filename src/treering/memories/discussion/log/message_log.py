@@ -11,20 +11,20 @@ from treering.core.locator import Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Erase, Transition
 from treering.core.policy import check_gate, check_trust
-from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.alignment import Mark, same
 from treering.memories.discussion.log.blocks import (
     BLOCK_MESSAGES,
     Block,
     BlockHead,
-    Kept,
+    StoredMessage,
     block_sizes,
     heads_of,
     read_block,
 )
-from treering.memories.discussion.log.history import Entry, History, entries_of
-from treering.memories.discussion.log.rewriting import Rewriting, Stretch
-from treering.memories.discussion.log.transcript import Told, tell
+from treering.memories.discussion.log.rewriting import Rewriting, RewrittenStretch
+from treering.memories.discussion.log.snapshot import LogEntry, LogSnapshot, entries_of
+from treering.memories.discussion.log.transcript import TranscriptMessage, transcript_of
 from treering.tools import erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
@@ -55,7 +55,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedMessages:
     """What deleting did: the positions whose words are gone, and what rested on them."""
 
     positions: tuple[int, ...] = ()
@@ -72,14 +72,14 @@ class MessageLog:
     for review of what its author writes.
     """
 
-    def __init__(self, engine: Engine, place: Place) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
 
     @property
-    def place(self) -> Place:
+    def ref(self) -> DiscussionRef:
         """Where the discussion lies."""
-        return self._place
+        return self._ref
 
     def count(self) -> int:
         """Tell how many messages there are, deleted ones too."""
@@ -90,17 +90,17 @@ class MessageLog:
         """Tell whether anything is kept of the discussion."""
         return bool(self.blocks())
 
-    def read(self, first: int = 0, last: int | None = None) -> list[Kept]:
+    def read(self, first: int = 0, last: int | None = None) -> list[StoredMessage]:
         """Return the messages from position `first` to `last`, both included; deleted ones have no text."""
         return self._retried(lambda: self._history().messages(max(0, first), last))
 
-    def tail(self, count: int) -> list[Kept]:
+    def tail(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
         return self._retried(lambda: self._tail(count)) if count > 0 else []
 
     def blocks(self) -> list[BlockHead]:
         """Return the blocks the messages lie in, in order, without reading them."""
-        return heads_of(self._engine.ledger, scope=self._place.scope, origin=self._place.origin)
+        return heads_of(self._engine.ledger, scope=self._ref.scope, origin=self._ref.origin)
 
     def block(self, head: BlockHead) -> Block:
         """Read a block as it stands now. Raises `NotFound` where it was erased since."""
@@ -113,20 +113,20 @@ class MessageLog:
         window of the newest ones: `alignment` says how that is understood, and how little it can withdraw. Raises
         `InvalidInput` for a `start` after the end.
         """
-        told = tell(messages)
+        told = transcript_of(messages)
         return self._retried(lambda: self._record(told, start))
 
     def restore(self, messages: Sequence[Message], *, begins: Mapping[int, int]) -> Recorded:
         """Keep all messages of a discussion as they were exported. `begins`: what the part at a position continues."""
-        told = tell(messages)
+        told = transcript_of(messages)
         return self._retried(lambda: self._rewrite(self._history(), told, at=0, begins=begins))
 
     def append(self, messages: Sequence[Message]) -> Recorded:
         """Keep messages after all that are there; the same again is said again."""
-        told = tell(messages)
+        told = transcript_of(messages)
         return self._retried(lambda: self._append(told))
 
-    def delete(self, positions: Collection[int], *, erase: bool = False) -> Deleted:
+    def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Take the words of messages away, and the memories that tell of them; their positions stay taken.
 
         With `erase` nothing of the words is left in any earlier version either, nor in a withdrawn telling of
@@ -135,17 +135,17 @@ class MessageLog:
         """
         wanted = frozenset(positions)
         if erase:
-            return self._retried(lambda: _erase_messages(self._engine, self._place, wanted))
+            return self._retried(lambda: _erase_messages(self._engine, self._ref, wanted))
         return self._retried(lambda: self._delete(wanted))
 
-    def _history(self) -> History:
-        return History.of(self._engine.ledger, self._place)
+    def _history(self) -> LogSnapshot:
+        return LogSnapshot.of(self._engine.ledger, self._ref)
 
-    def _tail(self, count: int) -> list[Kept]:
+    def _tail(self, count: int) -> list[StoredMessage]:
         history = self._history()
         return history.messages(max(0, history.count - count))
 
-    def _record(self, told: Sequence[Told], start: int | None) -> Recorded:
+    def _record(self, told: Sequence[TranscriptMessage], start: int | None) -> Recorded:
         history, marks = self._history(), [Mark(one.key, one.role) for one in told]
         if start is not None:
             _check_start(start, history.count)
@@ -156,14 +156,14 @@ class MessageLog:
         unchanged = place.told - place.ignored
         return self._rewrite(history, told[place.told :], at=place.position, unchanged=unchanged, begins=begins)
 
-    def _append(self, told: Sequence[Told]) -> Recorded:
+    def _append(self, told: Sequence[TranscriptMessage]) -> Recorded:
         history = self._history()
         return self._rewrite(history, told, at=history.count)
 
     def _rewrite(
         self,
-        history: History,
-        told: Sequence[Told],
+        history: LogSnapshot,
+        told: Sequence[TranscriptMessage],
         *,
         at: int,
         unchanged: int = 0,
@@ -178,9 +178,9 @@ class MessageLog:
         kept = found[at - first :]
         stands = [replace(one, after=begins.get(place, one.after)) for place, one in enumerate(_merged(kept, told), at)]
         entries = [*found[: at - first], *stands]
-        stretch = Stretch(first, entries, block_sizes(entries))
-        operations = Rewriting(self._engine, self._place, history, stretch).operations()
-        receipt = apply_patch(self._engine, self._place, operations, reason="Messages")
+        stretch = RewrittenStretch(first, entries, block_sizes(entries))
+        operations = Rewriting(self._engine, self._ref, history, stretch).operations()
+        receipt = apply_patch(self._engine, self._ref, operations, reason="Messages")
         stays = sum(entry.kept is not None for entry in stands)
         live = sum(entry.deletion is None for entry in kept)
         return Recorded(
@@ -193,30 +193,30 @@ class MessageLog:
             is_apart=begins.get(at) == 0,
         )
 
-    def _delete(self, positions: frozenset[int]) -> Deleted:
+    def _delete(self, positions: frozenset[int]) -> DeletedMessages:
         history = self._history()
         _check_positions(positions, count=history.count)
         stretch = _without_words(history, positions)
-        operations = Rewriting(self._engine, self._place, history, stretch).operations() if stretch else []
+        operations = Rewriting(self._engine, self._ref, history, stretch).operations() if stretch else []
         if not operations:
-            return Deleted(tuple(sorted(positions)))
-        receipt = apply_patch(self._engine, self._place, operations, reason="Deleted messages")
+            return DeletedMessages(tuple(sorted(positions)))
+        receipt = apply_patch(self._engine, self._ref, operations, reason="Deleted messages")
         archived = (step.id for step in operations if isinstance(step, Transition))
-        return Deleted(tuple(sorted(positions)), tuple(dict.fromkeys([*archived, *receipt.staled])))
+        return DeletedMessages(tuple(sorted(positions)), tuple(dict.fromkeys([*archived, *receipt.staled])))
 
     def _retried(self, work: Callable[[], _Done]) -> _Done:
         """Read or write, and look again where somebody else was first."""
         return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
 
 
-def _merged(kept: Sequence[Entry], told: Sequence[Told]) -> list[Entry]:
+def _merged(kept: Sequence[LogEntry], told: Sequence[TranscriptMessage]) -> list[LogEntry]:
     """Return what shall stand: what is told, and in places where that is kept already, what is kept.
 
     The first continues what it continued, whatever it says.
     """
     pairs = zip_longest(told, kept[: len(told)])
     stands = [
-        before if before and same(before.mark, Mark(one.key, one.role)) else Entry(one.key, one.message)
+        before if before and same(before.mark, Mark(one.key, one.role)) else LogEntry(one.key, one.message)
         for one, before in pairs
     ]
     return [replace(stands[0], after=kept[0].after), *stands[1:]] if kept and stands else stands
@@ -242,7 +242,9 @@ def _check_positions(positions: Collection[int], *, count: int) -> None:
         )
 
 
-def _without_words(history: History, positions: Collection[int], *, erased: bool = False) -> Stretch | None:
+def _without_words(
+    history: LogSnapshot, positions: Collection[int], *, erased: bool = False
+) -> RewrittenStretch | None:
     """Return what a discussion says without the words of some messages; `None` where none are named.
 
     `erased`: their blocks become new sources, and so do blocks that are found by these words.
@@ -256,7 +258,7 @@ def _without_words(history: History, positions: Collection[int], *, erased: bool
         for head in heads
         for position, entry in enumerate(entries_of(history.block(head)), start=head.first)
     ]
-    return Stretch(
+    return RewrittenStretch(
         first=heads[0].first,
         entries=entries,
         sizes=[head.count for head in heads],
@@ -265,30 +267,30 @@ def _without_words(history: History, positions: Collection[int], *, erased: bool
     )
 
 
-def _erase_messages(engine: Engine, place: Place, positions: Collection[int]) -> Deleted:
+def _erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[int]) -> DeletedMessages:
     """Erase messages, with everything of the discussion that told of them, in all versions.
 
     First they are deleted, in one patch; then the sources and memories that held their words are erased. Where that
     was cut short, the same call again completes it. Raises `InvalidInput` and `Denied`; nothing was changed then.
     """
-    history = History.of(engine.ledger, place)
+    history = LogSnapshot.of(engine.ledger, ref)
     _check_positions(positions, count=history.count)
     stretch = _without_words(history, positions, erased=True)
     if stretch is None:
-        return Deleted()
-    _check_may_erase(engine, place, history.heads[0])
-    operations = Rewriting(engine, place, history, stretch).operations()
-    apply_patch(engine, place, operations, reason="Deleted messages")
-    sources = list(_past(History.of(engine.ledger, place), positions))
+        return DeletedMessages()
+    _check_may_erase(engine, ref, history.heads[0])
+    operations = Rewriting(engine, ref, history, stretch).operations()
+    apply_patch(engine, ref, operations, reason="Deleted messages")
+    sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
     memories, words = _tellings_of(engine, sources), _words(engine, sources, positions)
-    receipt = erasure.erase(engine, [*sources, *memories], reason=f"Erased messages of discussion {place.id}")
+    receipt = erasure.erase(engine, [*sources, *memories], reason=f"Erased messages of discussion {ref.id}")
     # What stays of a block stands in the new source too: that is no repetition of what was erased.
     repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
     receipt = receipt.model_copy(update={"repeated_in": repeated})
-    return Deleted(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
+    return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)
 
 
-def _touched(history: History, positions: Collection[int]) -> Iterator[int]:
+def _touched(history: LogSnapshot, positions: Collection[int]) -> Iterator[int]:
     """Return the first positions of the blocks with the messages, and of those that are found by them."""
     goes_on = False
     for head in history.heads:
@@ -304,19 +306,19 @@ def _speaks_last(here: Collection[int], live: Collection[int]) -> bool:
     return sum(position > max(here, default=-1) for position in live) < TURNS_BEFORE
 
 
-def _silenced(entry: Entry, position: int, *, erased: bool) -> Entry:
+def _silenced(entry: LogEntry, position: int, *, erased: bool) -> LogEntry:
     done = entry.deletion and (not erased or not entry.deletion.key)
     return entry if done else entry.without_words(position, erased=erased)
 
 
-def _check_may_erase(engine: Engine, place: Place, head: BlockHead) -> None:
+def _check_may_erase(engine: Engine, ref: DiscussionRef, head: BlockHead) -> None:
     erase = Erase(id=head.source_id, expected_revision=head.revision)
-    patch = build_patch(Call(engine, place.scope), [erase], verb="ingest", reason="")
+    patch = build_patch(Call(engine, ref.scope), [erase], verb="ingest", reason="")
     check_trust(patch, engine.ledger.policy)
     check_gate(patch, engine.ledger.policy)
 
 
-def _past(history: History, positions: Collection[int]) -> Iterator[str]:
+def _past(history: LogSnapshot, positions: Collection[int]) -> Iterator[str]:
     """Return the withdrawn sources that may hold words of the messages, or are found by them."""
 
     def near(first: int) -> bool:

@@ -9,7 +9,7 @@ from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.locator import Locator, Section, Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
-from treering.memories.discussion.identity import Place
+from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.blocks import (
     FORMERLY,
     Block,
@@ -19,7 +19,7 @@ from treering.memories.discussion.log.blocks import (
     fingerprint_of,
     payload_of,
 )
-from treering.memories.discussion.log.history import Entry, History, entries_of
+from treering.memories.discussion.log.snapshot import LogEntry, LogSnapshot, entries_of
 from treering.ports.adapter import SegmentDraft
 from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
 from treering.ports.segmenter import Segmenter
@@ -28,7 +28,7 @@ from treering.tools.turns import TURNS_BEFORE, Message, TurnWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RewrittenStretch:
     """What a discussion shall say from position `first` on, which begins a block.
 
     `sizes` are those of the blocks. `is_end`: nothing follows, and what did is withdrawn. `anew`: first positions of
@@ -36,7 +36,7 @@ class Stretch:
     """
 
     first: int
-    entries: Sequence[Entry]
+    entries: Sequence[LogEntry]
     sizes: Sequence[int]
     is_end: bool = True
     anew: frozenset[int] = frozenset()
@@ -50,9 +50,9 @@ class Stretch:
 class Rewriting:
     """The operations that make a discussion say what a stretch says, against what is kept of it now."""
 
-    def __init__(self, engine: Engine, place: Place, history: History, stretch: Stretch) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef, history: LogSnapshot, stretch: RewrittenStretch) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._history = history
         self._stretch = stretch
         self._writer = TurnWriter(lossless(engine.segmenters["text"]), engine.limits.max_segment_chars)
@@ -93,13 +93,13 @@ class Rewriting:
         return Source(
             id=fresh_id("source", self._engine.clock),
             kind="conversation",
-            scope=self._place.scope,
+            scope=self._ref.scope,
             created_at=now,
             updated_at=now,
             salt=salt,
-            origin=block_origin(self._place.origin, block.first),
-            title=f"Discussion {self._place.id}",
-            metadata={"discussion": self._place.id},
+            origin=block_origin(self._ref.origin, block.first),
+            title=f"Discussion {self._ref.id}",
+            metadata={"discussion": self._ref.id},
             captured_at=now,
             fingerprint=block.fingerprint,
             segments=tuple(self._with_fresh_id(part) for part in self._segments(block, 0, salt)),
@@ -148,7 +148,9 @@ class Rewriting:
             segments += self._turn_segments(entry, by_turn.get(block.first + at, []), chains[at], salt)
         return tuple(_changed(segment, position=at) for at, segment in enumerate(segments))
 
-    def _turn_segments(self, entry: Entry, drafts: Sequence[SegmentDraft], chain: str, salt: str) -> Iterator[Segment]:
+    def _turn_segments(
+        self, entry: LogEntry, drafts: Sequence[SegmentDraft], chain: str, salt: str
+    ) -> Iterator[Segment]:
         own = entry.segments
         if own and [draft.text for draft in drafts] != [segment.excerpt for segment in own]:
             # It was cut by other rules: it is not cut anew because something beside it changed.
@@ -249,7 +251,7 @@ class _Written:
 
     first: int
     start: int
-    entries: Sequence[Entry]
+    entries: Sequence[LogEntry]
     closed: bool
 
     @property
@@ -279,7 +281,7 @@ def _tells_of(part: ChunkState | Condensation, positions: Collection[int]) -> bo
     return any(part.first <= position <= part.last for position in positions)
 
 
-def _last_spoken(entries: Sequence[Entry]) -> list[Message]:
+def _last_spoken(entries: Sequence[LogEntry]) -> list[Message]:
     """Return the last messages that say something."""
     spoken = (entry.message for entry in reversed(entries) if not entry.deletion)
     return [*islice(spoken, TURNS_BEFORE)][::-1]

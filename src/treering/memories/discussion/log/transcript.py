@@ -11,7 +11,7 @@ _NOT_SPOKEN = frozenset({"system", "developer", "tool", "function"})
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TranscriptMessage:
     """A message that belongs into the log: cleaned, and with its key."""
 
     message: Message
@@ -28,14 +28,14 @@ class Told:
         return self.message.at
 
 
-def tell(messages: Iterable[Message]) -> list[Told]:
+def transcript_of(messages: Iterable[Message]) -> list[TranscriptMessage]:
     """Return the messages that belong into a log.
 
     Recalled text and secrets are taken out; what is empty then, or was said by the system or by a tool, is left out.
     """
     spoken = (message for message in messages if message.role.casefold() not in _NOT_SPOKEN)
     clean = (_without_noise(message) for message in spoken)
-    return [Told(message, message.key) for message in clean if message.content]
+    return [TranscriptMessage(message, message.key) for message in clean if message.content]
 
 
 def _without_noise(message: Message) -> Message:

@@ -22,7 +22,7 @@ class Keyword:
 
 
 @dataclass(frozen=True)
-class Words:
+class KeywordText:
     """A text in which keywords are looked for."""
 
     text: str

@@ -16,7 +16,7 @@ from treering.core.times import render_time
 from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.retrieval import retrieve
-from treering.memories.discussion.recall.keywords import Words, keywords_of, question_for
+from treering.memories.discussion.recall.keywords import KeywordText, keywords_of, question_for
 from treering.memories.discussion.summaries.memories import Memory, memories_in
 from treering.ports.extractor import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest
@@ -27,8 +27,8 @@ from treering.tools.engine import Engine
 from treering.tools.envelope import Call
 from treering.tools.reading import question_of
 
-What = Literal["memories", "turns", "both"]
-Mode = Literal["keywords", "natural", "semantic", "hybrid"]
+RecallKind = Literal["memories", "turns", "both"]
+RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
 
 BEST = 3
 """So many of the best results lead on to others by the names they share."""
@@ -50,11 +50,11 @@ class FieldWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions:
+class RecallOptions:
     """What is looked for, and how. Raises `InvalidInput` for values that make no sense."""
 
-    what: What = "memories"
-    mode: Mode = "keywords"
+    what: RecallKind = "memories"
+    mode: RecallMode = "keywords"
     limit: int = 10
     weights: FieldWeights | None = None
     """By default fields count as `FieldWeights` says, but in `semantic` and `hybrid` mode alike."""
@@ -94,7 +94,7 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscussionHit:
     """Something that answers. `source_id` and `segment_id` cite a message; a memory is read by its `id`."""
 
     kind: Literal["memory", "turn"]
@@ -121,7 +121,9 @@ class Found:
         return {"title": item.title, "summary": item.summary, **listed}
 
 
-def search(engine: Engine, scope: str, query: str, options: SearchOptions, *, descend: bool = False) -> list[Found]:
+def search(
+    engine: Engine, scope: str, query: str, options: RecallOptions, *, descend: bool = False
+) -> list[DiscussionHit]:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
     Keywords stand between semicolons, and each is a phrase; where none is found, as with a question in a sentence,
@@ -137,13 +139,13 @@ def search(engine: Engine, scope: str, query: str, options: SearchOptions, *, de
     return found[: options.limit]
 
 
-def faded(found: Sequence[Found], half_life: float | None) -> list[Found]:
+def faded(found: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:
     """Put the best first; where age counts, in days after which something counts half, the newer before the older."""
     aged = _with_age(found, half_life) if half_life else found
     return sorted(aged, key=lambda one: -one.score)
 
 
-def names_of(one: Found) -> tuple[str, ...]:
+def names_of(one: DiscussionHit) -> tuple[str, ...]:
     """Return the names something found speaks of."""
     if one.memory:
         return one.memory.item.entities
@@ -162,7 +164,7 @@ class _Candidate:
 _Ask = Callable[[int], list[_Candidate]]
 """Return so many candidates, best first."""
 
-_Holds = Callable[[Words], list[bool]]
+_Holds = Callable[[KeywordText], list[bool]]
 """Tells for each thing that is looked for whether a text holds it."""
 
 
@@ -173,9 +175,9 @@ class _Search:
     engine: Engine
     scope: str
     descend: bool
-    options: SearchOptions
+    options: RecallOptions
 
-    def found(self, query: str) -> list[Found]:
+    def found(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:
             case "keywords":
                 return self._by_keywords(query) or self._by_words(query)
@@ -186,7 +188,7 @@ class _Search:
             case "hybrid":
                 return self._ordered(self._enough(lambda limit: self._retrieved(query, limit)), query)
 
-    def relatives(self, found: Sequence[Found]) -> list[Found]:
+    def relatives(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
         """Return what shares names with the best that was found, each worth less than all of that."""
         known, least = {one.id for one in found}, min(one.score for one in found)
         names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
@@ -194,7 +196,7 @@ class _Search:
         most = max((one.score for one in related), default=1.0)
         return [replace(one, score=_RELATED * least * one.score / most) for one in related]
 
-    def _by_keywords(self, query: str) -> list[Found]:
+    def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
         terms, reach, index = question_for(keywords), self._reach(), self.engine.index
 
@@ -205,7 +207,7 @@ class _Search:
 
         return self._weighed(ask, lambda words: [words.hold(keyword) for keyword in keywords])
 
-    def _by_words(self, query: str) -> list[Found]:
+    def _by_words(self, query: str) -> list[DiscussionHit]:
         terms, reach, index = query_terms(query), self._reach(), self.engine.index
 
         def ask(limit: int) -> list[_Candidate]:
@@ -240,13 +242,13 @@ class _Search:
         ranked = sorted(found.heads.values(), key=lambda head: (-best[head.key], head.key))
         return [_Candidate(head, best[head.key]) for head in ranked]
 
-    def _weighed(self, ask: _Ask, holds: _Holds) -> list[Found]:
+    def _weighed(self, ask: _Ask, holds: _Holds) -> list[DiscussionHit]:
         """Weigh what holds anything of what is looked for by where it does, and leave out the rest."""
         weights = self.options.weights or FieldWeights()
         found = [replace(one, score=one.score * _share(one, holds, weights)) for one in self._enough(ask)]
         return faded([one for one in found if one.score > 0], self.options.recency)
 
-    def _ordered(self, found: list[Found], query: str) -> list[Found]:
+    def _ordered(self, found: list[DiscussionHit], query: str) -> list[DiscussionHit]:
         """Keep the order, unless weights were given: then the fields that hold words of the query count."""
         if (weights := self.options.weights) is None:
             return faded(found, self.options.recency) if self.options.recency else found
@@ -255,7 +257,7 @@ class _Search:
         counted = [replace(one, score=one.score * (1 + more)) for one, more in zip(found, extra, strict=True)]
         return faded(counted, self.options.recency)
 
-    def _enough(self, ask: _Ask) -> list[Found]:
+    def _enough(self, ask: _Ask) -> list[DiscussionHit]:
         """Ask for more and more, until enough of it may be shown or there is no more."""
         options = self.options
         filtered = options.timed or options.recency
@@ -269,7 +271,7 @@ class _Search:
                 return found
             size *= _MORE
 
-    def _read(self, candidates: Sequence[_Candidate]) -> list[Found]:
+    def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
         """Read candidates in the ledger, which decides what holds; what is no memory and no message is left out."""
         heads = self.engine.ledger.heads(candidate.head.object_id for candidate in candidates)
         standing = {identity for identity, head in heads.items() if head.status in CURRENT[head.type]}
@@ -277,7 +279,7 @@ class _Search:
         read = {**self._turns(shown), **self._memories(shown)}
         return [read[candidate.head.key] for candidate in shown if candidate.head.key in read]
 
-    def _turns(self, candidates: Iterable[_Candidate]) -> dict[int, Found]:
+    def _turns(self, candidates: Iterable[_Candidate]) -> dict[int, DiscussionHit]:
         wanted = [(each, (each.head.object_id, each.head.part)) for each in candidates if each.head.part]
         segments = self.engine.ledger.segments([place for _, place in wanted])
         return {
@@ -286,7 +288,7 @@ class _Search:
             if place in segments and isinstance(turn := segments[place].locator, Turn)
         }
 
-    def _memories(self, candidates: Iterable[_Candidate]) -> dict[int, Found]:
+    def _memories(self, candidates: Iterable[_Candidate]) -> dict[int, DiscussionHit]:
         wanted = {each.head.object_id: each for each in candidates if not each.head.part}
         items = [self.engine.ledger.get(identity) for identity in wanted]
         read = memories_in(self.engine, [item for item in items if isinstance(item, Knowledge)])
@@ -299,8 +301,8 @@ class _Search:
         return Reach(self.scope, descend=self.descend, where=And((place, Or(tuple(kinds)))))
 
 
-def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> Found:
-    return Found(
+def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
+    return DiscussionHit(
         kind="turn",
         id=segment.segment_id,
         first=turn.turn,
@@ -315,8 +317,8 @@ def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> Found:
     )
 
 
-def _memory(candidate: _Candidate, memory: Memory) -> Found:
-    return Found(
+def _memory(candidate: _Candidate, memory: Memory) -> DiscussionHit:
+    return DiscussionHit(
         kind="memory",
         id=memory.id,
         first=memory.first,
@@ -330,9 +332,9 @@ def _memory(candidate: _Candidate, memory: Memory) -> Found:
     )
 
 
-def _share(one: Found, holds: _Holds, weights: FieldWeights) -> float:
+def _share(one: DiscussionHit, holds: _Holds, weights: FieldWeights) -> float:
     """Tell how much of what is looked for something holds, each counted by the weightiest field it stands in."""
-    told = [(getattr(weights, name), holds(Words(text))) for name, text in one.fields.items() if text]
+    told = [(getattr(weights, name), holds(KeywordText(text))) for name, text in one.fields.items() if text]
     counted = [max(weight * held for weight, held in each) for each in _by_keyword(told)]
     return sum(counted) / len(counted) if counted else 0.0
 
@@ -342,7 +344,7 @@ def _by_keyword(told: Sequence[tuple[float, list[bool]]]) -> list[list[tuple[flo
     return [[(weight, held[at]) for weight, held in told] for at in range(len(told[0][1]) if told else 0)]
 
 
-def _with_age(found: Sequence[Found], half_life: float) -> list[Found]:
+def _with_age(found: Sequence[DiscussionHit], half_life: float) -> list[DiscussionHit]:
     """Let scores fade by age in days. What has no time counts as the oldest."""
     times = [one.at for one in found if one.at]
     if not times:

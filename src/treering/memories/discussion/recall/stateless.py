@@ -9,10 +9,10 @@ from treering.core.conversation import chain_hashes
 from treering.derived.analysis import query_terms
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.generators.generator import Generator, MemoryItem
-from treering.memories.discussion.log.blocks import Kept
-from treering.memories.discussion.log.transcript import Told, tell
-from treering.memories.discussion.recall.keywords import Words, keywords_of
-from treering.memories.discussion.recall.search import BEST, Found, SearchOptions, faded, names_of
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.log.transcript import TranscriptMessage, transcript_of
+from treering.memories.discussion.recall.keywords import KeywordText, keywords_of
+from treering.memories.discussion.recall.search import BEST, DiscussionHit, RecallOptions, faded, names_of
 from treering.memories.discussion.summaries.memories import Memory
 from treering.tools.turns import Message
 
@@ -24,7 +24,7 @@ class StatelessDiscussion:
     """
 
     def __init__(self, messages: Sequence[Message], *, generator: Generator | None = None) -> None:
-        told = tell(messages)
+        told = transcript_of(messages)
         chains = chain_hashes(one.key for one in told)
         self._kept = [_kept(at, one, chain) for at, (one, chain) in enumerate(zip(told, chains, strict=True))]
         self._generator: Generator = generator or BuiltInGenerator()
@@ -43,10 +43,10 @@ class StatelessDiscussion:
         """Return all messages, for no summary tells of them."""
         return self.all_memories()
 
-    def search(self, query: str, options: SearchOptions) -> list[Found]:
+    def search(self, query: str, options: RecallOptions) -> list[DiscussionHit]:
         """Find messages by keywords or words, best first; whatever is looked for, and in whatever mode."""
         keywords = keywords_of(query, most=options.max_keywords) if options.mode == "keywords" else []
-        texts = [Words(f"{kept.speaker}\n{kept.text}") for kept in self._kept]
+        texts = [KeywordText(f"{kept.speaker}\n{kept.text}") for kept in self._kept]
         found = self._found(_by_keywords([[words.hold(keyword) for keyword in keywords] for words in texts]), options)
         if not found:
             terms = query_terms(query).words
@@ -75,11 +75,11 @@ class StatelessDiscussion:
         """Return nothing: what is true now is kept only with a discussion."""
         return ""
 
-    def messages(self) -> list[Kept]:
+    def messages(self) -> list[StoredMessage]:
         """Return all messages."""
         return list(self._kept)
 
-    def last_messages(self, count: int) -> list[Kept]:
+    def last_messages(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
         return self._kept[max(0, len(self._kept) - count) :]
 
@@ -87,12 +87,14 @@ class StatelessDiscussion:
         items = [memory.item for memory in self.all_memories()]
         return generator.fold("", items).text.strip() if items else ""
 
-    def _found(self, scores: Sequence[float], options: SearchOptions) -> list[Found]:
+    def _found(self, scores: Sequence[float], options: RecallOptions) -> list[DiscussionHit]:
         pairs = zip(self._kept, scores, strict=False)
         found = [_turn(kept, score) for kept, score in pairs if score > 0 and options.passes(kept.at)]
         return faded(found, options.recency)
 
-    def _relatives(self, found: Sequence[Found], texts: Sequence[Words], options: SearchOptions) -> list[Found]:
+    def _relatives(
+        self, found: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: RecallOptions
+    ) -> list[DiscussionHit]:
         """Return what shares names with the best that was found."""
         names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
         keywords = keywords_of("; ".join(names), most=options.max_keywords)
@@ -102,22 +104,24 @@ class StatelessDiscussion:
         return [replace(one, score=min(one.score, least)) for one in related if one.id not in known]
 
 
-def _kept(position: int, told: Told, chain: str) -> Kept:
+def _kept(position: int, told: TranscriptMessage, chain: str) -> StoredMessage:
     message = told.message
-    return Kept(position, told.role, message.speaker, message.content, told.at, chain, source_id="", segment_ids=())
+    return StoredMessage(
+        position, told.role, message.speaker, message.content, told.at, chain, source_id="", segment_ids=()
+    )
 
 
-def _memory(kept: Kept) -> Memory:
+def _memory(kept: StoredMessage) -> Memory:
     item = MemoryItem(title=(kept.speaker or _MESSAGE)[:_TITLE_CHARS], summary=_said(kept))
     return Memory(f"{_MESSAGE} {kept.position}", item, first=kept.position, last=kept.position, at=kept.at)
 
 
-def _said(kept: Kept) -> str:
+def _said(kept: StoredMessage) -> str:
     return f"{kept.speaker}: {kept.text}" if kept.speaker else kept.text
 
 
-def _turn(kept: Kept, score: float) -> Found:
-    return Found(
+def _turn(kept: StoredMessage, score: float) -> DiscussionHit:
+    return DiscussionHit(
         kind="turn",
         id=f"{_MESSAGE} {kept.position}",
         first=kept.position,

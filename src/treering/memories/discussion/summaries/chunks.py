@@ -11,11 +11,18 @@ from treering.core.errors import Conflict, NotFound, TreeringError
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
 from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, Generator, Line, MemoryItem
-from treering.memories.discussion.identity import Place, apply_patch
-from treering.memories.discussion.log.blocks import Block, ChunkState, Kept, active_block
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    Generator,
+    MemoryItem,
+    SpokenLine,
+)
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
+from treering.memories.discussion.log.blocks import Block, ChunkState, StoredMessage, active_block
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.summaries.memories import Memory, Telling, citing, memory_object
+from treering.memories.discussion.summaries.memories import Coverage, Memory, citing, memory_object
 from treering.memories.discussion.summaries.timeline import Memories
 from treering.memories.discussion.summaries.versions import Versions
 from treering.memories.leasing import Lease
@@ -32,7 +39,7 @@ _ERROR_CHARS = 500
 
 
 def due_chunks(
-    messages: Sequence[Kept],
+    messages: Sequence[StoredMessage],
     states: Sequence[ChunkState],
     *,
     settings: DiscussionSettings,
@@ -50,7 +57,7 @@ def due_chunks(
     return [chunk for chunk in map(_pending, chunks) if chunk.last < clear]
 
 
-def chunk_key(messages: Sequence[Kept]) -> str:
+def chunk_key(messages: Sequence[StoredMessage]) -> str:
     """Tell a chunk from others: by what its messages say, who says it, and where."""
     said = (f"{message.position} {message_key(message.role, message.text)}" for message in messages)
     return digest("\n".join(said))[:_KEY_CHARS]
@@ -68,15 +75,15 @@ class ChunkMaker:
     """Makes the memories of chunks, one call of the generator for each."""
 
     def __init__(
-        self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator, lease: Lease
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator, lease: Lease
     ) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._generator = generator
         self._lease = lease
-        self._memories = Memories(engine, place)
-        self._summary = Versions(engine, place, "rolling_summary")
+        self._memories = Memories(engine, ref)
+        self._summary = Versions(engine, ref, "rolling_summary")
 
     def make(self, block: Block, job: ChunkState) -> ChunkOutcome:
         """Make the memories of a chunk of a block, and write them with its new state.
@@ -91,8 +98,8 @@ class ChunkMaker:
         usage = Usage() if isinstance(answer, TreeringError) else answer.usage
         return ChunkOutcome(state if self._write(block, job, state, made) else None, usage)
 
-    def _answer(self, said: Sequence[Kept]) -> Generated | TreeringError:
-        lines = tuple(Line(message.speaker, message.text, message.at) for message in said)
+    def _answer(self, said: Sequence[StoredMessage]) -> Generated | TreeringError:
+        lines = tuple(SpokenLine(message.speaker, message.text, message.at) for message in said)
         background = Background(
             recent=lambda: _items(self._memories.recent(_RECENT)),
             everything=lambda: _items(self._memories.all()),
@@ -122,10 +129,12 @@ class ChunkMaker:
             rejected=answer.rejected,
         )
 
-    def _knowledge(self, job: ChunkState, said: Sequence[Kept], items: Sequence[MemoryItem]) -> list[Knowledge]:
-        telling, made_by = Telling(job.first, job.last, citing(said)), self._generator.name
+    def _knowledge(
+        self, job: ChunkState, said: Sequence[StoredMessage], items: Sequence[MemoryItem]
+    ) -> list[Knowledge]:
+        coverage, made_by = Coverage(job.first, job.last, citing(said)), self._generator.name
         return [
-            memory_object(self._engine, self._place, item, telling, key=f"{job.key}/{number}", made_by=made_by)
+            memory_object(self._engine, self._ref, item, coverage, key=f"{job.key}/{number}", made_by=made_by)
             for number, item in enumerate(items, start=1)
         ]
 
@@ -137,7 +146,7 @@ class ChunkMaker:
             if now is None or not _is_same(now, block, job) or not self._lease.renew():
                 return False
             operations: list[Operation] = [now.with_chunk(state), *(Create(object=item) for item in made)]
-            apply_patch(self._engine, self._place, operations, reason=f"Messages {job.first} to {job.last}")
+            apply_patch(self._engine, self._ref, operations, reason=f"Messages {job.first} to {job.last}")
             return True
 
         with suppress(Conflict, NotFound):
@@ -146,11 +155,11 @@ class ChunkMaker:
 
 
 def _cut(
-    messages: Sequence[Kept], states: Sequence[ChunkState], settings: DiscussionSettings, *, is_closed: bool
-) -> Iterator[list[Kept]]:
+    messages: Sequence[StoredMessage], states: Sequence[ChunkState], settings: DiscussionSettings, *, is_closed: bool
+) -> Iterator[list[StoredMessage]]:
     """Return the messages of each complete chunk that is in no state yet."""
     covered = {position for state in states for position in range(state.first, state.last + 1)}
-    chunk: list[Kept] = []
+    chunk: list[StoredMessage] = []
     for message in messages:
         ends_before = message.position in covered
         if chunk and (ends_before or _is_full(chunk, settings)):
@@ -162,16 +171,16 @@ def _cut(
         yield chunk
 
 
-def _is_full(chunk: Sequence[Kept], settings: DiscussionSettings) -> bool:
+def _is_full(chunk: Sequence[StoredMessage], settings: DiscussionSettings) -> bool:
     tokens = sum(estimate_tokens(message.text) for message in chunk)
     return len(chunk) >= settings.max_messages or tokens >= settings.chunk_tokens
 
 
-def _pending(chunk: Sequence[Kept]) -> ChunkState:
+def _pending(chunk: Sequence[StoredMessage]) -> ChunkState:
     return ChunkState(first=chunk[0].position, last=chunk[-1].position, key=chunk_key(chunk))
 
 
-def _messages(block: Block, job: ChunkState) -> list[Kept]:
+def _messages(block: Block, job: ChunkState) -> list[StoredMessage]:
     inside = (message for message in block.messages if job.first <= message.position <= job.last)
     return [message for message in inside if not message.deleted]
 

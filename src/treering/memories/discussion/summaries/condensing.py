@@ -10,10 +10,10 @@ from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation, Receipt
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.generators.generator import Generator, MemoryItem
-from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import BlockHead, Condensation, heads_of, read_block
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.summaries.memories import Memory, Telling, memory_object
+from treering.memories.discussion.summaries.memories import Coverage, Memory, memory_object
 from treering.memories.discussion.summaries.timeline import Memories
 from treering.memories.discussion.summaries.versions import Versions
 from treering.memories.leasing import Lease
@@ -25,13 +25,15 @@ from treering.tools.retrying import retry_on_conflict
 class Condenser:
     """Condenses the oldest memories of one discussion. `usage` adds up what its generator used."""
 
-    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
         self.usage = Usage()
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._generator = generator
-        self._memories = Memories(engine, place)
+        self._memories = Memories(engine, ref)
 
     def condense(self, lease: Lease) -> list[Receipt]:
         """Condense as long as more than `condense_after + condense_every` memories are not; return what was written.
@@ -69,7 +71,7 @@ class Condenser:
 
     def _reached(self) -> int:
         """Return the position of the last message that may be condensed."""
-        summary = Versions(self._engine, self._place, "rolling_summary").current()
+        summary = Versions(self._engine, self._ref, "rolling_summary").current()
         if summary:
             return summary.last
         return -1 if self._settings.summary else max(head.end for head in self._heads())
@@ -103,20 +105,20 @@ class Condenser:
         made = self._knowledge(item, parents, made_by)
         known = [*block.condensations, Condensation(first, last, made.id)]
         operations: list[Operation] = [block.changed(condensations=known), Create(object=made)]
-        return apply_patch(self._engine, self._place, operations, reason=f"Memories {first} to {last}, condensed,")
+        return apply_patch(self._engine, self._ref, operations, reason=f"Memories {first} to {last}, condensed,")
 
     def _knowledge(self, item: MemoryItem, parents: Sequence[Memory], made_by: str) -> Knowledge:
         ids = [parent.id for parent in parents]
-        telling = Telling(parents[0].first, parents[-1].last, memories=ids)
+        coverage = Coverage(parents[0].first, parents[-1].last, memories=ids)
         key = digest("\n".join(ids))
-        return memory_object(self._engine, self._place, item, telling, key=key, made_by=made_by, form="condensation")
+        return memory_object(self._engine, self._ref, item, coverage, key=key, made_by=made_by, form="condensation")
 
     def _still_stand(self, parents: Sequence[Memory]) -> bool:
         heads = self._engine.ledger.heads([parent.id for parent in parents])
         return all(parent.id in heads and heads[parent.id].status == "active" for parent in parents)
 
     def _heads(self) -> list[BlockHead]:
-        return heads_of(self._engine.ledger, scope=self._place.scope, origin=self._place.origin)
+        return heads_of(self._engine.ledger, scope=self._ref.scope, origin=self._ref.origin)
 
 
 _BEATEN = (Conflict, InvalidPatch, NotFound)

@@ -10,8 +10,8 @@ from treering.core.lengths import TITLE, shortened
 from treering.core.locator import Turn
 from treering.core.objects import Knowledge, MemorySource
 from treering.memories.discussion.generators.generator import MemoryItem
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.log.blocks import Kept
+from treering.memories.discussion.identity import DiscussionRef
+from treering.memories.discussion.log.blocks import StoredMessage
 from treering.tools.drafting import make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
@@ -32,7 +32,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class Coverage:
     """What a memory tells of: messages from position `first` to `last`, by its evidence or by other memories."""
 
     first: int | None
@@ -43,9 +43,9 @@ class Telling:
 
 def memory_object(
     engine: Engine,
-    place: Place,
+    ref: DiscussionRef,
     item: MemoryItem,
-    telling: Telling,
+    coverage: Coverage,
     *,
     key: str,
     made_by: str,
@@ -57,8 +57,8 @@ def memory_object(
         form=form,
         key=key,
         **item.model_dump(exclude={"title", "summary"}),
-        first=telling.first,
-        last=telling.last,
+        first=coverage.first,
+        last=coverage.last,
         made_by=made_by,
     )
     fields = {
@@ -66,15 +66,15 @@ def memory_object(
         "title": shortened(item.title, TITLE),
         "summary": item.summary,
         "status": "active",
-        "evidence_refs": [ref.model_dump(mode="json") for ref in telling.evidence],
-        "derived_from": list(telling.memories),
+        "evidence_refs": [ref.model_dump(mode="json") for ref in coverage.evidence],
+        "derived_from": list(coverage.memories),
         "payload": payload.model_dump(mode="json"),
         "memory_source": memory_source,
     }
-    return make(Call(engine, place.scope), Knowledge, fields)
+    return make(Call(engine, ref.scope), Knowledge, fields)
 
 
-def citing(messages: Iterable[Kept]) -> list[EvidenceRef]:
+def citing(messages: Iterable[StoredMessage]) -> list[EvidenceRef]:
     """Cite messages, word for word."""
     return [
         EvidenceRef(source_id=message.source_id, segment_id=segment_id)

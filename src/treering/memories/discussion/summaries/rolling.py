@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.identity import Place
+from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.memories import Memory, citing
@@ -19,14 +19,16 @@ from treering.tools.retrying import retry_on_conflict
 class SummaryKeeper:
     """Keeps the rolling summary of one discussion. `usage` adds up what its generator used."""
 
-    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
         self.usage = Usage()
         self._engine = engine
         self._settings = settings
         self._generator = generator
-        self._versions = Versions(engine, place, "rolling_summary")
-        self._memories = Memories(engine, place)
-        self._log = MessageLog(engine, place)
+        self._versions = Versions(engine, ref, "rolling_summary")
+        self._memories = Memories(engine, ref)
+        self._log = MessageLog(engine, ref)
 
     def update(self) -> Version | None:
         """Fold in the memories that no version tells of yet; return the last version written, `None` where none was.

@@ -9,7 +9,7 @@ from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Operation, Receipt, Transition, Update
-from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import Block, BlockHead, active_block, heads_of, read_block
 from treering.memories.discussion.summaries.versions import NAMES, title_of_versions
 from treering.ports.ledger import Selection
@@ -28,10 +28,10 @@ class Settled:
     of theirs was made. While the hash is right none of them has changed, so none needs to be read.
     """
 
-    def __init__(self, engine: Engine, place: Place) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
-        self._place = place
-        self._heads = heads_of(engine.ledger, scope=place.scope, origin=place.origin)
+        self._ref = ref
+        self._heads = heads_of(engine.ledger, scope=ref.scope, origin=ref.origin)
         self._read = 0
         self._revisions = {head.source_id: head.revision for head in self._marked()}
 
@@ -81,7 +81,7 @@ class Settled:
             id=marked.source_id, expected_revision=self._revisions[marked.source_id], changes={"payload": payload}
         )
         try:
-            apply_patch(self._engine, self._place, [update], reason="Blocks that are done")
+            apply_patch(self._engine, self._ref, [update], reason="Blocks that are done")
         except (Conflict, NotFound):
             return  # somebody changed it meanwhile: a later run writes the mark
 
@@ -100,16 +100,16 @@ class Settled:
         return _hash_of(heads, self._revisions)
 
 
-def archive_fallen(engine: Engine, place: Place) -> None:
+def archive_fallen(engine: Engine, ref: DiscussionRef) -> None:
     """Archive the memories that went stale, because what they rest on was erased or archived by other means.
 
     In the same patch the states of their chunks go. Writes nothing where there are none.
     """
 
     def archive() -> None:
-        if fallen := _fallen(engine, place):
-            operations = [*_forgotten(engine, place, fallen), *_archived(fallen)]
-            apply_patch(engine, place, operations, reason="Memories whose messages are gone")
+        if fallen := _fallen(engine, ref):
+            operations = [*_forgotten(engine, ref, fallen), *_archived(fallen)]
+            apply_patch(engine, ref, operations, reason="Memories whose messages are gone")
 
     with suppress(Conflict, NotFound):  # others are first again and again: the next run looks again
         retry_on_conflict(archive, on=(Conflict, NotFound))
@@ -119,15 +119,15 @@ def _hash_of(heads: Sequence[BlockHead], revisions: dict[str, int]) -> str:
     return digest("\n".join(f"{head.source_id} {revisions[head.source_id]}" for head in heads))
 
 
-def _fallen(engine: Engine, place: Place) -> list[Knowledge]:
-    found = engine.ledger.select(Selection(scope=place.scope, types=("knowledge",), where=_where(place)))
+def _fallen(engine: Engine, ref: DiscussionRef) -> list[Knowledge]:
+    found = engine.ledger.select(Selection(scope=ref.scope, types=("knowledge",), where=_where(ref)))
     return [item for item in found if isinstance(item, Knowledge) and _home(item) is not None]
 
 
-def _where(place: Place) -> And:
-    fields = {"kind": "summary", "scope": place.scope, "status": "stale"}
+def _where(ref: DiscussionRef) -> And:
+    fields = {"kind": "summary", "scope": ref.scope, "status": "stale"}
     # The keepers of the texts see to their own versions.
-    texts = (title_of_versions(place, form) for form in NAMES)
+    texts = (title_of_versions(ref, form) for form in NAMES)
     wanted = [Compare(name, "eq", value) for name, value in fields.items()]
     return And((*wanted, *(Compare("title", "ne", text) for text in texts)))
 
@@ -146,11 +146,11 @@ def _archived(fallen: Sequence[Knowledge]) -> Iterator[Operation]:
         yield Transition(id=item.id, expected_revision=item.revision, to="archived")
 
 
-def _forgotten(engine: Engine, place: Place, fallen: Sequence[Knowledge]) -> Iterator[Operation]:
+def _forgotten(engine: Engine, ref: DiscussionRef, fallen: Sequence[Knowledge]) -> Iterator[Operation]:
     """Return what takes fallen memories out of the blocks that note them."""
     ids = {item.id for item in fallen}
     homes = {home for home in map(_home, fallen) if home is not None}
-    for head in heads_of(engine.ledger, scope=place.scope, origin=place.origin):
+    for head in heads_of(engine.ledger, scope=ref.scope, origin=ref.origin):
         if any(head.first <= home < head.end for home in homes):
             yield from _without(read_block(engine.ledger, head), ids)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from treering.core.errors import NotFound
 from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.identity import Place
+from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.lines import added_lines, merge_lines, with_hand
 from treering.memories.discussion.summaries.memories import Memory
@@ -28,14 +28,16 @@ class StateKeeper:
     What a person wrote into it stays, and what a person struck out stays out, whatever a generator answers.
     """
 
-    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
         self.usage = Usage()
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._generator = generator
-        self._versions = Versions(engine, place, "state_document")
-        self._memories = Memories(engine, place)
+        self._versions = Versions(engine, ref, "state_document")
+        self._memories = Memories(engine, ref)
 
     def update(self) -> Version | None:
         """Merge in the memories that no version tells of yet; return the last version written, `None` where none was.
@@ -55,7 +57,7 @@ class StateKeeper:
 
     def edit(self, text: str, *, base: str | None = None) -> Version:
         """Keep a person's edit of the document (`edit_state`)."""
-        return edit_state(self._engine, self._place, text, base=base)
+        return edit_state(self._engine, self._ref, text, base=base)
 
     def _merge(self) -> UpdateStep:
         """Merge in the oldest memories that no version tells of yet."""
@@ -84,14 +86,14 @@ class StateKeeper:
         )
 
 
-def edit_state(engine: Engine, place: Place, text: str, *, base: str | None = None) -> Version:
+def edit_state(engine: Engine, ref: DiscussionRef, text: str, *, base: str | None = None) -> Version:
     """Keep a person's edit of the state document; return its version. Without a change nothing is written.
 
     `base` is the id of the version it was made on: by default the one that stands. Where the document has changed
     since, both changes are merged by lines; in a conflict both stay, the person's first. Raises `NotFound` for a base
     that there is not.
     """
-    return retry_on_conflict(lambda: _edit(engine, Versions(engine, place, "state_document"), text.strip(), base))
+    return retry_on_conflict(lambda: _edit(engine, Versions(engine, ref, "state_document"), text.strip(), base))
 
 
 def _edit(engine: Engine, versions: Versions, text: str, base: str | None) -> Version:

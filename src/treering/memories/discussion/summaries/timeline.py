@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from treering.memories.discussion.identity import Place
+from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.blocks import Block, ChunkState
 from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.summaries.memories import Memory, read_memories
@@ -18,10 +18,10 @@ IMPORTED_FILES = "wilmer"
 class Memories:
     """The memories of one discussion. Only those that hold now are shown. Reading writes nothing."""
 
-    def __init__(self, engine: Engine, place: Place) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef) -> None:
         self._engine = engine
-        self._place = place
-        self._log = MessageLog(engine, place)
+        self._ref = ref
+        self._log = MessageLog(engine, ref)
         self._read: dict[str, _Outline] = {}
 
     def recent(self, count: int, *, skip: int = 0) -> list[Memory]:
@@ -89,7 +89,7 @@ class Memories:
 
     def _imported(self) -> list[str]:
         """Return the ids of the memories that came without their messages, oldest first, also of those that fell."""
-        notes = self._engine.ledger.sources(scope=self._place.scope, root=IMPORTED_FILES).values()
+        notes = self._engine.ledger.sources(scope=self._ref.scope, root=IMPORTED_FILES).values()
         return sorted({identity for note in notes for identity in self._engine.ledger.dependents(note.id)})
 
     def _of_chunks(self, states: Iterable[ChunkState]) -> list[Memory]:

@@ -18,7 +18,7 @@ from treering.core.lifecycle import TRANSITIONS
 from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
-from treering.memories.discussion.identity import Place, apply_patch
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.summaries.lines import with_hand
 from treering.memories.discussion.summaries.memories import Memory
 from treering.ports.ledger import Selection
@@ -68,9 +68,9 @@ class Stand:
     struck_by_hand: tuple[str, ...] = ()
 
 
-def title_of_versions(place: Place, form: Form) -> str:
+def title_of_versions(ref: DiscussionRef, form: Form) -> str:
     """Return what all versions of a text of a discussion are called."""
-    return f"Discussion {place.id}: {NAMES[form]}"
+    return f"Discussion {ref.id}: {NAMES[form]}"
 
 
 def text_in(stand: Stand) -> str:
@@ -87,11 +87,11 @@ def words_of(author: Author) -> MemorySource:
 class Versions:
     """The chain of versions of one text. Reading writes nothing; every method reads anew."""
 
-    def __init__(self, engine: Engine, place: Place, form: Form) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef, form: Form) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._form: Form = form
-        self._title = title_of_versions(place, form)
+        self._title = title_of_versions(ref, form)
 
     def current(self) -> Version | None:
         """Return the version that stands: the active one, or else the newest that survived."""
@@ -192,9 +192,9 @@ class Versions:
         ]
         if chain.current and chain.current.status == "active":
             operations.append(Supersede(id=chain.current.id, expected_revision=chain.current.revision, by=item.id))
-        reason, key = f"Version {number} of the {NAMES[self._form]}", f"{self._place.scope} {self._form} {number}"
+        reason, key = f"Version {number} of the {NAMES[self._form]}", f"{self._ref.scope} {self._form} {number}"
         try:
-            return apply_patch(self._engine, self._place, operations, reason=reason, key=key[-_KEY_CHARS:])
+            return apply_patch(self._engine, self._ref, operations, reason=reason, key=key[-_KEY_CHARS:])
         except InvalidPatch as error:
             if self._stands(item):
                 raise
@@ -225,21 +225,21 @@ class Versions:
         They are found by their name in the ledger, never by search: an index may be late, or silent. What that costs
         grows with the versions that are found, not with the discussion.
         """
-        fields = {"kind": "summary", "scope": self._place.scope, "title": self._title}
+        fields = {"kind": "summary", "scope": self._ref.scope, "title": self._title}
         named = [Compare(name, "eq", value) for name, value in fields.items()]
         where = And((*named, Compare("status", "in", statuses)))
-        found = self._engine.ledger.select(Selection(scope=self._place.scope, types=("knowledge",), where=where))
+        found = self._engine.ledger.select(Selection(scope=self._ref.scope, types=("knowledge",), where=where))
         return sorted((item for item in found if isinstance(item, Knowledge) and self._is_version(item)), key=_number)
 
     def _is_version(self, item: Knowledge) -> bool:
         return isinstance(item.payload, Summary) and item.payload.form == self._form
 
     def _beaten(self) -> Conflict:
-        return Conflict(f"The {NAMES[self._form]} of {self._place.id} was written by somebody else.", hint=_AGAIN)
+        return Conflict(f"The {NAMES[self._form]} of {self._ref.id} was written by somebody else.", hint=_AGAIN)
 
     @property
     def _call(self) -> Call:
-        return Call(self._engine, self._place.scope)
+        return Call(self._engine, self._ref.scope)
 
 
 @dataclass(frozen=True, slots=True)

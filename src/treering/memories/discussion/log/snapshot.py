@@ -8,19 +8,19 @@ from treering.core.conversation import chain_hashes, message_key
 from treering.core.errors import Conflict
 from treering.core.evidence import Segment
 from treering.core.locator import Turn
-from treering.memories.discussion.identity import Place
+from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.alignment import (
     Agreement,
     Alignment,
+    DeletedLookup,
     Mark,
-    Reading,
     agreed,
     align,
     is_end,
     parts_of,
     steps,
 )
-from treering.memories.discussion.log.blocks import Block, BlockHead, Deletion, Kept, read_block, sorted_heads
+from treering.memories.discussion.log.blocks import Block, BlockHead, Deletion, StoredMessage, read_block, sorted_heads
 from treering.ports.ledger import Ledger
 from treering.tools.turns import Message
 
@@ -29,7 +29,7 @@ _REACH = 400
 
 
 @dataclass(slots=True)
-class History:
+class LogSnapshot:
     """The blocks of one discussion. Each is read once."""
 
     ledger: Ledger
@@ -39,9 +39,9 @@ class History:
     _blocks: dict[int, Block] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, ledger: Ledger, place: Place) -> "History":
+    def of(cls, ledger: Ledger, ref: DiscussionRef) -> "LogSnapshot":
         """Look at what is kept now."""
-        sources = ledger.sources(scope=place.scope, root=place.origin)
+        sources = ledger.sources(scope=ref.scope, root=ref.origin)
         withdrawn = {head.first: head for head in sorted_heads(sources, status="archived")}
         return cls(ledger, sorted_heads(sources, status="active"), withdrawn)
 
@@ -70,7 +70,7 @@ class History:
             if head.end > first and (last is None or head.first <= last):
                 yield self.block(head)
 
-    def messages(self, first: int, last: int | None = None) -> list[Kept]:
+    def messages(self, first: int, last: int | None = None) -> list[StoredMessage]:
         """Return the messages from `first` to `last`, both included."""
         end = self.count if last is None else last + 1
         return [kept for block in self.blocks(first, last) for kept in block.messages if first <= kept.position < end]
@@ -93,9 +93,9 @@ class History:
         first = max(least, self.count - len(told) - _REACH)
         return align(told, parts_of(self._newest(first), self._begins(first), first=first), counts)
 
-    def _counts(self, told: Sequence[Mark]) -> dict[Reading, Sequence[int]]:
+    def _counts(self, told: Sequence[Mark]) -> dict[DeletedLookup, Sequence[int]]:
         """Follow a telling through all messages in the order in which they came in."""
-        counts: dict[Reading, Sequence[int]] = {"told": self._steps(told, 0, deleted="told")}
+        counts: dict[DeletedLookup, Sequence[int]] = {"told": self._steps(told, 0, deleted="told")}
         if any(block.deletions for block in self._blocks.values()):
             counts["left out"] = self._steps(told, 0, deleted="left out")
         return counts
@@ -121,7 +121,7 @@ class History:
                 return True
         return False
 
-    def _steps(self, told: Sequence[Mark], start: int, *, deleted: Reading) -> list[int]:
+    def _steps(self, told: Sequence[Mark], start: int, *, deleted: DeletedLookup) -> list[int]:
         """Count the told messages that agree behind each kept one from a position on (`alignment.steps`)."""
         counts = [0]
         for head in self.heads:
@@ -140,21 +140,22 @@ class History:
         return counts
 
 
-def mark_of(kept: Kept, key: str | None = None) -> Mark:
+def mark_of(kept: StoredMessage, key: str | None = None) -> Mark:
     """Return what is compared of a kept message; `key` is that of a deleted one."""
     return Mark(message_key(kept.role, kept.text) if key is None else key, kept.role, kept.deleted)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One message as it shall stand: a new one, one that is kept, or one whose words are gone.
 
-    `kept` and `segments` are there where it stands so already. `after`: a part begins with it (`alignment.Part`).
+    `kept` and `segments` are there where it stands so already. `after`: a part begins with it
+    (`alignment.ConversationPart`).
     """
 
     key: str
     message: Message
-    kept: Kept | None = None
+    kept: StoredMessage | None = None
     segments: tuple[Segment, ...] = ()
     deletion: Deletion | None = None
     after: int | None = None
@@ -170,15 +171,15 @@ class Entry:
         """When it was said."""
         return self.deletion.at if self.deletion else self.message.at
 
-    def without_words(self, position: int, *, erased: bool) -> "Entry":
+    def without_words(self, position: int, *, erased: bool) -> "LogEntry":
         """Return the place of the message; where it is erased, nothing tells it from others any more."""
         role = self.message.role or self.message.name
         empty = Message(content="", role=role)
         deletion = Deletion(position, role, "" if erased else self.key, self.at)
-        return Entry(empty.key if erased else self.key, empty, deletion=deletion, after=self.after)
+        return LogEntry(empty.key if erased else self.key, empty, deletion=deletion, after=self.after)
 
 
-def entries_of(block: Block) -> list[Entry]:
+def entries_of(block: Block) -> list[LogEntry]:
     """Return the messages of a block as they are kept."""
     segments = {segment.segment_id: segment for segment in block.source.segments}
     deletions = {deletion.position: deletion for deletion in block.deletions}
@@ -195,7 +196,7 @@ def _chain(marks: Sequence[Mark]) -> str:
     return last
 
 
-def _entry(kept: Kept, segments: Mapping[str, Segment], deletion: Deletion | None) -> Entry:
+def _entry(kept: StoredMessage, segments: Mapping[str, Segment], deletion: Deletion | None) -> LogEntry:
     own = tuple(segments[identity] for identity in kept.segment_ids)
     place = own[0].locator if own else None
     message = Message(
@@ -206,4 +207,4 @@ def _entry(kept: Kept, segments: Mapping[str, Segment], deletion: Deletion | Non
         at=kept.at,
     )
     key = deletion.key if deletion and deletion.key else message.key
-    return Entry(key, message, kept, own, deletion, kept.after)
+    return LogEntry(key, message, kept, own, deletion, kept.after)
