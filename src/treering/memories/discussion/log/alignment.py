@@ -1,4 +1,4 @@
-"""Where a telling of a discussion belongs beside what is kept of it. Pure: nothing is read or written here.
+"""Where a transcript of a discussion belongs beside what is kept of it. Pure: nothing is read or written here.
 
 A client sends all messages with every request, or the newest ones that fit, or those behind a summary of the
 rest. So leaving messages out says nothing; saying something else in their place does, and so does stopping
@@ -16,10 +16,10 @@ conversation in that tree, not with the messages in the order in which they came
 - A run that would make more go than it holds must be at least four messages long: shorter ones get said twice.
 - What has nothing in common is a conversation of its own.
 
-Where a telling then parts from what is kept, or stops short, what it leaves out is withdrawn, if it is the end of
+Where a transcript then parts from what is kept, or stops short, what it leaves out is withdrawn, if it is the end of
 the newest part, and one message at most or no more than agree, at least four. Otherwise nothing is withdrawn:
 what is new becomes a part that continues the last message that agrees. Where less than four agree and the next
-kept message contradicts the telling, it only happens to begin alike, and is a conversation of its own.
+kept message contradicts the transcript, it only happens to begin alike, and is a conversation of its own.
 """
 
 from bisect import bisect_left
@@ -92,7 +92,7 @@ def same(kept: Mark, told: Mark) -> bool:
 
 
 DeletedLookup = Literal["told", "left out", "always told"]
-"""How deleted messages are looked for in a telling: where they fit, not at all, or without exception."""
+"""How deleted messages are looked for in a transcript: where they fit, not at all, or without exception."""
 
 
 def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup) -> list[int]:
@@ -111,7 +111,7 @@ def steps(kept: Sequence[Mark], told: Sequence[Mark], *, deleted: DeletedLookup)
 
 
 def agreement(kept: Sequence[Mark], told: Sequence[Mark]) -> Agreement:
-    """Tell how far a telling agrees. A deleted message may be in it or not."""
+    """Tell how far a transcript agrees. A deleted message may be in it or not."""
     counts = [steps(kept, told, deleted="told")]
     if any(mark.deleted for mark in kept):
         counts.append(steps(kept, told, deleted="left out"))
@@ -119,7 +119,7 @@ def agreement(kept: Sequence[Mark], told: Sequence[Mark]) -> Agreement:
 
 
 def agreed(counts: Sequence[int]) -> Agreement:
-    """Tell how far a telling agrees by the counts of `steps`."""
+    """Tell how far a transcript agrees by the counts of `steps`."""
     return Agreement(len(counts) - 1, counts[-1])
 
 
@@ -142,7 +142,7 @@ def parts_of(marks: Sequence[Mark], begins: Mapping[int, int], *, first: int) ->
 def align(
     told: Sequence[Mark], parts: Sequence[ConversationPart], counts: Mapping[DeletedLookup, Sequence[int]]
 ) -> Alignment:
-    """Tell where a telling belongs. It is no telling of everything that is kept, in the order in which it came in.
+    """Tell where a transcript belongs. It does not hold everything that is kept, in the order in which it came in.
 
     `parts` hold the newest messages. `counts` are the `steps` of everything, for each way to read deleted messages.
     """
@@ -154,14 +154,14 @@ def align(
 
 
 def is_end(told: Sequence[Mark], newest: Sequence[Mark]) -> bool:
-    """Tell whether a telling is just the last messages that are kept."""
+    """Tell whether a transcript is just the last messages that are kept."""
     live = [mark.key for mark in newest if not mark.deleted]
     return bool(told) and live[-len(told) :] == [mark.key for mark in told]
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """A telling agrees up to a position with a conversation; `told` of its messages, the `ignored` ones with them.
+    """A transcript agrees up to a position with a conversation; `told` of its messages, the `ignored` ones with them.
 
     `kept`: how many messages of the conversation agree. `edited`: it tells the conversation from its first message
     on, but another one in the place of that.
@@ -185,7 +185,7 @@ def _weight(found: _Match) -> tuple[int, bool, int]:
 def _from_beginning(
     told: Sequence[Mark], parts: Sequence[ConversationPart], counts: Sequence[int], deleted: DeletedLookup
 ) -> _Match:
-    """Follow a telling from its first message on through the tree of parts, as far as any way agrees."""
+    """Follow a transcript from its first message on through the tree of parts, as far as any way agrees."""
     unread = min(len(counts) - 1, parts[0].start)
     best = _Match(unread, counts[unread], kept=unread)
     branches = {part.after for part in parts}
@@ -225,7 +225,7 @@ class _Thread:
 
 
 def _threads(told: Sequence[Mark], parts: Sequence[ConversationPart]) -> Iterator[_Thread]:
-    """Return the newest conversations that have messages in common with a telling."""
+    """Return the newest conversations that have messages in common with a transcript."""
     keys = {mark.key for mark in told}
     starts = [part.start for part in parts]
     continued = {part.after for part in parts[1:]}
@@ -246,7 +246,7 @@ def _thread(parts: Sequence[ConversationPart], starts: Sequence[int], end: Conve
 
 
 def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Match) -> _Match | None:
-    """Look for a telling among the newest messages of a conversation. `found`: how it agrees from the beginning."""
+    """Look for a transcript among the newest messages of a conversation. `found`: how it agrees from the beginning."""
     begun = found if found.told and thread.holds(found.position) else _Match(0, 0)
     if begun.told:
         whole = _run(told, thread.placed)
@@ -263,7 +263,7 @@ def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Match) -> _Match |
 
 
 def _on_from(told: Sequence[Mark], thread: _Thread, position: int, at: int, *, ignored: int = 0) -> _Match:
-    """Tell how far a telling agrees whose message `at` stands at a position."""
+    """Tell how far a transcript agrees whose message `at` stands at a position."""
     pairs = [pair for pair in thread.placed if pair[0] >= position]
     further = agreement([mark for _, mark in pairs], told[at:])
     end = pairs[further.kept - 1][0] + 1 if further.kept else position
@@ -290,7 +290,7 @@ def _without_loss(told: Sequence[Mark], parts: Sequence[ConversationPart], found
 
 
 def _may_go(kept: Sequence[Mark], told: Sequence[Mark], *, agreed: int) -> bool:
-    """Tell whether a telling may take the place of what is kept behind the messages that agree."""
+    """Tell whether a transcript may take the place of what is kept behind the messages that agree."""
     live = Counter(mark.key for mark in kept if not mark.deleted)
     lost = (live - Counter(mark.key for mark in told)).total()
     sure = agreed + live.total() - lost
@@ -317,7 +317,7 @@ class _Comparison:
     unseen: int
 
     def left_out(self) -> _CommonRun | None:
-        """Return where a telling from the beginning goes on, if it only leaves out a stretch in the middle."""
+        """Return where a transcript from the beginning goes on, if it only leaves out a stretch in the middle."""
         if self.run.size < _SURE:
             return None
         first = self._first_on_diagonal()

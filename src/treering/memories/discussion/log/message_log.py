@@ -40,7 +40,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What recording did, in messages. `diverged_at` is where the telling parts from what was kept until then."""
+    """What recording did, in messages. `diverged_at` is where the transcript parts from what was kept until then."""
 
     appended: int = 0
     unchanged: int = 0
@@ -129,7 +129,7 @@ class MessageLog:
     def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Take the words of messages away, and the memories that tell of them; their positions stay taken.
 
-        With `erase` nothing of the words is left in any earlier version either, nor in a withdrawn telling of
+        With `erase` nothing of the words is left in any earlier version either, nor in a withdrawn version of
         the same stretch. Raises `InvalidInput` for a position that is not there, and `Denied` where the author
         may not erase.
         """
@@ -282,7 +282,7 @@ def _erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[in
     operations = Rewriting(engine, ref, history, stretch).operations()
     apply_patch(engine, ref, operations, reason="Deleted messages")
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
-    memories, words = _tellings_of(engine, sources), _words(engine, sources, positions)
+    memories, words = _summaries_on(engine, sources), _words(engine, sources, positions)
     receipt = erasure.erase(engine, [*sources, *memories], reason=f"Erased messages of discussion {ref.id}")
     # What stays of a block stands in the new source too: that is no repetition of what was erased.
     repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
@@ -345,7 +345,7 @@ def _excerpts(engine: Engine, source_id: str) -> dict[str, set[int]]:
     return found
 
 
-def _tellings_of(engine: Engine, sources: Collection[str]) -> list[str]:
+def _summaries_on(engine: Engine, sources: Collection[str]) -> list[str]:
     """Return the summaries that rest on some sources, and those that rest on them in turn."""
     found: dict[str, None] = {}
     queue = list(sources)

@@ -76,12 +76,12 @@ class LogSnapshot:
         return [kept for block in self.blocks(first, last) for kept in block.messages if first <= kept.position < end]
 
     def agreement(self, told: Sequence[Mark], *, start: int) -> Agreement:
-        """Tell how far a telling of everything from a position on agrees; deleted messages are all in it."""
+        """Tell how far a transcript of everything from a position on agrees; deleted messages are all in it."""
         found = agreed(self._steps(told, start, deleted="always told"))
         return Agreement(start + found.kept, found.told)
 
     def alignment(self, told: Sequence[Mark]) -> Alignment:
-        """Tell where a telling belongs."""
+        """Tell where a transcript belongs."""
         if not told or not self.count:
             return Alignment(self.count, 0)
         counts = self._counts(told)
@@ -94,7 +94,7 @@ class LogSnapshot:
         return align(told, parts_of(self._newest(first), self._begins(first), first=first), counts)
 
     def _counts(self, told: Sequence[Mark]) -> dict[DeletedLookup, Sequence[int]]:
-        """Follow a telling through all messages in the order in which they came in."""
+        """Follow a transcript through all messages in the order in which they came in."""
         counts: dict[DeletedLookup, Sequence[int]] = {"told": self._steps(told, 0, deleted="told")}
         if any(block.deletions for block in self._blocks.values()):
             counts["left out"] = self._steps(told, 0, deleted="left out")
@@ -109,7 +109,7 @@ class LogSnapshot:
         return {one.position: one.after for one in kept if one.after is not None and one.position >= first}
 
     def _ends_with(self, told: Sequence[Mark]) -> bool:
-        """Tell whether a telling is just the last messages; reads no further back than that may be."""
+        """Tell whether a transcript is just the last messages; reads no further back than that may be."""
         left = list(told)
         for head in reversed(self.heads):
             marks = _marks(self.block(head), head.first)
