@@ -13,7 +13,7 @@ from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, Recall, evaluate_all
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.recall.search import RecallMode, RecallOptions
+from treering.memories.discussion.recall.search import DiscussionSearch, RecallMode
 from treering.ports.embedder import Embedder
 from treering.tools.turns import Message
 
@@ -71,7 +71,7 @@ def through_discussions(collection: Collection, embedder: Embedder, *, natural: 
 
     def search(question: str, limit: int) -> Sequence[str]:
         mode: RecallMode = "natural" if natural else "hybrid"
-        options = RecallOptions(what="turns", mode=mode, limit=_SPARE * limit, asked_at=asked.get(question))
+        options = DiscussionSearch(what="turns", mode=mode, limit=_SPARE * limit, asked_at=asked.get(question))
         found = memory.search(question, options)
         places = ((hit.source_id, hit.segment_id) for hit in found)
         return list(dict.fromkeys(passages[place] for place in places))[:limit]

@@ -19,7 +19,7 @@ from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
 from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.recall.search import RecallOptions
+from treering.memories.discussion.recall.search import DiscussionSearch
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.model import Usage
 from treering.tools.turns import Message
@@ -116,7 +116,7 @@ class _Drive:
                     self._note(search, turn, lambda question=question: self._search(question))
 
     def _search(self, question: str) -> None:
-        self.discussion.search(question, RecallOptions(what="both", mode="hybrid", limit=10))
+        self.discussion.search(question, DiscussionSearch(what="both", mode="hybrid", limit=10))
 
     def _note(self, step: str, turn: int, work: Callable[[], object]) -> None:
         cost = cost_of(work)

@@ -136,6 +136,10 @@ class Vectors:
     started: int = 0
     finished: int = 0
 
+    @property
+    def vectors(self) -> "Vectors":
+        return self
+
     def lag(self) -> Lag:
         return Lag(pending=0 if self.finished else self.started, total=self.started)
 
@@ -147,7 +151,7 @@ class Vectors:
 
 
 @dataclass
-class ToolDispatcher:
+class Desk:
     """A space in memory and the verb `ingest` at hand."""
 
     ledger: Ledger
@@ -186,13 +190,13 @@ class ToolDispatcher:
 
 def make_desk(
     *, policy: Policy | None = None, adapter: Folder | None = None, clock: SteppingClock | None = None
-) -> ToolDispatcher:
+) -> Desk:
     clock = clock or SteppingClock()
     ledger = MemoryLedger(clock=clock, policy=policy)
     return desk_of(ledger, clock, adapter or Folder())
 
 
-def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> ToolDispatcher:
+def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> Desk:
     jobs, vectors = jobs or Jobs(), Vectors()
     engine = Engine(
         ledger=ledger,
@@ -207,4 +211,4 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
         limits=ReadLimits(),
         segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
     )
-    return ToolDispatcher(ledger, engine, jobs, vectors)
+    return Desk(ledger, engine, jobs, vectors)

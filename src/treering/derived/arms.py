@@ -16,9 +16,6 @@ from treering.ports.reach import Reach
 from treering.ports.text import NamePart, Scored, TextFound, TextRequest
 from treering.ports.vectors import Near
 
-RELATED_AT = 0.62
-"""Cosine below which a text that shares no word with the question is taken to say nothing about it."""
-
 _LONG = timedelta(days=100)
 _PLACE_WORDS = 6
 _PART_WORDS = 3
@@ -89,11 +86,11 @@ def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
 
     Turns stay: short and full of pronouns, they are far from every question.
     """
-    vectors = arms.get(VECTORS, {})
-    if question.meaning is None or not vectors:
+    vectors, meaning = arms.get(VECTORS, {}), question.meaning
+    if meaning is None or not vectors:
         return arms
     found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
-    far = {key for key, score in vectors.items() if key not in found and score < RELATED_AT}
+    far = {key for key, score in vectors.items() if key not in found and not meaning.is_related(score)}
     if found or len(far) < len(vectors):
         far -= {key for key, head in candidates.known(far).items() if is_turn(head)}
     return {**arms, VECTORS: {key: score for key, score in vectors.items() if key not in far}}

@@ -16,6 +16,7 @@ from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.times import render_time
+from treering.ports.projection import Change
 
 _Place = TypeVar("_Place", bound=Hashable)
 _Item = TypeVar("_Item")
@@ -215,7 +216,13 @@ class Ledger(Protocol):
     id, or where a read takes `altered`, it is left out and noted there.
     """
 
-    policy: Policy
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now: the one that the audit log tells of last, the default as long as it tells of none.
+
+        A write is held to the policy in force in its own transaction, whatever was read before.
+        """
+        ...
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns.
@@ -246,6 +253,13 @@ class Ledger(Protocol):
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
+        ...
+
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
+        """Put another policy in force, with an audit event that holds it; tell whether it was another.
+
+        Raises `Denied` where a channel that speaks for no person would loosen a policy that was set before.
+        """
         ...
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
@@ -315,7 +329,21 @@ class Ledger(Protocol):
         ...
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return audit events in order: the change feed."""
+        """Return audit events in order."""
+        ...
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order: the change feed.
+
+        Each has the object as it stood before and after; `before` is `None` for a new one. Of an erased object only
+        the erasure comes, with neither: a reader drops what it holds of that id. So folding the feed in any pieces,
+        with erasures in between, comes to what folding it anew comes to.
+
+        Events about links, patches and the policy are no changes, so fewer than `limit` come, or none. Sequence
+        numbers have no gaps: with `upto = min(after + size, sequence())`, the changes up to `upto` are
+        `changes(after, upto - after)`, and `upto` is the next `after`, whatever came. Raises `Corrupt` for a revision
+        that is not what the audit log says.
+        """
         ...
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
@@ -335,7 +363,10 @@ class Ledger(Protocol):
         ...
 
     def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty."""
+        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty.
+
+        The policy comes with the export, unless one was set for the empty ledger: that stays in force.
+        """
         ...
 
     def compact(self) -> tuple[str, ...]:
@@ -351,7 +382,27 @@ class Ledger(Protocol):
         ...
 
 
-def read_one_by_one(ledger: Ledger, request: ObjectRequest) -> ObjectsFound:
+class _Reads(Protocol):
+    """The reads of a `Ledger` that `read_one_by_one` needs."""
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object: ...
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]: ...
+
+    def segment(self, source_id: str, segment_id: str) -> Segment: ...
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]: ...
+
+    def dependents(self, identity: str) -> Sequence[str]: ...
+
+    def sequence(self, as_of: AsOf = None) -> int: ...
+
+
+def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
     """Read what a request wants by a ledger's other reads: what `Ledger.read` means, for ledgers nearby."""
     altered: Altered = {}
     dependents = {identity: tuple(ledger.dependents(identity)) for identity in request.dependents}
@@ -380,7 +431,7 @@ def _collect(
                 found[place] = read(place)
 
 
-def _segment_as_of(ledger: Ledger, place: tuple[str, str], as_of: AsOf) -> Segment:
+def _segment_as_of(ledger: _Reads, place: tuple[str, str], as_of: AsOf) -> Segment:
     source_id, segment_id = place
     item = ledger.get(source_id, as_of=as_of)
     for segment in item.segments if isinstance(item, Source) else ():

@@ -16,7 +16,6 @@ from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_o
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.trust import trust_of
 from treering.derived.analysis import index_text
-from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, quoted, render, section_of
@@ -79,7 +78,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     question = question_of(call, given.task, semantic=options.semantic)
     found = _gather(call, question, reach, deep=options.deep)
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
-    answering = _to_the_point(found.beliefs.hits, found.sources.hits, reach)
+    answering = _to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
     shown = code_before_tests(found.sources.hits, given.task)
     related = _resting_on(call, shown, answering, reach, altered)
     objects = _objects(answering, related, reach)
@@ -149,7 +148,7 @@ def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
 
 
-def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) -> list[Hit]:
+def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
     """Leave out beliefs that share no more with the task than a common word.
 
     Scores are scaled within each of the two rankings; the raw ones can be compared between them, but not between
@@ -161,8 +160,12 @@ def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) 
     return [
         hit
         for hit in beliefs
-        if _raw(hit, VECTORS) >= RELATED_AT or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
+        if _is_near(question, hit) or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
     ]
+
+
+def _is_near(question: Question, hit: Hit) -> bool:
+    return question.meaning is not None and question.meaning.is_related(_raw(hit, VECTORS))
 
 
 def _raw(hit: Hit, arm: str) -> float:

@@ -130,8 +130,8 @@ def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime |
     """Prepare a question, asked `now`; without a single vector in the space none is made for it."""
     engine = call.engine
     lag = engine.index.vectors.lag()
-    embed = engine.embedder.embed_query if semantic and lag.pending < lag.total else None
-    return Question.of(text, embed=embed, now=now or engine.clock.now(), lag=lag)
+    embedder = engine.embedder if semantic and lag.pending < lag.total else None
+    return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
 
 
 def show(call: Call, hit: Hit, retrieval: Retrieval, *, explain: bool) -> ShownHit:

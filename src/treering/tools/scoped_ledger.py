@@ -11,14 +11,15 @@ from dataclasses import replace
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.draft import Linked, Put, Unlinked, Write
-from treering.core.errors import Corrupt, NotFound
+from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
-from treering.core.ids import kind_of
+from treering.core.ids import is_patch
 from treering.core.objects import Object
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
+from treering.core.transaction import missing_patch
 from treering.ports.ledger import (
     Altered,
     AsOf,
@@ -32,6 +33,7 @@ from treering.ports.ledger import (
     missing_object,
     missing_segment,
 )
+from treering.ports.projection import Change
 
 _MOST_PATCHES = 10_000
 _EVENTS = 500
@@ -41,14 +43,18 @@ class ScopedLedger:
     """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
 
     A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
-    policy, exports and upkeep are those of the whole space.
+    policy, the change feed, exports and upkeep are those of the whole space.
     """
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
-        self.policy: Policy = ledger.policy
         self.whole = ledger
         self._scope = scope
         self._descend = descend
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the whole space."""
+        return self.whole.policy
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
@@ -157,7 +163,7 @@ class ScopedLedger:
         """Return the record of a patch of the scope. Raises `NotFound`."""
         record = self.whole.patch(patch_id)
         if not self._holds(record):
-            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+            raise missing_patch(patch_id)
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
@@ -180,6 +186,10 @@ class ScopedLedger:
                 batch = []
         yield from self._about(batch)
 
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects of the whole space: an index of them is one of the whole space, too."""
+        return self.whole.changes(after, limit)
+
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""
         return self._about(self.whole.events_of(identity))
@@ -191,6 +201,13 @@ class ScopedLedger:
     def records(self) -> Iterator[Record]:
         """Return everything the whole space holds."""
         return self.whole.records()
+
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - whoever asks
+        """Refuse: every verb works through this view, and none may change the rules it is held to."""
+        raise Denied(
+            "A verb cannot change the policy of its space.",
+            hint="Let a person change the policy file and open the space with it.",
+        )
 
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty space."""
@@ -261,7 +278,7 @@ class ScopedLedger:
         if self._descend and self._scope == ROOT:
             return list(events)
         targets = {event.target for event in events}
-        patches = {target for target in targets if kind_of(target) == "patch"}
+        patches = {target for target in targets if is_patch(target)}
         seen = self._ids(targets - patches) | {
             target for target in patches if self._sees(scope_of_patch(self.whole, target))
         }

@@ -8,7 +8,7 @@ from recollection_parts import SETTINGS, TALK, Script, said, summaries
 from treering.core.patch import Update
 from treering.memories.discussion.identity import apply_patch
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.recall.search import RecallOptions
+from treering.memories.discussion.recall.search import DiscussionSearch
 from treering.testing.late_index import LateIndex
 
 MODES = ("keywords", "natural", "semantic", "hybrid")
@@ -27,7 +27,7 @@ def opened(engine, identity="talk"):
 
 
 def found(discussion, query, mode):
-    options = RecallOptions(what="both", mode=mode)
+    options = DiscussionSearch(what="both", mode=mode)
     return {one.text for one in discussion.search(query, options)}
 
 
@@ -109,6 +109,6 @@ def test_what_is_found_once_the_index_has_caught_up(space, mode):
     discussion = opened(replace(space.engine, index=index))
     discussion.record(said(*TALK), start=0)
     space.embed_pending()
-    assert discussion.search("red boat", RecallOptions(what="turns", mode="keywords")) == []
+    assert discussion.search("red boat", DiscussionSearch(what="turns", mode="keywords")) == []
     index.catch_up()
     assert TALK[0] in found(discussion, "red boat", mode)

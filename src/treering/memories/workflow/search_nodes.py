@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens
 from treering.memories.discussion.log.blocks import StoredMessage
-from treering.memories.discussion.recall.search import DiscussionHit, FieldWeights, RecallOptions
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, FieldWeights
 from treering.memories.workflow.definition import NOTHING, NodeSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
 from treering.memories.workflow.nothing import or_nothing
@@ -76,7 +76,7 @@ def vector_search(told: VectorSettings, step: Step) -> str:
     """Look for memories."""
     mode: _Mode = "keywords" if told.search_mode == "keyword" else told.search_mode
     meant = "" if mode == "keywords" else step.fill(told.semantic_query)
-    options = RecallOptions(
+    options = DiscussionSearch(
         what="memories",
         mode=mode,
         limit=told.limit,
@@ -93,7 +93,7 @@ def quality_search(told: QualitySettings, step: Step) -> str:
     """Look in memories and in what was said, by words and by meaning, and show each place with what is around it."""
     recollection = step.scene.recollection
     query = step.fill(told.input)
-    options = RecallOptions(what="both", mode="hybrid", limit=told.limit, expand_entities=True)
+    options = DiscussionSearch(what="both", mode="hybrid", limit=told.limit, expand_entities=True)
     found = recollection.search(query, options)
     memories = _listed([one for one in found if one.kind == "memory"], dates=True, delimiter="\n")
     turns = [one for one in found if one.kind == "turn"]
@@ -105,7 +105,7 @@ def quality_search(told: QualitySettings, step: Step) -> str:
 
 
 def _by_keywords(told: KeywordSettings, step: Step, what: Literal["memories", "turns"]) -> str:
-    options = RecallOptions(what=what, mode="keywords", limit=told.limit)
+    options = DiscussionSearch(what=what, mode="keywords", limit=told.limit)
     found = step.scene.recollection.search(step.fill(told.keywords), options)
     return _listed(found, dates=told.include_dates, delimiter=told.custom_delimiter)
 

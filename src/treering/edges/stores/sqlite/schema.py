@@ -61,12 +61,17 @@ _SECOND = """
 CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER NOT NULL);
 """
 
-MIGRATIONS: Sequence[str] = (_FIRST, _SECOND)
+# No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
+_THIRD = ""
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
 
 VERSION = len(MIGRATIONS)
+_READABLE = 2
+"""A space of this version or a later one has every table that reads ask for."""
 
-# It belongs to no version: a space without it reads the same, only slower, and one with it opens in an older Treering.
+# It belongs to no version: a space without it reads the same, only slower, and gets it when it is opened to write.
 _BY_NAME = "CREATE INDEX IF NOT EXISTS objects_by_name ON objects(scope, type, status, title)"
 
 
@@ -78,6 +83,12 @@ def is_current(connection: apsw.Connection) -> bool:
 def is_quick(connection: apsw.Connection) -> bool:
     """Tell whether objects are found by their names without reading all of their scope."""
     return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects_by_name'"), None) is not None
+
+
+def is_readable(connection: apsw.Connection) -> bool:
+    """Tell whether this is a space that can be read as it is."""
+    version = connection.pragma("user_version")
+    return bool(connection.pragma("application_id") == APPLICATION_ID and _READABLE <= version <= VERSION)
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:

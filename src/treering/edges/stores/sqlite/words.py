@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 import apsw
 
-from treering.derived.analysis import identifier_text, index_text
+from treering.derived.projection import names_of, words_of
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.edges.stores.sqlite.history_words import score_history
@@ -29,15 +29,12 @@ _SHORTEST_NAME = 3  # a trigram index finds no less
 def add_words(connection: apsw.Connection, key: int, passage: Passage, *, current: bool) -> None:
     """Index a passage's text."""
     words, names = _tables(current)
-    title = place_of(passage)
+    found = words_of(passage)
     connection.execute(
         f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        (key, index_text(title), index_text(passage.heading), index_text(passage.text), scope_tokens(passage.scope)),
+        (key, found.title, found.heading, found.body, scope_tokens(passage.scope)),
     )
-    named = f"{title}\n{passage.heading}\n{passage.text}"
-    # Every word of a signature is a name. In bodies of code plain words are many, and the word index finds them.
-    name = identifier_text(named, code=passage.role == "symbol")
-    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, name))
+    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, names_of(passage)))
 
 
 def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:
@@ -50,12 +47,6 @@ def purge_words(connection: apsw.Connection) -> None:
     """Rewrite the index without what was taken out of it. Costs what the whole index weighs."""
     for table in FULL_TEXT:
         connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
-
-
-def place_of(passage: Passage) -> str:
-    """Return what a passage's source is called, with its path where the title does not say it."""
-    path = str(passage.metadata.get("path", ""))
-    return passage.title if path in passage.title else f"{passage.title} {path}"
 
 
 def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int) -> list[Scored]:

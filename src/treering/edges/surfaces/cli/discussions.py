@@ -37,7 +37,7 @@ from treering.memories.discussion.files import MEMORIES, MESSAGES, STATE, SUMMAR
 from treering.memories.discussion.identity import discussion_ref, home_of
 from treering.memories.discussion.making import MakingReport
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.recall.search import DiscussionHit, RecallKind, RecallMode, RecallOptions
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.memories.discussion.summaries.versions import Version
 
 _FAILED = 1
@@ -244,8 +244,8 @@ def _leave(made: MakingReport | None) -> None:
         raise typer.Exit(_FAILED)
 
 
-def _options(looking: Looking) -> RecallOptions:
-    return RecallOptions(
+def _options(looking: Looking) -> DiscussionSearch:
+    return DiscussionSearch(
         what=looking.what,
         mode=looking.mode,
         limit=looking.limit,

@@ -50,7 +50,7 @@ class FieldWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallOptions:
+class DiscussionSearch:
     """What is looked for, and how. Raises `InvalidInput` for values that make no sense."""
 
     what: RecallKind = "memories"
@@ -122,7 +122,7 @@ class DiscussionHit:
 
 
 def search(
-    engine: Engine, scope: str, query: str, options: RecallOptions, *, descend: bool = False
+    engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False
 ) -> list[DiscussionHit]:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
@@ -175,7 +175,7 @@ class _Search:
     engine: Engine
     scope: str
     descend: bool
-    options: RecallOptions
+    options: DiscussionSearch
 
     def found(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:

@@ -12,7 +12,7 @@ from treering.memories.discussion.generators.generator import Generator, MemoryI
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.transcript import TranscriptMessage, transcript_of
 from treering.memories.discussion.recall.keywords import KeywordText, keywords_of
-from treering.memories.discussion.recall.search import BEST, DiscussionHit, RecallOptions, faded, names_of
+from treering.memories.discussion.recall.search import BEST, DiscussionHit, DiscussionSearch, faded, names_of
 from treering.memories.discussion.summaries.memories import Memory
 from treering.tools.turns import Message
 
@@ -43,7 +43,7 @@ class StatelessDiscussion:
         """Return all messages, for no summary tells of them."""
         return self.all_memories()
 
-    def search(self, query: str, options: RecallOptions) -> list[DiscussionHit]:
+    def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
         """Find messages by keywords or words, best first; whatever is looked for, and in whatever mode."""
         keywords = keywords_of(query, most=options.max_keywords) if options.mode == "keywords" else []
         texts = [KeywordText(f"{kept.speaker}\n{kept.text}") for kept in self._kept]
@@ -87,13 +87,13 @@ class StatelessDiscussion:
         items = [memory.item for memory in self.all_memories()]
         return generator.fold("", items).text.strip() if items else ""
 
-    def _found(self, scores: Sequence[float], options: RecallOptions) -> list[DiscussionHit]:
+    def _found(self, scores: Sequence[float], options: DiscussionSearch) -> list[DiscussionHit]:
         pairs = zip(self._kept, scores, strict=False)
         found = [_turn(kept, score) for kept, score in pairs if score > 0 and options.passes(kept.at)]
         return faded(found, options.recency)
 
     def _relatives(
-        self, found: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: RecallOptions
+        self, found: Sequence[DiscussionHit], texts: Sequence[KeywordText], options: DiscussionSearch
     ) -> list[DiscussionHit]:
         """Return what shares names with the best that was found."""
         names = dict.fromkeys(name for one in found[:BEST] for name in names_of(one))
