@@ -16,7 +16,7 @@ from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder

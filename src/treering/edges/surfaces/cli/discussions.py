@@ -13,6 +13,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.core.scope import parse_scope
 from treering.core.times import parse_time
 from treering.edges.discussion_files import read_discussion, write_discussion
+from treering.edges.sources.wilmer.importing import WilmerImport
 from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
 from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.printing import confirm, say_document
@@ -33,12 +34,11 @@ from treering.edges.surfaces.cli.request import read_stdin
 from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened, watched
 from treering.edges.surfaces.space import Space
 from treering.memories.discussion.files import MEMORIES, MESSAGES, STATE, SUMMARY, read_state
-from treering.memories.discussion.identity import home_of, place_of
-from treering.memories.discussion.making import Made
+from treering.memories.discussion.identity import discussion_ref, home_of
+from treering.memories.discussion.making import MakingReport
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import Found, Mode, SearchOptions, What
-from treering.memories.discussion.versions import Version
-from treering.memories.discussion.wilmer import WilmerImport
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
+from treering.memories.discussion.summaries.versions import Version
 
 _FAILED = 1
 _FEW = 20
@@ -59,8 +59,8 @@ class Telling:
 class Looking:
     """What a search looks for, and how. `since`, `until`: an ISO time, or a day in UTC; empty for any."""
 
-    what: What
-    mode: Mode
+    what: RecallKind
+    mode: RecallMode
     limit: int
     since: str
     until: str
@@ -78,13 +78,13 @@ def list_all(within: str, access: Access) -> None:
 
 def record(identity: str, within: str, told: Telling, access: Access, writing: Writing) -> None:
     """Keep the messages of a file. Exits with 1 where memories failed."""
-    place = place_of(identity, within=within)
+    ref = discussion_ref(identity, within=within)
     conversation, notes = read_conversation(told.file, told.conversation)
     with opened(access, writing, create=True) as space:
-        recorded = space.discussions(within).open(place.id).record(conversation.messages)
-        made = _made(space, within, place.id) if told.update and recorded.count else None
-        data = {"id": place.id, "recorded": recorded, "made": made, "notes": notes}
-        lines = [*render_recorded(place.id, recorded), *(render_made(made) if made else ()), *render_notes(notes)]
+        recorded = space.discussions(within).open(ref.id).record(conversation.messages)
+        made = _made(space, within, ref.id) if told.update and recorded.count else None
+        data = {"id": ref.id, "recorded": recorded, "made": made, "notes": notes}
+        lines = [*render_recorded(ref.id, recorded), *(render_made(made) if made else ()), *render_notes(notes)]
         answer(access, data, lines)
         embed_later(space, writing)
     _leave(made)
@@ -170,17 +170,17 @@ def export(identity: str, within: str, folder: Path, access: Access) -> None:
 
 def import_from(identity: str, within: str, path: Path, access: Access, writing: Writing) -> None:
     """Read a folder that an export wrote, or a file of WilmerAI."""
-    place = place_of(identity, within=within)
+    ref = discussion_ref(identity, within=within)
     content = None if path.is_dir() else path.read_bytes()
     with opened(access, writing, create=True) as space:
-        discussion = space.discussions(within).open(place.id)
+        discussion = space.discussions(within).open(ref.id)
         if content is None:
             held = discussion.log.exists()
             imported = read_discussion(discussion, path)
-            answer(access, _facts(place.id, imported), render_imported(str(path), imported, held=held))
+            answer(access, _facts(ref.id, imported), render_imported(str(path), imported, held=held))
         else:
-            brought = WilmerImport(space.engine, discussion.place).bring(path.name, content)
-            answer(access, _facts(place.id, brought), render_imported_file(str(path), brought))
+            brought = WilmerImport(space.engine, discussion.ref).bring(path.name, content)
+            answer(access, _facts(ref.id, brought), render_imported_file(str(path), brought))
         embed_later(space, writing)
 
 
@@ -226,7 +226,7 @@ def _check_any(discussions: DiscussionMemory, within: str) -> None:
         )
 
 
-def _made(space: Space, within: str, identity: str, *, wait: float = 0.0) -> Made:
+def _made(space: Space, within: str, identity: str, *, wait: float = 0.0) -> MakingReport:
     with watched(space) as busy:
         return busy.discussions(within).open(identity).update(wait_seconds=wait)
 
@@ -239,13 +239,13 @@ def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
         raise NotFound(error.message, hint=hint, details=error.details) from error
 
 
-def _leave(made: Made | None) -> None:
+def _leave(made: MakingReport | None) -> None:
     if made and made.failed:
         raise typer.Exit(_FAILED)
 
 
-def _options(looking: Looking) -> SearchOptions:
-    return SearchOptions(
+def _options(looking: Looking) -> DiscussionSearch:
+    return DiscussionSearch(
         what=looking.what,
         mode=looking.mode,
         limit=looking.limit,
@@ -262,7 +262,7 @@ def _moment(text: str, time: str) -> datetime | None:
     return parse_time(text + time if len(text) == _ISO_DAY else text)
 
 
-def _discussion_of(found: Found, within: str) -> str:
+def _discussion_of(found: DiscussionHit, within: str) -> str:
     return found.scope.removeprefix(f"{home_of(parse_scope(within))}/").partition("/")[0]
 
 

@@ -26,7 +26,7 @@ from treering.edges.surfaces.rest.served import ServedSpace, Stop, report_progre
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.chat_memory import ChatMemory
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine
