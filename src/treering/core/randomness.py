@@ -49,7 +49,7 @@ def _is_named(value: str) -> bool:
 
 
 _TAIL = 16
-_DIFFERENT = 5
+_DIFFERENT = 4
 _MIXED = 4.0
 """Bits per character: names in camel case have less, letters drawn at random more."""
 
