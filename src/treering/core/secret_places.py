@@ -26,9 +26,14 @@ def placed_secrets(text: str) -> Iterator[Place]:
     lowered = text.replace("İ", "I").lower()  # the one letter that grows when lowered: positions must agree
     yield from _headers(text, lowered)
     yield from _logins(text)
-    yield from _cloud_keys(text, lowered)
-    yield from _assignments(text, lowered)
+    if _DIGIT.search(text) and _SIGNED.search(text):
+        yield from _cloud_keys(text, lowered)
+        yield from _assignments(text, lowered)
 
+
+_DIGIT = re.compile(r"[0-9]")
+_SIGNED = re.compile(r"[=:,]|--")
+"""What stands between a name and its value; a value looks random only with a digit in it."""
 
 # A user or a password of a URL ends before its path, its question and its fragment.
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"'<>`,\[\]?#\\]{0,100}:([^\s/@\"'<>`?#]{3,200})@([\w.\-]{0,100})")

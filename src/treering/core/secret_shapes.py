@@ -17,10 +17,10 @@ def shaped_secrets(text: str) -> Iterator[tuple[int, int, str]]:
     """Return start, end and kind of the secrets told by their own shape."""
     # Most of a text is short words, which hold no secret: what a shape begins with is looked for in the rest first.
     dense = "\n".join(_DENSE.findall(text))
-    for shape in SHAPES:
-        if any(literal in dense for literal in shape.literals):
-            for start, end in shape.found_in(text):
-                yield start, end, shape.kind
+    found = dict.fromkeys(at for literal, at in _LITERALS if literal in dense) if dense else ()
+    for shape in map(SHAPES.__getitem__, found):
+        for start, end in shape.found_in(text):
+            yield start, end, shape.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,3 +292,5 @@ _INNER = (
 
 SHAPES: tuple[Shape | Inner, ...] = (*_CLOUDS, *_CODE, *_CHAT, *_MONEY, *_MODELS, *_DATA, *_OPERATIONS, *_INNER)
 """Every known shape; of two that fit one place, the first names the kind."""
+
+_LITERALS = tuple((literal, at) for at, shape in enumerate(SHAPES) for literal in shape.literals)
