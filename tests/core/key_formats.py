@@ -296,6 +296,8 @@ LOOK_ALIKES = {
     "discord-like": "module.submodule.function_name and config.server.port",
     "JSON schema": '"token": {"type": "string", "minLength": 16}',
     "argument": 'parser.add_argument("--token", help="The token, as in --token my-token-2")',
+    "arguments of a call": '"page=1&size=2&appkey=test-appkey", "bar2=foo"',
+    "example of a database": "postgresql+psycopg2://scott:tiger@127.0.0.1:5432/test",
     "question words": "https://example.com/login?token=abc123&next=/home",
 }
 """By name, a text that holds no secret and must stay as it is."""

@@ -32,7 +32,7 @@ def placed_secrets(text: str) -> Iterator[Place]:
 
 
 _DIGIT = re.compile(r"[0-9]")
-_SIGNED = re.compile(r"[=:,]|--")
+_SIGNED = re.compile(r"[=:]|--")
 """What stands between a name and its value; a value looks random only with a digit in it."""
 
 # A user or a password of a URL ends before its path, its question and its fragment.
@@ -40,13 +40,15 @@ _URL_PASSWORD = re.compile(r"://[^\s/:@\"'<>`,\[\]?#\\]{0,100}:([^\s/@\"'<>`?#]{
 _STOCK_PASSWORD = re.compile(
     r"[a-z_\-]{0,20}(?:password|passwd|secret|token)\d{0,4}|(?:my|the|your|db|user|some|new|old|a)?[_\-]?"
     r"(?:pass|pwd|pw|p[aw]ss|user(?:name)?|key|postgres(?:ql)?|mysql|mongo(?:db)?|redis|rabbitmq|root|guest|admin|app"
-    r"|foo|bar|baz|foobar|hunter2|letmein|qwerty|port|[a-z]|\d{1,6})\d{0,4}|\$\w+|%\w+%?|:.*",
+    r"|foo|bar|baz|foobar|hunter2|tiger|letmein|qwerty|port|[a-z]|\d{1,6})\d{0,4}|\$\w+|%\w+%?|:.*",
     re.IGNORECASE,
 )
 _RESERVED_HOST = re.compile(r"(?:.*\.)?(?:example(?:\.(?:com|org|net|edu))?|test|invalid)\.?", re.IGNORECASE)
 """Names that RFC 2606 keeps for documentation and tests."""
 
-_STAND_IN_HOST = re.compile(r"(?:.*\.)?(?:\w*host(?:name)?|(?:host|domain|site|server)(?:\.com)?)", re.IGNORECASE)
+_STAND_IN_HOST = re.compile(
+    r"(?:.*\.)?(?:\w*host(?:name)?|(?:host|domain|site|server)(?:\.com)?|127\.0\.0\.1|0\.0\.0\.0)", re.IGNORECASE
+)
 
 
 def _url_passwords(text: str) -> Iterator[Place]:
@@ -165,7 +167,7 @@ _NAMES = (
 # a URL, a connection string or a command.
 _OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is no token, a secretary no secret
 _QUOTED = re.compile(
-    _OTHER_WORD + r"([\w\-]{0,30})\\?[\"'`]?\]?(?:[ \t]{0,4}:[ \t]?[\w.]{1,20})?[ \t]{0,40}(?::=|=>|[=:,])"
+    _OTHER_WORD + r"([\w\-]{0,30})\\?[\"'`]?\]?(?:[ \t]{0,4}:[ \t]?[\w.]{1,20})?[ \t]{0,40}(?::=|=>|[=:])"
     r"[ \t]{0,40}\\?[\"'`]([^\"'`\s\\]{8,300})\\?[\"'`]"
 )
 _BARE = re.compile(
