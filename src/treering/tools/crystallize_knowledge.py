@@ -17,6 +17,7 @@ from treering.ports.ledger import Selection, noted
 from treering.ports.reach import Reach
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
+from treering.tools.rights import WRITES
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
 _NEAR = 0.6
@@ -206,6 +207,8 @@ KNOWLEDGE = Mode(
     WriteOptions,
     WriteReport,
     crystallize_knowledge,
+    rights=WRITES,
+    makes_space=True,
 )
 PROMOTE = Mode(
     "promote",
@@ -214,6 +217,8 @@ PROMOTE = Mode(
     WriteOptions,
     WriteReport,
     promote,
+    rights=WRITES,
+    makes_space=True,
 )
 SUPERSEDE = Mode(
     "supersede",
@@ -222,4 +227,6 @@ SUPERSEDE = Mode(
     WriteOptions,
     WriteReport,
     supersede,
+    rights=WRITES,
+    makes_space=True,
 )

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.draft import Linked, Put, Unlinked, Write
-from treering.core.errors import Corrupt, NotFound
+from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
 from treering.core.ids import kind_of
 from treering.core.objects import Object
@@ -253,6 +253,42 @@ class ScopedLedger:
 
     def _sees(self, scope: str) -> bool:
         return sees(self._scope, scope, descend=self._descend)
+
+
+class ReadingLedger(ScopedLedger):
+    """A ledger seen from a scope that takes no change: for an operation that says it only reads."""
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def load(self, records: Iterable[Record]) -> None:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def compact(self) -> tuple[str, ...]:
+        """Raise `Denied`."""
+        raise _only_reads()
+
+
+def _only_reads() -> Denied:
+    return Denied("This operation says that it only reads.", hint="Declare `writes` in its rights, if it has to.")
 
 
 def whole(ledger: Ledger) -> Ledger:

@@ -25,6 +25,7 @@ from treering.tools.context import ContextReport
 from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Envelope, Report, parse
 from treering.tools.erasure import ErasureReceipt
+from treering.tools.rights import EVERYTHING
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 
@@ -138,7 +139,7 @@ class Space:
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""
-        return catalog.call(self.engine, verb, envelope)
+        return catalog.call(self.engine, verb, envelope, granted=EVERYTHING)
 
     def discussions(
         self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter
@@ -17,6 +18,7 @@ from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.printing import say_json
 from treering.edges.surfaces.cli.rendering.lines import Line, show
 from treering.edges.surfaces.space import Space, open_space
+from treering.tools.rights import EVERYTHING, Rights
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done
@@ -86,6 +88,12 @@ def to_json(data: Data) -> str:
 def is_piped() -> bool:
     """Tell whether the answer goes to a program, which may hand it on to a model."""
     return not sys.stdout.isatty()
+
+
+def rights_of_verbs() -> Rights:
+    """Return what a call of a verb may do: what is for a person to decide only where one sits at the terminal."""
+    present = sys.stdin.isatty()
+    return replace(EVERYTHING, destroys=present, needs_person=present)
 
 
 def embed_later(space: Space, writing: Writing) -> None:

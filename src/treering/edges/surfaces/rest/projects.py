@@ -92,6 +92,7 @@ def operations(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Seque
             "Keep documents, each once.",
             lambda project, body: _index(memory, project, body),
             description="This makes the project, where there is none yet.",
+            writes=True,
             takes=IndexRequest,
             gives=IndexReport,
             links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
@@ -101,6 +102,7 @@ def operations(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Seque
             "Find the documents that answer questions best.",
             lambda project, body: _retrieve(memory, project, body),
             description=_MAKES_NONE,
+            writes=False,
             takes=RetrieveRequest,
             gives=RetrievedForAll,
         ),
@@ -109,6 +111,7 @@ def operations(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Seque
             "Take documents out by their exact text.",
             lambda project, body: _delete(memory, project, body),
             description=_MAKES_NONE,
+            writes=True,
             takes=DeleteRequest,
             gives=DeleteReport,
             links={"index something anew": _same_project("index")},
@@ -140,11 +143,12 @@ def _operation(
     work: Callable[[str, bytes], str],
     *,
     description: str,
+    writes: bool,
     takes: Any,
     gives: Any,
     links: Schema | None = None,
 ) -> Operation:
-    seconds = bounds.read_seconds if name == "retrieve" else bounds.work_seconds
+    seconds = bounds.work_seconds if writes else bounds.read_seconds
 
     async def answer(project_id: str, request: Request) -> Response:
         body = await read_body(request)

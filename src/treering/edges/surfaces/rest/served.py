@@ -1,6 +1,7 @@
 """The space the server speaks for: opened when it is first needed, closed when the server stops."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from treering.core.errors import NotFound, Unavailable
@@ -8,11 +9,13 @@ from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import check_between_steps
-from treering.tools.catalog import TOOLS
+from treering.tools import catalog
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Report
+from treering.tools.rights import WRITES
 
-_WRITERS = {"ingest", "crystallize"}
+GRANTED = WRITES
+"""What whoever reaches the server may do; with a folder of files, reading them too."""
 
 
 class Stop:
@@ -44,8 +47,8 @@ def report_progress(_what: str, _done: int, _total: int | None) -> None:
 class ServedSpace:
     """A space for the calls of many threads.
 
-    `files`: the folder below which `ingest` may read files and repositories; without one it reads none. Whoever
-    reaches the server would else read any file its owner can.
+    `files`: the folder below which files and repositories may be read; without one
+    none are. Whoever reaches the server would else read any file its owner can.
     """
 
     def __init__(
@@ -56,14 +59,20 @@ class ServedSpace:
         self._background = background
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
+        self._granted = replace(GRANTED, reads_files=files is not None)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
     def call(self, verb: str, envelope: Envelope) -> Report:
-        """Run a verb. Only writing makes a new space: a read of a wrong address must fail."""
-        TOOLS[verb].find(envelope.mode)
-        space = self._opened(create=verb in _WRITERS)
-        return space.with_progress(report_progress).call(verb, envelope)
+        """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
+
+        Raises `Denied`, before the space is opened, for a mode that does more than this server grants.
+        """
+        tool = catalog.find(verb)
+        mode = tool.find(envelope.mode)
+        tool.require(mode, granted=self._granted)
+        engine = self._opened(create=mode.makes_space).engine.with_progress(report_progress)
+        return tool.call(engine, envelope, granted=self._granted)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
