@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
-from treering.core.scope import ROOT, Scope
+from treering.core.scope import ROOT, Scope, parse_scope
 from treering.tools.engine import Engine
 from treering.tools.rights import Rights, require
 from treering.tools.scoped_ledger import ReadingLedger, ScopedLedger
@@ -24,6 +24,10 @@ class Value(BaseModel):
     """A frozen value that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Nothing(Value):
+    """Nothing."""
 
 
 class Envelope(Value):
@@ -83,6 +87,24 @@ class Operation(Generic[Answer]):
     """Whether the same call again changes nothing more."""
     makes_space: bool = False
     """Whether it may be the first thing a space hears of: a new space is made for it."""
+
+    def perform(
+        self,
+        engine: Engine,
+        *,
+        scope: str = ROOT,
+        given: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        granted: Rights,
+    ) -> Answer:
+        """Check what is asked and run it.
+
+        Raises `Denied` where it does more than is granted, `InvalidInput` naming each wrong field.
+        """
+        require(self.name, self.rights, granted=granted)
+        asked = parse(self.input, given or {}, where="input")
+        wishes = parse(self.options, options or {}, where="options")
+        return self.run(Call(lent(engine, self.rights), parse_scope(scope)), asked, wishes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Erasing objects for good, proving that they are gone, and naming what is out of reach."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic import Field
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.objects import Object, Source, title_of
@@ -11,7 +13,9 @@ from treering.derived.passages import passages_of
 from treering.ports.clock import fresh_id
 from treering.ports.reach import Reach
 from treering.tools.engine import Engine
-from treering.tools.envelope import Value
+from treering.tools.envelope import Call, Operation, Value
+from treering.tools.review import ReasonOptions
+from treering.tools.rights import DECIDES
 
 _PROBED = 1000
 
@@ -53,6 +57,12 @@ class ErasureReceipt(Value):
         return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
 
 
+class EraseInput(Value):
+    """What to erase."""
+
+    ids: tuple[str, ...] = Field(description="The ids of the objects.")
+
+
 def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
     """Erase objects with all their revisions, then look for them everywhere.
 
@@ -89,6 +99,21 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
         out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons),
         remaining=remaining,
     )
+
+
+def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
+    return erase(call.engine, given.ids, reason=options.reason)
+
+
+ERASE = Operation(
+    "erase",
+    "Remove objects for good, everywhere, and prove it.",
+    EraseInput,
+    ReasonOptions,
+    ErasureReceipt,
+    _erase,
+    rights=replace(DECIDES, destroys=True),
+)
 
 
 @dataclass(frozen=True, slots=True)
