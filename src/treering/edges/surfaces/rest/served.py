@@ -1,21 +1,42 @@
 """The space the server speaks for: opened when it is first needed, closed when the server stops."""
 
 import threading
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal, get_args
 
-from treering.core.errors import NotFound, Unavailable
+from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
 from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import check_between_steps
 from treering.tools import catalog
 from treering.tools.engine import Engine
-from treering.tools.envelope import Envelope, Report
-from treering.tools.rights import WRITES
+from treering.tools.envelope import Answer, Envelope, Operation, Report
+from treering.tools.rights import WRITES, Rights
 
-GRANTED = WRITES
-"""What whoever reaches the server may do; with a folder of files, reading them too."""
+Allowed = Literal["review", "erase"]
+_ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
+
+
+def allowed(words: Iterable[str]) -> frozenset[Allowed]:
+    """Read what an operator allows. Raises `InvalidInput` for a word that allows nothing."""
+    given = set(words)
+    for word in given.difference(_ALLOWED):
+        raise InvalidInput(
+            f"--allow {word!r} allows nothing.", hint=nearest(word, _ALLOWED), details={"known": list(_ALLOWED)}
+        )
+    return frozenset(known for known in _ALLOWED if known in given)
+
+
+def granted(*, files: Path | None, allow: Collection[Allowed]) -> Rights:
+    """Return what whoever reaches the server may do: read and write the space, and what its operator allows besides.
+
+    `files`: the folder whose files may be read. `allow`: `review` lets callers decide as a person, `erase` lets them
+    erase besides.
+    """
+    return replace(WRITES, reads_files=files is not None, needs_person=bool(allow), destroys="erase" in allow)
 
 
 class Stop:
@@ -47,19 +68,26 @@ def report_progress(_what: str, _done: int, _total: int | None) -> None:
 class ServedSpace:
     """A space for the calls of many threads.
 
-    `files`: the folder below which files and repositories may be read; without one
-    none are. Whoever reaches the server would else read any file its owner can.
+    `files`, `allow`: as for `granted`. Without a folder no file is read: whoever reaches the server would else read
+    any file its owner can.
     """
 
     def __init__(
-        self, address: str, *, stop: Stop, background: bool, embedder: Embedder | None, files: Path | None
+        self,
+        address: str,
+        *,
+        stop: Stop,
+        background: bool,
+        embedder: Embedder | None,
+        files: Path | None,
+        allow: Collection[Allowed] = (),
     ) -> None:
         self._address = address
         self._stop = stop
         self._background = background
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
-        self._granted = replace(GRANTED, reads_files=files is not None)
+        self._granted = granted(files=files, allow=allow)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
@@ -71,8 +99,16 @@ class ServedSpace:
         tool = catalog.find(verb)
         mode = tool.find(envelope.mode)
         tool.require(mode, granted=self._granted)
-        engine = self._opened(create=mode.makes_space).engine.with_progress(report_progress)
-        return tool.call(engine, envelope, granted=self._granted)
+        return tool.call(self._engine_for(mode), envelope, granted=self._granted)
+
+    def grants(self, operation: Operation[Any]) -> bool:
+        """Tell whether callers may do all that an operation does."""
+        return not operation.rights.beyond(self._granted)
+
+    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
+        """Run an operation that this server grants."""
+        engine = self._engine_for(operation)
+        return operation.perform(engine, given=given, options=options, granted=self._granted)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
@@ -97,6 +133,14 @@ class ServedSpace:
             if self._space:
                 self._space.close()
             self._space = None
+
+    def _engine_for(self, operation: Operation[Any]) -> Engine:
+        """Open the space. What a person has to decide is done as a person, since the operator allowed that."""
+        space = self._opened(create=operation.makes_space)
+        author = space.engine.author
+        engine = space.engine.with_progress(report_progress)
+        decides = operation.rights.needs_person
+        return engine.with_author(author.model_copy(update={"channel": "user"})) if decides else engine
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
         """Open the space; while the server stops, only for what has to be brought to its end."""

@@ -1,0 +1,11 @@
+"""Everything a space can be asked besides the four verbs, declared once each. Surfaces render these tables."""
+
+from typing import Any
+
+from treering.edges import transfer
+from treering.tools import review
+from treering.tools.envelope import Operation
+from treering.tools.erasure import ERASE
+
+ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
+"""Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
