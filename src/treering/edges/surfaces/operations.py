@@ -2,10 +2,17 @@
 
 from typing import Any
 
-from treering.edges import transfer
+from treering.edges import discussion_files, transfer
+from treering.memories.discussion import operations as discussions
 from treering.tools import review
 from treering.tools.envelope import Operation
 from treering.tools.erasure import ERASE
 
 ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
 """Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
+ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
+    *discussions.OPERATIONS,
+    discussion_files.EXPORT,
+    discussion_files.IMPORT,
+)
+"""Operations on discussions: for the command line and Python."""
