@@ -14,7 +14,7 @@ from treering.ports.interrupt import check_between_steps
 from treering.tools import catalog
 from treering.tools.engine import Engine
 from treering.tools.envelope import Answer, Envelope, Operation, Report
-from treering.tools.rights import WRITES, Rights
+from treering.tools.rights import WRITES, Rights, require
 
 Allowed = Literal["review", "erase"]
 _ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
@@ -88,6 +88,8 @@ class ServedSpace:
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
         self._granted = granted(files=files, allow=allow)
+        # The folder is lent to the adapters of ingest, which stay below it; another operation would read any file.
+        self._granted_besides = granted(files=None, allow=allow)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
@@ -102,13 +104,14 @@ class ServedSpace:
         return tool.call(self._engine_for(mode), envelope, granted=self._granted)
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether callers may do all that an operation does."""
-        return not operation.rights.beyond(self._granted)
+        """Tell whether callers may do all that an operation does which is no mode of a verb."""
+        return not operation.rights.beyond(self._granted_besides)
 
     def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
-        """Run an operation that this server grants."""
+        """Run an operation that is no mode of a verb. Raises `Denied` where it does more than this server grants."""
+        require(operation.name, operation.rights, granted=self._granted_besides)
         engine = self._engine_for(operation)
-        return operation.perform(engine, given=given, options=options, granted=self._granted)
+        return operation.perform(engine, given=given, options=options, granted=self._granted_besides)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
