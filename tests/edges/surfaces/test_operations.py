@@ -14,7 +14,7 @@ from treering.core.errors import Denied
 from treering.edges.surfaces.cli.app import app
 from treering.edges.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
 from treering.edges.surfaces.mcp.listing import tool_listing
-from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES
+from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, UPKEEP
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.served import granted
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -24,12 +24,14 @@ from treering.tools.rights import EVERYTHING, READS
 
 GOLDEN = Path(__file__).with_name("golden") / "operations.txt"
 VERBS = {f"{tool.name} {mode.name}": mode for tool in TOOLS.values() for mode in tool.modes.values()}
-BESIDES = {one.name: one for one in (*ON_SPACES, *ON_DISCUSSIONS)}
+BESIDES = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS)}
 OPERATIONS: dict[str, Operation] = {**VERBS, **BESIDES}
 FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "discussion delete --erase"}
 """Operations that the command line offers as a flag of another's command."""
+OTHERWISE = {**FLAGS, "leases": "unlock"}
+"""Operations that have no command of their name."""
 NO_OPERATIONS = {
-    *("try", "init", "backup", "vectors", "unlock", "mcp", "version", "serve", "supervise"),
+    *("try", "init", "backup", "mcp", "version", "serve", "supervise"),
     *("workflow run", "workflow check", "workflow examples"),
 }
 """Commands that start a program, keep a space's files, or need more than one space and its memory."""
@@ -75,7 +77,7 @@ def commands():
 
 def command_of(name):
     """Name the command that offers an operation: that of its verb, or its own."""
-    return name.split()[0] if name in VERBS else FLAGS.get(name, name)
+    return name.split()[0] if name in VERBS else OTHERWISE.get(name, name)
 
 
 def told_to_agents():
@@ -133,7 +135,7 @@ def test_no_server_reads_or_writes_a_folder_that_a_caller_names(tmp_path):
 
 
 def test_names_are_unique_and_no_operation_is_without_rights():
-    assert len(OPERATIONS) == len(VERBS) + len(ON_SPACES) + len(ON_DISCUSSIONS)
+    assert len(OPERATIONS) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS)
     assert {one.rights.beyond(EVERYTHING) for one in OPERATIONS.values()} == {()}
 
 

@@ -4,12 +4,14 @@ from typing import Any
 
 from treering.edges import discussion_files, transfer
 from treering.memories.discussion import operations as discussions
-from treering.tools import review
+from treering.tools import review, upkeep
 from treering.tools.envelope import Operation
 from treering.tools.erasure import ERASE
 
 ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
 """Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
+UPKEEP: tuple[Operation[Any], ...] = upkeep.OPERATIONS
+"""What keeps a space in order: for the command line and Python."""
 ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
     *discussions.OPERATIONS,
     discussion_files.EXPORT,

@@ -28,6 +28,7 @@ from treering.tools.erasure import ErasureReceipt
 from treering.tools.rights import EVERYTHING
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
+from treering.tools.upkeep import VECTORS
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
@@ -202,7 +203,7 @@ class Space:
 
     def embed_pending(self, progress: Progress | None = None) -> None:
         """Make all vectors that wait, now."""
-        self.engine.vectoriser.finish(progress or self.engine.progress)
+        (self.with_progress(progress) if progress else self).perform(VECTORS)
 
     def with_progress(self, progress: Progress) -> "Space":
         """Return the same space reporting the progress of long work."""
