@@ -26,8 +26,9 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.ports.index import JobRow, Lag
+from treering.ports.jobs import JobRow
 from treering.ports.ledger import Ledger, Selection
+from treering.ports.vectors import Lag
 from treering.testing.clocks import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.tools.engine import Engine, Progress
@@ -136,6 +137,10 @@ class Vectors:
     started: int = 0
     finished: int = 0
 
+    @property
+    def vectors(self) -> "Vectors":
+        return self
+
     def lag(self) -> Lag:
         return Lag(pending=0 if self.finished else self.started, total=self.started)
 
@@ -147,7 +152,7 @@ class Vectors:
 
 
 @dataclass
-class ToolDispatcher:
+class Desk:
     """A space in memory and the verb `ingest` at hand."""
 
     ledger: Ledger
@@ -186,13 +191,13 @@ class ToolDispatcher:
 
 def make_desk(
     *, policy: Policy | None = None, adapter: Folder | None = None, clock: SteppingClock | None = None
-) -> ToolDispatcher:
+) -> Desk:
     clock = clock or SteppingClock()
     ledger = MemoryLedger(clock=clock, policy=policy)
     return desk_of(ledger, clock, adapter or Folder())
 
 
-def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> ToolDispatcher:
+def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> Desk:
     jobs, vectors = jobs or Jobs(), Vectors()
     engine = Engine(
         ledger=ledger,
@@ -207,4 +212,4 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
         limits=ReadLimits(),
         segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
     )
-    return ToolDispatcher(ledger, engine, jobs, vectors)
+    return Desk(ledger, engine, jobs, vectors)

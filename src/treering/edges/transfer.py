@@ -20,7 +20,7 @@ from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import DECIDES, READS
 
 FORMAT = "treering-export"
-VERSION = 2
+VERSION = 3
 FILES = {
     "event": "events.jsonl",
     "revision": "revisions.jsonl",

@@ -37,10 +37,10 @@ class Cleared(Value):
 def make_vectors(call: Call, _given: Nothing, _options: Nothing) -> VectorsMade:
     """Make all vectors that wait, now."""
     index = call.engine.index
-    waiting = index.lag().pending
+    waiting = index.vectors.lag().pending
     if waiting:
         call.engine.vectoriser.finish(call.engine.progress)
-    lag = index.lag()
+    lag = index.vectors.lag()
     return VectorsMade(made=waiting - lag.pending, pending=lag.pending, total=lag.total)
 
 

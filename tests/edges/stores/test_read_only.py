@@ -91,7 +91,7 @@ def test_a_backup_on_a_read_only_medium_is_read_and_can_be_copied_from_there(ope
 def test_a_space_of_another_version_on_a_read_only_medium_says_what_to_do(open_space, medium):
     folder, freeze = medium
     fill(open_space, folder / "space.db")
-    with open_space(f"sqlite:{folder / 'space.db'}") as space, space.engine.index._database.write() as connection:
+    with open_space(f"sqlite:{folder / 'space.db'}") as space, space.engine.leases._database.write() as connection:
         connection.execute("UPDATE index_state SET value = 1 WHERE name = 'projection_version'")
     freeze()
     with pytest.raises(Unavailable, match="another version") as refused:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from treering.core.characters import visible_line
-from treering.edges.settings import FILE, FOLDER, Settings
+from treering.core.errors import NotFound
+from treering.edges.address import Address
+from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
@@ -19,11 +21,11 @@ _PLURALS = {"patch": "patches"}
 def init(access: Access) -> None:
     """Make a space. Without an address it is this folder's own, whatever lies in the folders above."""
     settings = Settings.read()
-    here = access.space or settings.space or f"sqlite:{settings.folder / FOLDER / FILE}"
-    path = Path(settings.space_address(here).removeprefix("sqlite:"))
-    existed = path.exists()
-    with opened(Access(space=here), create=True) as space:
-        facts = {"address": space.address, "created": not existed}
+    named = access.space or settings.space
+    address = settings.space_address(named) if named else settings.own_space
+    existed = _is_there(address)
+    with opened(address, create=True):
+        facts = {"address": str(address), "created": not existed}
     said = f"{'There is already a space' if existed else 'Made a space'} at {facts['address']}."
     lines = [line(said), line("Next: treering ingest .", indent=2)]
     answer(access, facts, lines)
@@ -50,14 +52,14 @@ def import_from(folder: Path, access: Access, writing: Writing) -> None:
     with opened(access, writing, create=True) as space:
         counts = space.import_from(folder)
         said = line(f"Imported from {folder}: {_listed(counts)}.")
-        answer(access, {"address": space.address, "counts": counts}, [said])
+        answer(access, {"address": str(space.address), "counts": counts}, [said])
         embed_later(space, writing)
 
 
 def vectors(access: Access, *, quiet: bool) -> None:
     """Make all vectors that wait; quietly, only where nobody else is at it."""
     with opened(access) as space:
-        if quiet and not (space.engine.index.lag().pending and _is_free(space)):
+        if quiet and not (space.engine.index.vectors.lag().pending and _is_free(space)):
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
@@ -76,6 +78,15 @@ def unlock(name: str, access: Access) -> None:
         report = space.perform(UNLOCK, input={"name": name})
     told = line(f"Taken away: {_told(report.cleared)}")
     answer(access, report, [told, line("Its holder stops at its next renewal.", indent=2)])
+
+
+def _is_there(address: Address) -> bool:
+    """Tell whether there is a space already. One in memory is new every time."""
+    try:
+        with opened(address):
+            return not address.in_memory
+    except NotFound:
+        return False
 
 
 def _told(one: Holding) -> str:

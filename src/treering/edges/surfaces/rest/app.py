@@ -12,6 +12,7 @@ from fastapi import FastAPI, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.edges.address import Address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.projects import ProjectSpaces
 from treering.edges.settings import Settings
@@ -35,7 +36,7 @@ from treering.tools.envelope import Value
 class Serving:
     """What is served, and within which bounds."""
 
-    space: str
+    space: Address | str
     """The address of the space of the four tools."""
     projects: Path
     """The folder that holds the projects' spaces."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
+from treering.edges.address import Address
 from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
@@ -74,7 +75,7 @@ class ServedSpace:
 
     def __init__(
         self,
-        address: str,
+        address: Address | str,
         *,
         stop: Stop,
         background: bool,
