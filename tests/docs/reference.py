@@ -26,7 +26,7 @@ from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
-from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, UPKEEP
+from treering.edges.surfaces.operations import OPERATIONS
 from treering.edges.surfaces.rest.bodies import MOST_VALUES
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import STATUSES, Failure
@@ -199,7 +199,7 @@ def _rights() -> str:
 
 
 def _besides() -> str:
-    return "\n\n".join(part for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS) for part in _operation(one))
+    return "\n\n".join(part for one in OPERATIONS.values() for part in _operation(one))
 
 
 def _operation(one: Operation[Any]) -> Iterator[str]:

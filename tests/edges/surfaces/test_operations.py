@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from treering.core.errors import Denied
+from treering.core.errors import Denied, InvalidInput
 from treering.edges.surfaces.cli.app import app
 from treering.edges.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
 from treering.edges.surfaces.mcp.listing import tool_listing
-from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, UPKEEP
+from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, OPERATIONS, UPKEEP
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.served import granted
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -24,8 +24,7 @@ from treering.tools.rights import EVERYTHING, READS
 
 GOLDEN = Path(__file__).with_name("golden") / "operations.txt"
 VERBS = {f"{tool.name} {mode.name}": mode for tool in TOOLS.values() for mode in tool.modes.values()}
-BESIDES = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS)}
-OPERATIONS: dict[str, Operation] = {**VERBS, **BESIDES}
+EVERY: dict[str, Operation] = {**VERBS, **OPERATIONS}
 FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "discussion delete --erase"}
 """Operations that the command line offers as a flag of another's command."""
 OTHERWISE = {**FLAGS, "leases": "unlock"}
@@ -100,7 +99,7 @@ def served(server, folder):
     )
     paths = {route.path for route in build_app(serving).routes}
     verbs = {name for name in VERBS if f"/v1/wiki/{name.split()[0]}" in paths and lets(server, name, folder)}
-    return verbs | {name for name in BESIDES if f"/v1/{name.replace(' ', '/')}" in paths}
+    return verbs | {name for name in OPERATIONS if f"/v1/{name.replace(' ', '/')}" in paths}
 
 
 def lets(server, name, folder):
@@ -113,7 +112,7 @@ def lets(server, name, folder):
 
 
 def test_the_command_line_offers_every_operation_and_nothing_undeclared():
-    assert commands() == {*map(command_of, OPERATIONS), *NO_OPERATIONS}
+    assert commands() == {*map(command_of, EVERY), *NO_OPERATIONS}
 
 
 def test_agents_are_told_of_exactly_the_modes_that_are_granted_to_them():
@@ -135,21 +134,31 @@ def test_no_server_reads_or_writes_a_folder_that_a_caller_names(tmp_path):
 
 
 def test_names_are_unique_and_no_operation_is_without_rights():
-    assert len(OPERATIONS) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS)
-    assert {one.rights.beyond(EVERYTHING) for one in OPERATIONS.values()} == {()}
+    assert len(EVERY) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS)
+    assert {one.rights.beyond(EVERYTHING) for one in EVERY.values()} == {()}
 
 
 def test_what_destroys_or_decides_writes_or_leaves_the_space():
-    for one in OPERATIONS.values():
+    for one in EVERY.values():
         if one.rights.destroys:
             assert one.rights.writes
             assert one.rights.needs_person
 
 
-@pytest.mark.parametrize("name", [name for name, one in BESIDES.items() if one.rights.names])
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.rights.names])
 def test_an_operation_is_refused_where_only_reading_is_granted(space, name):
     with pytest.raises(Denied, match="not allowed here"):
-        BESIDES[name].perform(space.engine, granted=READS)
+        OPERATIONS[name].perform(space.engine, granted=READS)
+
+
+def test_a_program_names_an_operation_and_its_fields(space):
+    assert space.perform("review list", options={"limit": 1}).root == ()
+    with pytest.raises(InvalidInput) as caught:
+        space.perform("reviews list")
+    assert caught.value.hint == "Did you mean 'review list'?"
+    with pytest.raises(InvalidInput) as caught:
+        space.perform("review show", input={"patch": "x"})
+    assert caught.value.hint == "Did you mean 'patch_id'?"
 
 
 def test_the_table_reads_as_it_was_approved(tmp_path):
@@ -163,7 +172,7 @@ def table(folder):
     """Show every operation with what it does beyond reading, and where it is offered."""
     agents, answered = told_to_agents(), [(server.called, served(server, folder)) for server in SERVERS]
     rows = [("OPERATION", "DOES MORE THAN READ", "PYTHON", "COMMAND LINE", "MCP", "HTTP")]
-    for name, one in OPERATIONS.items():
+    for name, one in EVERY.items():
         command = f"treering {command_of(name)}" + (" (asks)" if one.rights.destroys else "")
         agent = ("with files" if one.rights.reads_files else "yes") if name in agents else "-"
         http = next((called for called, names in answered if name in names), "-")

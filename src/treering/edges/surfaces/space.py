@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast, overload
 
+from pydantic import BaseModel
+
 from treering.core.audit import Anchor
 from treering.core.diff import ObjectChange
 from treering.core.objects import Channel
@@ -15,6 +17,7 @@ from treering.edges import transfer
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
+from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.memory import DiscussionMemory
@@ -145,15 +148,28 @@ class Space:
         """Run a verb by name."""
         return catalog.call(self.engine, verb, envelope, granted=EVERYTHING)
 
+    @overload
     def perform(
         self,
         operation: Operation[Answer],
         scope: str = ROOT,
         input: Data | None = None,
         options: Data | None = None,
-    ) -> Answer:
-        """Ask what is not a verb, such as `treering.tools.review.LIST`. Raises `InvalidInput` for a wrong field."""
-        return operation.perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
+    ) -> Answer: ...
+    @overload
+    def perform(
+        self, operation: str, scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> BaseModel: ...
+    def perform(
+        self,
+        operation: Operation[Any] | str,
+        scope: str = ROOT,
+        input: Data | None = None,
+        options: Data | None = None,
+    ) -> BaseModel:
+        """Ask what is no verb, by its name such as `review list`. Raises `InvalidInput` for a wrong name or field."""
+        asked: Operation[BaseModel] = operations.find(operation) if isinstance(operation, str) else operation
+        return asked.perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
 
     def discussions(
         self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None
