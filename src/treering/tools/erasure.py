@@ -63,7 +63,8 @@ class ErasureReceipt(Value):
 class EraseInput(Value):
     """What to erase."""
 
-    ids: tuple[str, ...] = Field(description="The ids of the objects.")
+    # That there is one is only told here: `erase` says better what is wrong.
+    ids: tuple[str, ...] = Field(description="The ids of the objects.", json_schema_extra={"minItems": 1})
 
 
 def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
