@@ -20,6 +20,7 @@ from treering.ports.reach import Reach
 from treering.testing.late_index import LateIndex
 from treering.tools import catalog
 from treering.tools.envelope import Envelope
+from treering.tools.rights import WRITES
 
 CACHE = "The cache served stale pages; versioned keys fixed it."
 DEPLOY = "Deploys run at night and never on a Friday."
@@ -73,7 +74,7 @@ def test_only_documents_are_retrieved_and_other_sources_take_no_places(memory):
     memory.index("acme", [CACHE])
     with memory.engine("acme") as engine:
         notes = [{"text": f"The cache served stale pages in case {n}."} for n in range(50)]
-        catalog.call(engine, "ingest", Envelope(mode="source", input={"items": notes}))
+        catalog.call(engine, "ingest", Envelope(mode="source", input={"items": notes}), granted=WRITES)
     assert found(memory, "the cache served stale pages", 1) == [CACHE]
 
 
@@ -150,7 +151,7 @@ def test_knowledge_that_rested_on_a_deleted_document_alone_is_stale(memory):
             "evidence_refs": [{"source_id": source.id, "segment_id": source.segments[0].segment_id}],
             "status": "active",
         }
-        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact))
+        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact), granted=WRITES)
     (known,) = objects(memory, "acme", "knowledge")
     assert memory.delete("acme", [CACHE]).staled == (known.id,)
 

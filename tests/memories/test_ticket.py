@@ -12,6 +12,7 @@ from treering.memories.ticket import Completed, MemoryFailure, RunState, Ticket,
 from treering.tools import catalog
 from treering.tools.envelope import Envelope
 from treering.tools.erasure import erase
+from treering.tools.rights import WRITES
 
 DOCUMENT = f"Ticket: {CACHE.title}. {CACHE.description}. {LESSON}"
 LIKE_IT = Ticket(title="Cache again", description="Stale pages after the last deploy")
@@ -115,7 +116,7 @@ def test_knowledge_that_rested_on_a_reverted_ticket_alone_is_stale(memory, ticke
         "status": "active",
     }
     with memory.engine("acme") as engine:
-        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact))
+        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact), granted=WRITES)
     tickets.revert(CACHE)
     assert only(memory, "knowledge").status == "stale"
 

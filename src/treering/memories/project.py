@@ -33,6 +33,7 @@ from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, ItemResult
 from treering.tools.ingest_run import Run, Task
 from treering.tools.retrying import retry_on_conflict
+from treering.tools.rights import READS, WRITES
 from treering.tools.search import SearchReport
 
 MOST_QUERIES = 100
@@ -222,7 +223,7 @@ def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> I
     given = list(items)
     options = {"wait": wait, "max_items": len(given)}
     envelope = Envelope(mode="source", scope=ROOT, input={"items": given}, options=options)
-    return cast("IngestReport", catalog.call(engine, "ingest", envelope))
+    return cast("IngestReport", catalog.call(engine, "ingest", envelope, granted=WRITES))
 
 
 def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport) -> Iterable[Indexed]:
@@ -278,7 +279,7 @@ def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
 def _search(engine: Engine, query: str, limit: int) -> SearchReport:
     where = {"type": "source", "origin": {"prefix": PREFIX}}
     envelope = Envelope(mode="search", scope=ROOT, input={"text": query}, options={"limit": limit, "filter": where})
-    return cast("SearchReport", catalog.call(engine, "query", envelope))
+    return cast("SearchReport", catalog.call(engine, "query", envelope, granted=READS))
 
 
 def _whole(engine: Engine, identity: str) -> str | None:

@@ -20,6 +20,7 @@ from treering.ports.ledger import AsOf, Selection
 from treering.tools.envelope import Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.reading import ReadOptions, parse_moment
+from treering.tools.rights import READS
 from treering.tools.scoped_ledger import whole
 
 _MOST_SEGMENTS = 200
@@ -369,7 +370,9 @@ def _around(call: Call, item: Source, segment_id: str, around: int) -> Sequence[
     return [call.engine.ledger.segment(item.id, segment_id)]
 
 
-PAGE = Mode("page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page)
+PAGE = Mode(
+    "page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page, rights=READS
+)
 RELATED = Mode(
     "related",
     "Neighbours of an object by link type, direction and depth.",
@@ -377,8 +380,17 @@ RELATED = Mode(
     ReadOptions,
     RelatedReport,
     related,
+    rights=READS,
 )
-RECENT = Mode("recent", "What changed, by window of time.", RecentInput, ReadOptions, RecentReport, recent)
+RECENT = Mode(
+    "recent", "What changed, by window of time.", RecentInput, ReadOptions, RecentReport, recent, rights=READS
+)
 EXPAND = Mode(
-    "expand", "Exact source lines, neighbours and versions behind ids.", ExpandInput, ReadOptions, ExpandReport, expand
+    "expand",
+    "Exact source lines, neighbours and versions behind ids.",
+    ExpandInput,
+    ReadOptions,
+    ExpandReport,
+    expand,
+    rights=READS,
 )

@@ -1,7 +1,9 @@
 """Erasing objects for good, proving that they are gone, and naming what is out of reach."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic import Field
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.objects import Object, Source, title_of
@@ -13,7 +15,9 @@ from treering.ports.ledger import Record
 from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
 from treering.tools.engine import Engine
-from treering.tools.envelope import Value
+from treering.tools.envelope import Call, Operation, Value
+from treering.tools.review import ReasonOptions
+from treering.tools.rights import DECIDES
 from treering.tools.submission import new_patch
 
 _PROBED = 1000
@@ -56,6 +60,13 @@ class ErasureReceipt(Value):
         return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
 
 
+class EraseInput(Value):
+    """What to erase."""
+
+    # That there is one is only told here: `erase` says better what is wrong.
+    ids: tuple[str, ...] = Field(description="The ids of the objects.", json_schema_extra={"minItems": 1})
+
+
 def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
     """Erase objects with all their revisions, then look for them everywhere.
 
@@ -88,6 +99,21 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
         out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons),
         remaining=remaining,
     )
+
+
+def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
+    return erase(call.engine, given.ids, reason=options.reason)
+
+
+ERASE = Operation(
+    "erase",
+    "Remove objects for good, everywhere, and prove it.",
+    EraseInput,
+    ReasonOptions,
+    ErasureReceipt,
+    _erase,
+    rights=replace(DECIDES, destroys=True),
+)
 
 
 @dataclass(frozen=True, slots=True)

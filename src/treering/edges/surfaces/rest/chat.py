@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.rest.bodies import read_body
 from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
-from treering.edges.surfaces.rest.contract import Operation, Schema
+from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
 from treering.edges.surfaces.rest.remembering import MemorySettings, told_of_recall, told_of_storing
 from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
@@ -124,10 +124,10 @@ class _Asked:
     """What is said of memory where there is none."""
 
 
-def operations(chat: Chat) -> tuple[Operation, ...]:
-    """Return the operations of the chat endpoint."""
+def routes(chat: Chat) -> tuple[Route, ...]:
+    """Return the routes of the chat endpoint."""
     return (
-        Operation(
+        Route(
             method="POST",
             path="/v1/chat/completions",
             name="chat_completions",
@@ -144,7 +144,7 @@ def operations(chat: Chat) -> tuple[Operation, ...]:
             fails=OpenAIFailure,
             behind=True,
         ),
-        Operation(
+        Route(
             method="GET",
             path="/v1/models",
             name="models",
