@@ -19,10 +19,9 @@ from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess
-from treering.edges.sources.markdown import segment_inline_markdown
+from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
-from treering.edges.sources.text import segment_inline_text
 from treering.ports.adapter import ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
@@ -168,11 +167,14 @@ def _engine(
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
         leases=stores.leases,
-        adapters={"path": PathAdapter(access=opening.files), "repo": RepoAdapter(access=opening.files)},
+        adapters={
+            "path": PathAdapter(BUILT_IN, access=opening.files),
+            "repo": RepoAdapter(BUILT_IN, access=opening.files),
+        },
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),
-        segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
+        segmenters=BUILT_IN.segmenters,
     )
 
 

@@ -39,7 +39,8 @@ from treering.testing.memory_tables import Tables
 class MemoryLedger:
     """`ports.ledger.Ledger` that ends with the process. One lock makes every call atomic.
 
-    Nothing can be changed behind its back, so no read of it finds anything altered.
+    Nothing can be changed behind its back, so no read of it finds anything altered. `policy` holds as long as the log
+    tells of none.
     """
 
     def __init__(self, *, clock: Clock, policy: Policy | None = None) -> None:

@@ -15,7 +15,7 @@ from treering.testing.memory_tables import Tables
 
 
 class MemorySession:
-    """`core.transaction.Session` over tables, for one transaction.
+    """`core.session.Session` over tables, for one transaction.
 
     What raises does so before anything is kept, so there is nothing to roll back; an import has tables of its own.
     """

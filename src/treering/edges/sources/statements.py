@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from treering.core.locator import Lines
 from treering.edges.sources import markdown, restructured
 from treering.edges.sources.manifests import is_manifest, manifest_facts
-from treering.edges.sources.markdown import Paragraph
+from treering.edges.sources.markdown import Paragraph, is_markdown
 from treering.edges.sources.sections import Heading, Outline
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 
@@ -26,11 +26,6 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
     if is_markdown(path) and (found := _decision(path, text, segments)):
         return (found,)
     return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
-
-
-def is_markdown(path: str) -> bool:
-    """Tell by a file's name whether it is Markdown."""
-    return PurePosixPath(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
 
 
 # Decisions

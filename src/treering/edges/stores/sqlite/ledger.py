@@ -27,7 +27,11 @@ _OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other 
 
 
 class SqliteLedger(SqliteReads):
-    """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions."""
+    """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions.
+
+    `policy` holds as long as the space tells of none: another process may have given another one, so set it with
+    `change_policy` where it has to hold for all.
+    """
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ from treering.ports.projection import Change
 
 
 class SqliteSession:
-    """`core.transaction.Session` over a connection, for one transaction. Followers see its changes when it finishes."""
+    """`core.session.Session` over a connection, for one transaction. Followers see its changes when it finishes."""
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks, *, clock: Clock, policy: Policy) -> None:
         self.view: View = ObjectTables(connection, checks)
