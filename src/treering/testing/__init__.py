@@ -1,4 +1,4 @@
-"""What people need who write backends: contract suites, which need pytest, honest fakes, and values formats give."""
+"""What people need who write backends: contract suites (they need pytest), honest fakes, and values of formats."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
