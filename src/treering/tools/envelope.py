@@ -11,6 +11,7 @@ from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope
+from treering.core.screening import screened
 from treering.tools.engine import Engine
 from treering.tools.scoped_ledger import ScopedLedger
 
@@ -113,7 +114,8 @@ def _call(engine: Engine, envelope: Envelope, ability: str, options: Value) -> C
 
 
 def _request(ability: str, envelope: Envelope) -> str:
-    data = envelope.model_dump(mode="json", include={"input"}, fallback=str)
+    # Of what is kept: a digest of a short secret could be guessed.
+    data = screened(envelope.model_dump(mode="json", include={"input"}, fallback=str)).value
     return digest(json.dumps([ability, data], sort_keys=True))
 
 

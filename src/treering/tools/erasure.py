@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.objects import Object, Source, title_of
-from treering.core.patch import Erase, Patch
+from treering.core.patch import Erase
 from treering.derived.analysis import query_terms
 from treering.derived.lookup import look_up
 from treering.derived.passages import passages_of
-from treering.ports.clock import fresh_id
 from treering.ports.ledger import Record
 from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
 from treering.tools.engine import Engine
 from treering.tools.envelope import Value
+from treering.tools.submission import new_patch
 
 _PROBED = 1000
 
@@ -66,13 +66,8 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     if not items:
         raise InvalidInput("Nothing is named to erase.", hint="Give the ids of objects, such as src:01k….")
     texts = {text for item in items for text in _texts(engine, item)}
-    patch = Patch(
-        id=fresh_id("patch", engine.clock),
-        source=engine.author,
-        operations=tuple(Erase(id=item.id, expected_revision=item.revision) for item in items),
-        reason=reason,
-        created_at=engine.clock.now(),
-    )
+    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
+    patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
     receipt = engine.ledger.commit(patch)
     # From here on it is erased: what fails now is said in the receipt.
     remaining = engine.ledger.compact()

@@ -82,7 +82,7 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
     """Bring in what is given inline."""
     reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
     writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
-    task = Task("source", "what was given inline", len(given.items))
+    task = Task("source", "what was given inline", len(given.items), options.redact_secrets)
     return _run(call, task, writer, map(reader.read, given.items), options)
 
 
@@ -140,7 +140,8 @@ def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions) -> In
     readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=wishes)
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
     total = None if call.engine.progress is silent else adapter.count(path, wishes)
-    return _run(call, Task(kind, path, total), writer, readings, options)
+    task = Task(kind, path, total, options.redact_secrets)
+    return _run(call, task, writer, readings, options)
 
 
 def _adapter(call: Call, kind: str) -> Adapter:

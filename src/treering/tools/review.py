@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from treering.core.diff import ObjectChange, changes_of
 from treering.core.journal import patch_of
 from treering.core.patch import PatchRecord, Receipt
+from treering.core.screening import screened
 from treering.tools.engine import Engine
 
 
@@ -26,12 +27,15 @@ def approve(engine: Engine, patch_id: str) -> Receipt:
 
 
 def reject(engine: Engine, patch_id: str, *, reason: str) -> PatchRecord:
-    """Turn a waiting patch down."""
-    return engine.ledger.reject(patch_id, by=engine.author, reason=reason)
+    """Turn a waiting patch down; secrets in the reason are redacted."""
+    return engine.ledger.reject(patch_id, by=engine.author, reason=screened(reason).value)
 
 
 def revert(engine: Engine, patch_id: str, *, reason: str) -> Receipt:
-    """Take back an applied patch, or raise `Conflict` saying what has changed since."""
-    receipt = engine.ledger.revert(patch_id, by=engine.author, reason=reason)
+    """Take back an applied patch, or raise `Conflict` saying what has changed since.
+
+    Secrets in the reason are redacted.
+    """
+    receipt = engine.ledger.revert(patch_id, by=engine.author, reason=screened(reason).value)
     engine.vectoriser.start()
     return receipt

@@ -9,7 +9,6 @@ from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Create
-from treering.core.redaction import redact
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.summaries.memories import citing
@@ -42,7 +41,7 @@ class StoredResults:
         fields = {
             "kind": "summary",
             "title": self._title(key),
-            "summary": redact(text).text,
+            "summary": text,
             "status": "active",
             "evidence_refs": [ref.model_dump(mode="json") for ref in evidence],
             "payload": self._payload(key, messages, made_by).model_dump(mode="json"),
