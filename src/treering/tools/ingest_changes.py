@@ -20,7 +20,7 @@ from treering.tools.tellings import is_dated, parting, why_kept
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class SourceToWrite:
     """A source as read that the ledger does not hold so yet. `moved_from` names its origin until now."""
 
     draft: SourceDraft
@@ -28,21 +28,21 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class SourceGone:
     """An origin that is gone."""
 
     origin: str
 
 
-Item = Arrival | Departure
+Item = SourceToWrite | SourceGone
 
 
 def origins_of(item: Item) -> tuple[str, ...]:
     """Return the origins an item is about."""
     match item:
-        case Arrival(draft, moved_from):
+        case SourceToWrite(draft, moved_from):
             return (draft.origin, moved_from) if moved_from else (draft.origin,)
-        case Departure(origin):
+        case SourceGone(origin):
             return (origin,)
 
 
@@ -92,9 +92,9 @@ class Changes:
 
     def _take(self, item: Item) -> ItemResult:
         match item:
-            case Arrival(draft, moved_from):
+            case SourceToWrite(draft, moved_from):
                 return self._arrive(draft, moved_from)
-            case Departure(origin):
+            case SourceGone(origin):
                 return self._depart(origin)
 
     def _arrive(self, draft: SourceDraft, moved_from: str) -> ItemResult:

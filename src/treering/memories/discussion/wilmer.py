@@ -29,7 +29,7 @@ from treering.memories.discussion.versions import Form, Versions
 from treering.memories.discussion.wilmer_files import FileKind, Remembered, WilmerFile, first_words, read_file
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
-from treering.tools.ingest_changes import Arrival, Changes
+from treering.tools.ingest_changes import Changes, SourceToWrite
 from treering.tools.ingest_known import KnownSources
 from treering.tools.turns import cleaned
 
@@ -84,7 +84,7 @@ class WilmerImport:
     def _bring(self, name: str, content: bytes, file: WilmerFile) -> Imported:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
         known_sources = KnownSources(self._engine.ledger, scope=self._place.scope)
-        arrival = Arrival(self._draft(name, content, file, entries))
+        arrival = SourceToWrite(self._draft(name, content, file, entries))
         changes = Changes([arrival], known_sources=known_sources, scope=self._place.scope, clock=self._engine.clock)
         (result,) = changes.results
         if file.kind in _FORMS:
