@@ -11,7 +11,7 @@ from treering.core.injection import instruction_flags
 from treering.core.redaction import redact
 from treering.edges.sources import markdown
 from treering.edges.sources.code.languages import language_of
-from treering.edges.sources.code.outline import Outline
+from treering.edges.sources.code.outline import CodeOutline
 from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.generated import generated_hint, is_vendored
 from treering.edges.sources.lines import in_file, pack, split_lines
@@ -90,7 +90,7 @@ class _File:
 class _Reading:
     segments: Sequence[SegmentDraft]
     title: str = ""
-    outline: Outline | None = None
+    outline: CodeOutline | None = None
     hint: str | None = None
     language: str = ""
 

@@ -23,7 +23,7 @@ _NESTED = 5  # alternates of alternates, as deep as git follows them
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GitLayout:
     """Where a repository's parts lie; all paths are absolute, their links resolved.
 
     `git_dir` has what belongs to one work tree (HEAD, the index), `common` what all share (objects, refs,
@@ -42,7 +42,7 @@ class Layout:
         return self.git_dir != self.common
 
 
-def locate(target: Path, access: FileAccess) -> Layout:
+def locate(target: Path, access: FileAccess) -> GitLayout:
     """Find the repository a resolved folder is, or lies in. Raises `InvalidInput` without one, `Denied`."""
     for folder in (target, *target.parents):
         if not access.holds(folder):
@@ -100,7 +100,7 @@ def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
     return stream
 
 
-def object_folders(layout: Layout, access: FileAccess) -> list[Path]:
+def object_folders(layout: GitLayout, access: FileAccess) -> list[Path]:
     """Return the folders that hold objects: the repository's own, and those it borrows from (alternates).
 
     Raises `Denied` where one of them, or a link in one of them, leads out of what may be read.
@@ -119,7 +119,7 @@ def object_folders(layout: Layout, access: FileAccess) -> list[Path]:
     return found
 
 
-def _at(folder: Path, access: FileAccess) -> Layout | None:
+def _at(folder: Path, access: FileAccess) -> GitLayout | None:
     """Return the repository whose work tree, or which itself, is `folder`."""
     entry = folder / ".git"
     if os.path.lexists(entry):
@@ -128,15 +128,15 @@ def _at(folder: Path, access: FileAccess) -> Layout | None:
             return _named(entry, access)
         found = _git_dir(git_dir, access)
         if found:
-            return Layout(*found, around=folder, inside=True)
+            return GitLayout(*found, around=folder, inside=True)
     found = _git_dir(folder, access)
     if found is None:
         return None
     around = folder.parent if folder.name == ".git" and access.holds(folder.parent) else None
-    return Layout(*found, around=around, inside=False)
+    return GitLayout(*found, around=around, inside=False)
 
 
-def _named(entry: Path, access: FileAccess) -> Layout:
+def _named(entry: Path, access: FileAccess) -> GitLayout:
     """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
     name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
     if not name.startswith(b"gitdir: ") or b"\0" in name:
@@ -148,7 +148,7 @@ def _named(entry: Path, access: FileAccess) -> Layout:
             f"{shown(entry)} names {shown(git_dir)}, which is no repository.",
             hint="Run `git worktree repair` where it lies now.",
         )
-    return Layout(*found, around=entry.parent, inside=True)
+    return GitLayout(*found, around=entry.parent, inside=True)
 
 
 def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:

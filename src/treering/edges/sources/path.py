@@ -12,8 +12,17 @@ from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.recognise import may_be_read
 from treering.edges.sources.conversations.sources import ExportReader
 from treering.edges.sources.files import draft_file, over_limit
-from treering.edges.sources.folder import Entry, Found, PassedOver, Unreadable, open_regular, read_bytes, reason, walk
-from treering.ports.adapter import Failed, Known, Reading, ReadLimits, Skipped, Unchanged, Vanished
+from treering.edges.sources.folder import (
+    FolderEntry,
+    FoundFile,
+    PassedOver,
+    UnreadablePath,
+    open_regular,
+    read_bytes,
+    reason,
+    walk,
+)
+from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, Unchanged, Vanished
 
 
 class PathAdapter:
@@ -50,7 +59,9 @@ class PathAdapter:
         """Count the items `read` will report on, besides those that are gone."""
         return sum(1 for _ in walk(self._access.place(target)))
 
-    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
         """Yield what is gone, and one result per item.
 
         A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is no file
@@ -71,10 +82,10 @@ class PathAdapter:
 @dataclass(frozen=True, slots=True)
 class _Plan:
     root: str
-    known: Known
+    known: AlreadyRead
     limits: ReadLimits
     redact_secrets: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     exports: ExportBounds
 
     def origin(self, relative: str) -> str:
@@ -105,15 +116,15 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
             yield from _item(plan, entry, origin)
 
 
-def _item(plan: _Plan, entry: Entry, origin: str) -> Iterator[Reading]:
+def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
     told = False
-    if isinstance(entry, Found) and may_be_read(entry.file.name):
+    if isinstance(entry, FoundFile) and may_be_read(entry.file.name):
         told = yield from _conversations(plan, entry, origin)
     if not told:
         yield _reading(plan, entry)
 
 
-def _conversations(plan: _Plan, entry: Found, origin: str) -> Generator[Reading, None, bool]:
+def _conversations(plan: _Plan, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
     """Return a result per conversation of a file, and whether it is a file of conversations at all.
 
     One that was kept as a file before is that no more.
@@ -137,20 +148,20 @@ def _conversations(plan: _Plan, entry: Found, origin: str) -> Generator[Reading,
     return found is not None
 
 
-def _reading(plan: _Plan, entry: Entry) -> Reading:
+def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
     origin = plan.origin(entry.relative)
     match entry:
         case PassedOver():
             return Skipped(origin, entry.why)
-        case Unreadable():
+        case UnreadablePath():
             return Failed(origin, entry.why)
-        case Found() if entry.size > plan.limits.max_file_bytes:
+        case FoundFile() if entry.size > plan.limits.max_file_bytes:
             return Skipped(origin, over_limit(entry.size, plan.limits))
-        case Found():
+        case FoundFile():
             return _file(plan, entry, origin)
 
 
-def _file(plan: _Plan, entry: Found, origin: str) -> Reading:
+def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     try:
         data = read_bytes(entry.file, plan.limits.max_file_bytes)
     except OSError as error:
@@ -172,7 +183,7 @@ def _file(plan: _Plan, entry: Found, origin: str) -> Reading:
 def _gone(plan: _Plan) -> list[str]:
     """Return the origins known below the root at which there is no file any more, unless nobody could look."""
     present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
-    unseen = [entry.relative for entry in plan.entries if isinstance(entry, Unreadable) and entry.folder]
+    unseen = [entry.relative for entry in plan.entries if isinstance(entry, UnreadablePath) and entry.folder]
     hidden = tuple(plan.origin(f"{relative}/" if relative else "") for relative in unseen)
     below = sorted(origin for origin in plan.known.fingerprints if origin.startswith(f"{plan.root}#"))
     return [
@@ -204,14 +215,14 @@ def _arrived(plan: _Plan) -> dict[str, list[str]]:
     """Return the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
     arrived: dict[str, list[str]] = {}
     for entry in plan.entries:
-        if isinstance(entry, Found) and plan.origin(entry.relative) not in plan.known.fingerprints:
+        if isinstance(entry, FoundFile) and plan.origin(entry.relative) not in plan.known.fingerprints:
             fingerprint = _fingerprint(plan, entry)
             if fingerprint:
                 arrived.setdefault(fingerprint, []).append(plan.origin(entry.relative))
     return arrived
 
 
-def _fingerprint(plan: _Plan, entry: Found) -> str | None:
+def _fingerprint(plan: _Plan, entry: FoundFile) -> str | None:
     try:
         data = read_bytes(entry.file, plan.limits.max_file_bytes) if entry.size <= plan.limits.max_file_bytes else None
     except OSError:  # reported when its turn comes

@@ -37,7 +37,7 @@ class Globs:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RepoSelection:
     """What to read. `folder` is relative to the top of the repository, empty for all of it."""
 
     commit: str | None
@@ -65,7 +65,7 @@ class Attributes:
         return next((mark for mark, spec in self.marks.items() if spec.match(path)), None)
 
 
-def parse_selection(options: Mapping[str, Any], *, prefix: str) -> Selection:
+def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection:
     """Read the adapter's options; keys it does not know belong to others and are left alone.
 
     `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
@@ -76,7 +76,7 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> Selection:
             "`commit` and `worktree` exclude each other.",
             hint="Leave out `commit` to read the files as they lie, or `worktree` to read a commit.",
         )
-    return Selection(
+    return RepoSelection(
         commit=commit,
         worktree=worktree,
         redact=_flag(options, "redact_secrets", default=True),
