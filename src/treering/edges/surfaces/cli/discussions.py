@@ -14,7 +14,7 @@ from treering.core.scope import parse_scope
 from treering.core.times import parse_time
 from treering.edges.discussion_files import read_discussion, write_discussion
 from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import confirm, say_document
 from treering.edges.surfaces.cli.rendering.discussions import (
     counted,
@@ -47,7 +47,7 @@ _ISO_DAY = 10  # characters of 2026-05-01
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class RecordArguments:
     """What is recorded: a file, which of its conversations, and whether what is due is made then."""
 
     file: Path
@@ -56,7 +56,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class SearchArguments:
     """What a search looks for, and how. `since`, `until`: an ISO time, or a day in UTC; empty for any."""
 
     what: What
@@ -76,7 +76,7 @@ def list_all(within: str, access: Access) -> None:
     answer(access, {"within": within, "discussions": listed}, render_discussions(counts, within))
 
 
-def record(identity: str, within: str, told: Telling, access: Access, writing: Writing) -> None:
+def record(identity: str, within: str, told: RecordArguments, access: Access, writing: WriteFlags) -> None:
     """Keep the messages of a file. Exits with 1 where memories failed."""
     place = place_of(identity, within=within)
     conversation, notes = read_conversation(told.file, told.conversation)
@@ -90,7 +90,7 @@ def record(identity: str, within: str, told: Telling, access: Access, writing: W
     _leave(made)
 
 
-def update(identity: str, within: str, wait: float, access: Access, writing: Writing) -> None:
+def update(identity: str, within: str, wait: float, access: Access, writing: WriteFlags) -> None:
     """Make the memories that are due. Exits with 1 where some failed."""
     with _known(identity, within, access, writing) as (space, discussion):
         made = _made(space, within, discussion.id, wait=wait)
@@ -115,7 +115,7 @@ def show(identity: str, within: str, access: Access, *, memories: int, messages:
     answer(access, data, lines)
 
 
-def search(words: Sequence[str], within: str, looking: Looking, access: Access, *, every: bool) -> None:
+def search(words: Sequence[str], within: str, looking: SearchArguments, access: Access, *, every: bool) -> None:
     """Search one discussion, named by the first word, or all of them."""
     query = " ".join(words if every else words[1:])
     if not query.strip():
@@ -144,7 +144,7 @@ def print_state(identity: str, within: str, access: Access) -> None:
         say_document(text)
 
 
-def edit_state(identity: str, within: str, file: Path, access: Access, writing: Writing) -> None:
+def edit_state(identity: str, within: str, file: Path, access: Access, writing: WriteFlags) -> None:
     """Keep a person's edit of the state document."""
     text, mark = read_state({STATE: _text_of(file)})
     if not text:
@@ -168,7 +168,7 @@ def export(identity: str, within: str, folder: Path, access: Access) -> None:
     answer(access, data, [line(f"Exported to {folder}: {listed}.")])
 
 
-def import_from(identity: str, within: str, path: Path, access: Access, writing: Writing) -> None:
+def import_from(identity: str, within: str, path: Path, access: Access, writing: WriteFlags) -> None:
     """Read a folder that an export wrote, or a file of WilmerAI."""
     place = place_of(identity, within=within)
     content = None if path.is_dir() else path.read_bytes()
@@ -189,7 +189,7 @@ def delete(
     within: str,
     positions: Sequence[int],
     access: Access,
-    writing: Writing,
+    writing: WriteFlags,
     *,
     erase: bool,
     sure: bool,
@@ -207,7 +207,7 @@ def delete(
 
 @contextmanager
 def _known(
-    identity: str, within: str, access: Access, writing: Writing | None = None
+    identity: str, within: str, access: Access, writing: WriteFlags | None = None
 ) -> Iterator[tuple[Space, Discussion]]:
     """Open a discussion of which something is kept. Raises `NotFound` for any other, so that no typo reads as empty."""
     with opened(access, writing) as space:
@@ -244,7 +244,7 @@ def _leave(made: Made | None) -> None:
         raise typer.Exit(_FAILED)
 
 
-def _options(looking: Looking) -> SearchOptions:
+def _options(looking: SearchArguments) -> SearchOptions:
     return SearchOptions(
         what=looking.what,
         mode=looking.mode,

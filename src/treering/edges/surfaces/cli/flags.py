@@ -24,7 +24,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteFlags:
     """In whose name is written, and what follows."""
 
     actor: Annotated[str, Option("--actor", metavar="NAME", help="Who writes. Default: your login name.")] = ""

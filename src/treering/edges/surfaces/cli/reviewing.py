@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from treering.core.errors import InvalidInput
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import confirm
 from treering.edges.surfaces.cli.rendering.changes import (
     render_diff,
@@ -32,7 +32,7 @@ def show(patch: str, access: Access) -> None:
     answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
 
 
-def apply(patch: str, access: Access, writing: Writing) -> None:
+def apply(patch: str, access: Access, writing: WriteFlags) -> None:
     """Apply a patch."""
     with opened(access, writing) as space:
         receipt = space.approve(patch)
@@ -40,14 +40,14 @@ def apply(patch: str, access: Access, writing: Writing) -> None:
         embed_later(space, writing)
 
 
-def reject(patch: str, reason: str, access: Access, writing: Writing) -> None:
+def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Turn a patch down."""
     with opened(access, writing) as space:
         record = space.reject(patch, reason)
     answer(access, record, [line(f"Rejected {record.id}.")])
 
 
-def revert(patch: str, reason: str, access: Access, writing: Writing) -> None:
+def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Take a patch back."""
     with opened(access, writing) as space:
         receipt = space.revert(patch, reason)
@@ -55,7 +55,7 @@ def revert(patch: str, reason: str, access: Access, writing: Writing) -> None:
         embed_later(space, writing)
 
 
-def erase(ids: Sequence[str], reason: str, access: Access, writing: Writing, *, sure: bool) -> None:
+def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
     """Erase objects, after asking. Exits with 1 where a probe still finds something."""
     if not (sure or _is_confirmed(ids)):
         raise typer.Exit(1)

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from treering.core.characters import visible_line
 from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import say_json
-from treering.edges.surfaces.cli.rendering.lines import Line, show
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, show
 from treering.edges.surfaces.space import Space, open_space
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
@@ -26,12 +26,12 @@ Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
 
 
 @contextmanager
-def opened(access: Access, writing: Writing | None = None, *, create: bool = False) -> Iterator[Space]:
+def opened(access: Access, writing: WriteFlags | None = None, *, create: bool = False) -> Iterator[Space]:
     """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits."""
     address = Settings.read().space_address(access.space or None)
     if create:
         _prepare(address)
-    name = writing or Writing()
+    name = writing or WriteFlags()
     with open_space(
         address,
         actor=name.actor or None,
@@ -70,7 +70,7 @@ def watched(space: Space) -> Iterator[Space]:
         bars.stop()
 
 
-def answer(access: Access, data: Data, lines: Iterable[Line]) -> None:
+def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
     """Print what a command found: JSON for programs, else lines for people."""
     if access.as_json:
         say_json(to_json(data))
@@ -88,7 +88,7 @@ def is_piped() -> bool:
     return not sys.stdout.isatty()
 
 
-def embed_later(space: Space, writing: Writing) -> None:
+def embed_later(space: Space, writing: WriteFlags) -> None:
     """Have vectors that wait made by a process of its own, which outlives this one and holds no terminal."""
     wanted = Settings.read().background and not writing.no_background
     if not wanted or not space.engine.index.lag().pending:

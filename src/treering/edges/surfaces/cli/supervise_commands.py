@@ -58,7 +58,7 @@ def supervise(
     """
     from treering.edges.surfaces.cli import supervising
 
-    asked = supervising.Asked(
+    asked = supervising.SuperviseArguments(
         tickets=tickets,
         worker=worker,
         model=model,

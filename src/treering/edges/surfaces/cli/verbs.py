@@ -14,7 +14,7 @@ from treering.edges.surfaces.cli.flags import (
     QueryFlags,
     RecordFlags,
     Recording,
-    Writing,
+    WriteFlags,
     asked,
 )
 from treering.edges.surfaces.cli.rendering import render
@@ -37,7 +37,7 @@ _STDIN = "-"
 
 
 def ingest(
-    what: str, mode: str, access: Access, calling: Calling, bringing: IngestFlags, note: Note, writing: Writing
+    what: str, mode: str, access: Access, calling: Calling, bringing: IngestFlags, note: Note, writing: WriteFlags
 ) -> None:
     """Bring in a path, a note from stdin, or what `--input` holds. Exits with 1 where an item failed."""
     if not (what or mode or calling.input):
@@ -74,7 +74,7 @@ def crystallize(
     calling: Calling,
     saying: RecordFlags,
     recording: Recording,
-    writing: Writing,
+    writing: WriteFlags,
 ) -> None:
     """Record something."""
     chosen = mode or mode_of(saying)
@@ -95,7 +95,7 @@ def lint(
     access: Access,
     calling: Calling,
     options: Mapping[str, Any],
-    writing: Writing,
+    writing: WriteFlags,
     *,
     strict: bool,
 ) -> None:

@@ -11,7 +11,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.derived.asking import Budget
 from treering.edges.clock import SystemClock
 from treering.edges.models.scripted import ScriptedModel
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document, tell
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
@@ -33,7 +33,7 @@ _SCRIPT = 'Write a list of texts such as `["Hello"]`, or one such list by the na
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkflowArguments:
     """What the command line says."""
 
     file: Path
@@ -48,7 +48,7 @@ class Asked:
     requests: int
 
 
-def run(asked: Asked, access: Access, writing: Writing) -> None:
+def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
     """Run a workflow and print what it returns."""
     if asked.discussion and asked.messages:
         raise InvalidInput("A run is in a discussion or on messages at hand.", hint="Give one of the two.")
@@ -118,7 +118,7 @@ def _text_of(path: Path) -> str:
 
 
 @contextmanager
-def _scene(asked: Asked, access: Access, writing: Writing) -> Iterator[Scene | None]:
+def _scene(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> Iterator[Scene | None]:
     if asked.discussion:
         with opened(access, writing) as space:
             discussion = DiscussionMemory(space.engine, within=asked.within).open(asked.discussion)
@@ -138,7 +138,7 @@ def _messages(path: Path) -> list[Message]:
     return [parse(Message, entry, where=f"{path.name}, message {number}") for number, entry in enumerate(entries, 1)]
 
 
-def _models(asked: Asked, workflow: Workflow) -> dict[str, LanguageModel]:
+def _models(asked: WorkflowArguments, workflow: Workflow) -> dict[str, LanguageModel]:
     """Open the models a workflow may ask: those given, else those it declares itself."""
     if asked.scripted:
         return _scripted(asked.scripted, workflow)

@@ -134,7 +134,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         *_state_of(space),
         *wiki.operations(space, workers, bounds),
         *projects.operations(_memory(spaces, stop), workers, bounds),
-        *chat.operations(chat.Chat(upstream, memory)),
+        *chat.operations(chat.ChatEndpoint(upstream, memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)

@@ -53,7 +53,7 @@ class ModelList(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Chat:
+class ChatEndpoint:
     """Answers `/v1/chat/completions` and `/v1/models` by asking the upstream; without one it says so."""
 
     def __init__(self, upstream: Upstream | None, memory: Remembering) -> None:
@@ -117,7 +117,7 @@ class _Asked:
     """What is said of memory where there is none."""
 
 
-def operations(chat: Chat) -> tuple[Operation, ...]:
+def operations(chat: ChatEndpoint) -> tuple[Operation, ...]:
     """Return the operations of the chat endpoint."""
     return (
         Operation(
