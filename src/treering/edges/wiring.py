@@ -83,7 +83,7 @@ def open_engine(opening: Opening) -> Opened:
         raise UnknownBackend(scheme, known=STORES)
     if not rest:
         raise InvalidInput(
-            f"{address!r} names no place.", hint=f"Write {scheme}:PATH, or :memory: for a passing space."
+            f"The address {address!r} has no path.", hint=f"Write {scheme}:PATH, or :memory: for a space in memory."
         )
     return STORES[scheme](rest, opening)
 
@@ -150,7 +150,8 @@ def _policy(path: str, opening: Opening) -> Policy:
     if named:
         if not named.is_file():
             raise NotFound(
-                f"There is no policy file {named}.", hint="Correct its path: without it nothing is reviewed."
+                f"There is no policy file {named}.",
+                hint="Correct its path. Without a policy, patches are not reviewed.",
             )
         return read_policy(named)
     return Policy() if path == MEMORY else read_policy(Path(path).with_suffix(".policy.toml"))

@@ -174,8 +174,8 @@ class Changes:
     def _claim(self, known: KnowledgeDraft, source_id: str, segments: Sequence[Segment]) -> Knowledge:
         if not 0 <= known.segment < len(segments):
             raise InvalidInput(
-                f"{known.title!r} is said to stand in segment {known.segment} of {len(segments)}.",
-                hint="The adapter that read this is at fault.",
+                f"The adapter says that {known.title!r} is in segment {known.segment}, but there are {len(segments)}.",
+                hint="Report this to whoever wrote the adapter.",
             )
         about = self._node_id(known.about)
         fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}

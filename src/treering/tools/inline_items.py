@@ -94,7 +94,7 @@ class InlineReader:
         segmenter = self.segmenters.get(content_type)
         if segmenter is None:
             raise InvalidInput(
-                f"There is no way to cut {content_type!r} here.",
+                f"The content type {content_type!r} is unknown.",
                 hint=nearest(content_type, self.segmenters),
                 details={"known": sorted(self.segmenters)},
             )

@@ -250,7 +250,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
     for name in given.rules:
         if name not in rules:
             raise InvalidInput(
-                f"There is no rule {name!r} in this mode.", hint=nearest(name, rules), details={"known": list(rules)}
+                f"This mode of lint has no rule {name!r}.", hint=nearest(name, rules), details={"known": list(rules)}
             )
     ledger = call.engine.ledger
     wanted = [name for name in given.rules or rules if name not in ledger.policy.silenced_rules]

@@ -124,7 +124,7 @@ def test_a_path_out_of_the_root_is_denied(tmp_path, target):
 def test_where_no_files_are_read_every_path_is_denied(tmp_path):
     repository(tmp_path / "web")
     for adapter in (PathAdapter(access=NoFiles()), RepoAdapter(access=NoFiles())):
-        with pytest.raises(Denied, match="reads no files"):
+        with pytest.raises(Denied, match="may not read files"):
             adapter.origin(str(tmp_path / "web"))
         assert not adapter.claims(str(tmp_path / "web"))
 

@@ -338,10 +338,10 @@ def test_a_repository_apart_from_its_work_tree_is_read(scratch, tmp_path):
 
 def test_a_git_file_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / ".git").write_text("gitdir: nowhere\n")
-    with pytest.raises(InvalidInput, match="no repository"):
+    with pytest.raises(InvalidInput, match="not a git repository"):
         open_repository(tmp_path)
     (tmp_path / ".git").write_text("nowhere\n")
-    with pytest.raises(InvalidInput, match="names no repository"):
+    with pytest.raises(InvalidInput, match="does not name a git folder"):
         open_repository(tmp_path)
 
 

@@ -80,10 +80,10 @@ def test_requests_are_bounded(desk):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--discussion", "a", "--messages", "chat.json"), "in a discussion or on messages"),
-        (("--endpoint", "main"), "'main' names no endpoint"),
-        (("--scripted", "chat.json"), "holds no list of answers"),
-        (("--messages", "asking.yaml"), "holds no list of messages"),
+        (("--discussion", "a", "--messages", "chat.json"), "--discussion and --messages cannot be given together"),
+        (("--endpoint", "main"), "--endpoint needs NAME=MODEL, got 'main'"),
+        (("--scripted", "chat.json"), "must hold a list of answers"),
+        (("--messages", "asking.yaml"), "must hold a list of messages"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(desk, arguments, said):

@@ -27,9 +27,7 @@ class ScriptedModel:
         """Return the next answer. Raises `Unavailable` when there is none left."""
         with self._lock:
             if not self._answers:
-                raise Unavailable(
-                    f"{self._name} has no answer left.", hint="Write one answer for each time it is asked."
-                )
+                raise Unavailable(f"{self._name} has no answer left.", hint="Write one answer for each question.")
             text = self._answers.popleft()
         return Answer(text, Usage(1, estimate_tokens(system + prompt), estimate_tokens(text), Decimal(0)))
 

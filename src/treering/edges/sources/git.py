@@ -94,7 +94,7 @@ class GitRepository:
         if revision and revision[0] != "-" and "\0" not in revision:
             found = self._ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
         if found is None:
-            raise NotFound(f"No commit {revision!r} in this repository.", hint=self._where_commits_hide())
+            raise NotFound(f"This repository has no commit {revision!r}.", hint=self._where_commits_hide())
         return found
 
     def head(self) -> str | None:

@@ -52,7 +52,7 @@ def locate(target: Path, access: FileAccess) -> GitLayout:
             return found
     if access.root:
         raise Denied(
-            f"No repository that lies below {shown(access.root)} is at {shown(target)}.",
+            f"{shown(target)} is in no git repository below {shown(access.root)}, the only folder that may be read.",
             hint="A repository is read as a whole: name its own folder, or use mode 'path'.",
         )
     raise InvalidInput(
@@ -96,7 +96,7 @@ def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
     except OSError as error:
         raise Unavailable(f"{shown(path)} cannot be read: {reason(error)}.", hint="Check who may read it.") from error
     if stream is None:
-        raise Unavailable(f"{shown(path)} is no regular file.", hint="Run `git fsck` in the repository.")
+        raise Unavailable(f"{shown(path)} is not a regular file.", hint="Run `git fsck` in the repository.")
     return stream
 
 
@@ -140,13 +140,13 @@ def _named(entry: Path, access: FileAccess) -> GitLayout:
     """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
     name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
     if not name.startswith(b"gitdir: ") or b"\0" in name:
-        raise InvalidInput(f"{shown(entry)} names no repository.", hint="It should say `gitdir: FOLDER`.")
+        raise InvalidInput(f"{shown(entry)} does not name a git folder.", hint="It must say `gitdir: FOLDER`.")
     git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), shown(entry))
     found = _git_dir(git_dir, access)
     if found is None:
         raise InvalidInput(
-            f"{shown(entry)} names {shown(git_dir)}, which is no repository.",
-            hint="Run `git worktree repair` where it lies now.",
+            f"{shown(entry)} names {shown(git_dir)}, which is not a git repository.",
+            hint="Run `git worktree repair` in the repository.",
         )
     return GitLayout(*found, around=entry.parent, inside=True)
 
@@ -172,7 +172,7 @@ def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
             continue
         if line.startswith(b'"') and access.root:
             raise Denied(
-                f"{shown(file)} names a folder in quotation marks, {printable(line)}; such names are not followed.",
+                f"{shown(file)} names a folder in quotation marks, {printable(line)}, which Treering does not read.",
                 hint="Clone the repository with `git clone --dissociate`.",
             )
         # git takes `..` out of the name before it looks for links; the system does so after.

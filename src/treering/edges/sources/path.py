@@ -100,7 +100,7 @@ def _redact_secrets(options: Mapping[str, Any]) -> bool:
     wanted = options.get("redact_secrets", True)
     if isinstance(wanted, bool):
         return wanted
-    raise InvalidInput(f"`redact_secrets` is {wanted!r}.", hint="Give true or false.")
+    raise InvalidInput(f"`redact_secrets` must be true or false, not {wanted!r}.", hint="Correct it, or leave it out.")
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
@@ -167,7 +167,7 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     except OSError as error:
         return Failed(origin, reason(error))
     if data is None:
-        return Skipped(origin, "it was replaced by something that is no regular file")
+        return Skipped(origin, "it was replaced by something that is not a regular file")
     if plan.known.fingerprints.get(origin) == sha256(data).hexdigest():
         return Unchanged(origin)
     return draft_file(

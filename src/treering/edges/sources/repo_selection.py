@@ -73,7 +73,7 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection
     commit, worktree = _optional_text(options, "commit"), _flag(options, "worktree", default=False)
     if commit and worktree:
         raise InvalidInput(
-            "`commit` and `worktree` exclude each other.",
+            "`commit` and `worktree` cannot be given together.",
             hint="Leave out `commit` to read the files as they lie, or `worktree` to read a commit.",
         )
     return RepoSelection(
@@ -122,7 +122,7 @@ def _folder(prefix: str, subfolder: str) -> str:
     path = PurePosixPath(subfolder.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
         raise InvalidInput(
-            f"The subfolder {subfolder!r} leaves the repository.",
+            f"The subfolder {subfolder!r} is outside the repository.",
             hint="Give it relative to the folder read, such as 'src/app'.",
         )
     folder = PurePosixPath(prefix) / path
@@ -137,5 +137,7 @@ def _globs(options: Mapping[str, Any], name: str) -> Globs | None:
     if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
         raise InvalidInput(f"`{name}` must be a glob or a list of globs.", hint="Such as ['src/**', '*.md'].")
     if len(globs) > _MOST_GLOBS:
-        raise InvalidInput(f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Join them.")
+        raise InvalidInput(
+            f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Combine some of them."
+        )
     return Globs.of(globs)

@@ -119,7 +119,7 @@ def search(words: Sequence[str], within: str, looking: SearchArguments, access: 
     """Search one discussion, named by the first word, or all of them."""
     query = " ".join(words if every else words[1:])
     if not query.strip():
-        raise InvalidInput("There is nothing to look for.", hint="Say what: treering discussion search ID QUERY.")
+        raise InvalidInput("The query to search for is empty.", hint="Write: treering discussion search ID QUERY.")
     options = _options(looking)
     if every:
         with opened(access) as space:
@@ -148,7 +148,7 @@ def edit_state(identity: str, within: str, file: Path, access: Access, writing: 
     """Keep a person's edit of the state document."""
     text, mark = read_state({STATE: _text_of(file)})
     if not text:
-        raise InvalidInput("The edited state document is empty.", hint="Leave at least a heading in it.")
+        raise InvalidInput("The edited state document is empty.", hint="Keep at least one heading in it.")
     with _known(identity, within, access, writing) as (space, discussion):
         before = discussion.state()
         version = _edited(discussion, text, base=mark.version if mark and mark.version else None)
@@ -215,14 +215,15 @@ def _known(
         discussion, ids = discussions.open(identity), discussions.ids()
         if discussion.id not in ids:
             hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
-            raise NotFound(f"There is no discussion {discussion.id!r} below {within}.", hint=hint)
+            raise NotFound(f"There is no discussion {discussion.id!r} below the scope {within}.", hint=hint)
         yield space, discussion
 
 
 def _check_any(discussions: DiscussionMemory, within: str) -> None:
     if not discussions.ids():
         raise NotFound(
-            f"No discussion is kept below {within}.", hint="Name their scope with --within, or record one first."
+            f"There are no discussions below the scope {within}.",
+            hint="Name their scope with --within, or record one first.",
         )
 
 
@@ -276,10 +277,10 @@ def _text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file} is not UTF-8 text.", hint="Convert it first.") from error
+        raise InvalidInput(f"{file} is not UTF-8 text.", hint="Convert it, for instance with iconv.") from error
 
 
 def _is_confirmed(count: int) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidInput("Erasing needs a yes, and nobody can be asked here.", hint="Say --yes.")
+        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
     return confirm(f"Erase {counted(count, 'message')} for good? This cannot be taken back.")

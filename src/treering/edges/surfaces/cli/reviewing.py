@@ -68,6 +68,6 @@ def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, 
 
 def _is_confirmed(ids: Sequence[str]) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidInput("Erasing needs a yes, and nobody can be asked here.", hint="Say --yes.")
+        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
     what = ids[0] if len(ids) == 1 else f"{len(ids)} objects"
     return confirm(f"Erase {what} for good? This cannot be taken back.")

@@ -55,7 +55,7 @@ def supervise(asked: SuperviseArguments) -> None:
     tickets = read_tickets(asked.tickets)
     assessor = _assessor(asked)
     if not asked.folder.is_dir():
-        raise InvalidInput(f"{asked.folder} is no folder.", hint="Name the work tree with --folder.")
+        raise InvalidInput(f"{asked.folder} is not a folder.", hint="Name the work tree with --folder.")
     project = asked.project or _name_of(asked.folder)
     with _terminable(), _memory(asked) as memory:
         supervisor = Supervisor(
@@ -75,7 +75,10 @@ def supervise(asked: SuperviseArguments) -> None:
 
 def _assessor(asked: SuperviseArguments) -> Assessor:
     if bool(asked.model) == bool(asked.script):
-        raise InvalidInput("Somebody has to supervise.", hint="Name a model with --model, or a script with --script.")
+        raise InvalidInput(
+            "treering supervise needs either --model or --script.",
+            hint="Name a model with --model, or a script with --script.",
+        )
     if asked.script:
         return read_script(asked.script)
     from treering.edges.models.pydantic_ai import open_model  # it needs an extra, which a script does not

@@ -83,7 +83,7 @@ def unlock(name: str, access: Access) -> None:
     if cleared is None:
         names = [one.name for one in held]
         hint = nearest(name, names) if names else "Nobody holds a lease here."
-        raise NotFound(f"Nobody holds the lease {name!r}.", hint=hint)
+        raise NotFound(f"No process holds the lease {name!r}.", hint=hint)
     lines = [line(f"Taken away: {_told(cleared)}"), line("Its holder stops at its next renewal.", indent=2)]
     answer(access, {"cleared": asdict(cleared)}, lines)
 

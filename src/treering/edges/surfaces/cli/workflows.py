@@ -51,7 +51,7 @@ class WorkflowArguments:
 def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
     """Run a workflow and print what it returns."""
     if asked.discussion and asked.messages:
-        raise InvalidInput("A run is in a discussion or on messages at hand.", hint="Give one of the two.")
+        raise InvalidInput("--discussion and --messages cannot be given together.", hint="Give one of the two.")
     workflow = load(_text_of(asked.file))
     runner = Runner(SystemClock(), endpoints=_models(asked, workflow), budget=Budget(requests=asked.requests))
     inputs = [_text_of(Path(text[1:])) if text.startswith("@") else text for text in asked.inputs]
@@ -133,7 +133,9 @@ def _scene(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> Ite
 def _messages(path: Path) -> list[Message]:
     data = read(_text_of(path))
     if not isinstance(data, list):
-        raise InvalidInput(f"{path.name} holds no list of messages.", hint='Write [{"role": "user", "content": "Hi"}].')
+        raise InvalidInput(
+            f"{path.name} must hold a list of messages.", hint='Write [{"role": "user", "content": "Hi"}].'
+        )
     entries = [entry if isinstance(entry, dict) else {"content": entry} for entry in data]
     return [parse(Message, entry, where=f"{path.name}, message {number}") for number, entry in enumerate(entries, 1)]
 
@@ -156,9 +158,7 @@ def _named_models(endpoints: Sequence[str]) -> dict[str, str]:
     for given in endpoints:
         name, equals, model = given.partition("=")
         if not (name and equals and model):
-            raise InvalidInput(
-                f"{given!r} names no endpoint.", hint="Write NAME=MODEL, such as main=openai:gpt-5-mini."
-            )
+            raise InvalidInput(f"--endpoint needs NAME=MODEL, got {given!r}.", hint="Such as main=openai:gpt-5-mini.")
         found[name] = model
     return found
 
@@ -176,7 +176,7 @@ def _scripted(path: Path, workflow: Workflow) -> dict[str, LanguageModel]:
 
 def _answers(path: Path, data: object) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(text, str) for text in data):
-        raise InvalidInput(f"{path.name} holds no list of answers.", hint=_SCRIPT)
+        raise InvalidInput(f"{path.name} must hold a list of answers.", hint=_SCRIPT)
     return data
 
 

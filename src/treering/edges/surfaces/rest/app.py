@@ -67,7 +67,7 @@ class Serving:
     ) -> "Serving":
         """Say what is served by what a person and the environment say. Raises `InvalidInput` for no folder."""
         if files and not files.is_dir():
-            raise InvalidInput(f"{files} is no folder.", hint="Name the folder whose files may be read.")
+            raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
         return cls(
             space=settings.space_address(space or None),
             projects=projects or settings.data_dir / "projects",

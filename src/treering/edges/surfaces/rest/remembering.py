@@ -51,15 +51,18 @@ class MemorySettings:
         parse_scope(self.within)
         if self.tokens < 1 or not all(0 < each < float("inf") for each in (self.wait_seconds, self.store_seconds)):
             raise InvalidInput(
-                "Memory needs at least 1 token, and some time.",
-                hint="Give --memory-tokens, --memory-wait and --memory-store-wait numbers above 0.",
+                "--memory-tokens, --memory-wait and --memory-store-wait must be numbers above 0.",
+                hint="Leave them out for the defaults, or correct them.",
             )
 
     def scope(self, asked: str | None) -> str:
         """Return the scope a request names, or the common one. Raises `InvalidInput`, and `Denied` for one outside."""
         scope = parse_scope(asked) if asked is not None else self.within
         if not is_within(scope, self.within):
-            raise Denied(f"{scope} is not below {self.within}.", hint="Name a scope below it, or none.")
+            raise Denied(
+                f"The scope {scope} is not below {self.within}, the scope of this server's discussions.",
+                hint="Name a scope below it, or none.",
+            )
         return scope
 
 

@@ -22,7 +22,7 @@ _MOST_NOTES = 8
 def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[IndentedLine]:
     """Show which discussions there are, with their messages, deleted ones too."""
     if not counts:
-        yield line(f"No discussion is kept below {within}.")
+        yield line(f"There are no discussions below the scope {within}.")
     for name, count in counts.items():
         yield line((name, "bold"), f"  {counted(count, 'message')}")
 
