@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from treering.core.errors import Conflict, TreeringError, UnknownProject
+from treering.core.errors import TreeringError, UnknownProject
 from treering.memories.project import ProjectMemory, checked_project_id
 from treering.memories.ticket_record import Completed, RunState, Ticket, TicketRecord
+from treering.tools.retrying import retry_on_conflict
 
 __all__ = ["Completed", "Failure", "RunState", "Ticket", "TicketMemory"]
 
@@ -23,7 +24,6 @@ RESPONSE_CHARS = 500
 """How much of a response says what a turn was about."""
 
 _LOG = logging.getLogger(__name__)
-_TRIES = 5
 _Found = TypeVar("_Found")
 
 
@@ -106,7 +106,7 @@ class TicketMemory:
             with memory.engine(self.project_id, create=create) as engine:
                 return work(TicketRecord(engine, ticket))
 
-        return self._tried(step, lambda: _again(on_record), otherwise)
+        return self._tried(step, lambda: retry_on_conflict(on_record), otherwise)
 
     def _tried(self, step: str, work: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
@@ -124,13 +124,3 @@ def _block(memory: ProjectMemory, project_id: str, query: str, passages: int) ->
     (recalled,) = memory.retrieve(project_id, [query], passages)
     lines = [" ".join(doc.split()) for doc in recalled["docs"]]
     return "\n".join([HEADING, *lines]) if lines else ""
-
-
-def _again(work: Callable[[], _Found]) -> _Found:
-    """Make a call that reads anew what it changes again where somebody else was first."""
-    for _ in range(_TRIES - 1):
-        try:
-            return work()
-        except Conflict:
-            continue
-    return work()

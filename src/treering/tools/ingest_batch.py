@@ -12,12 +12,12 @@ from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Changes, Item, SourceGone, SourceToWrite, origins_of
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import ItemResult
+from treering.tools.retrying import retry_on_conflict
 
-_TRIES = 5
 _MOST_PROPOSALS = 10_000
 _Mark = tuple[str, str]
 """A proposed change: a source's id, or the origin of a new one, and the fingerprint it would get."""
-_REFUSALS = (InvalidInput, NotFound, Denied)
+_REFUSALS = (Conflict, InvalidInput, NotFound, Denied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,19 @@ class Writer:
 
     def write(self, items: Sequence[Item]) -> BatchOutcome:
         """Write a batch; every item has a result."""
-        error: TreeringError | None = None
-        for _ in range(_TRIES):
-            try:
-                return self._attempt(items)
-            except Conflict as conflict:
-                error = conflict
-                self.known_sources.doubt(origin for item in items for origin in origins_of(item))
-            except _REFUSALS as refusal:
-                error = refusal
-                break
-        return self._apart(items, error)
+        try:
+            return retry_on_conflict(lambda: self._attempt(items))
+        except _REFUSALS as error:
+            return self._apart(items, error)
 
     def _attempt(self, items: Sequence[Item]) -> BatchOutcome:
+        try:
+            return self._commit(items)
+        except Conflict:
+            self.known_sources.doubt(origin for item in items for origin in origins_of(item))
+            raise
+
+    def _commit(self, items: Sequence[Item]) -> BatchOutcome:
         changes = Changes(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
         operations = changes.operations()
         if not operations:
@@ -119,8 +119,8 @@ class Writer:
         proposals = self.engine.ledger.patches(status="proposed", limit=_MOST_PROPOSALS)
         return frozenset(mark for record in proposals for mark in _marks(record, self.scope))
 
-    def _apart(self, items: Sequence[Item], error: TreeringError | None) -> BatchOutcome:
-        if len(items) == 1 and error:
+    def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
+        if len(items) == 1:
             return BatchOutcome((_failed(items[0], error),))
         written = BatchOutcome(())
         for item in items:
