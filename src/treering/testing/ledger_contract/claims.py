@@ -92,6 +92,19 @@ class Claims(Stage):
         assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
         assert list(ledger.links(one.id)) == []
 
+    def test_the_winner_that_nothing_contradicts_any_more_is_verified_now(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        settled = ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
+        assert knowledge_of(ledger, two.id).last_verified_at == settled.committed_at
+        assert [ledger.events_of(claim.id)[-1].event_type for claim in (one, two)] == ["superseded", "settled"]
+
+    def test_only_knowledge_supersedes_knowledge(self, ledger: Ledger, make: Builder) -> None:
+        node, fact = make.node("Hive"), make.fact("Ada", "hives", 3)
+        ledger.commit(make.patch(node, fact))
+        for one, other in ((fact, node), (node, fact)):
+            with pytest.raises(InvalidPatch, match="must be knowledge"):
+                ledger.commit(make.patch(Supersede(id=one.id, expected_revision=1, by=other.id)))
+
     def test_a_contested_claim_cannot_be_activated_over_its_rival(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
         with pytest.raises(InvalidPatch) as refused:
