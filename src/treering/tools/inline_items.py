@@ -60,7 +60,7 @@ class InlineReader:
         if too_long := _too_long(item):
             return Failed(name, too_long)
         if not _is_writable(item):
-            return Failed(_printable(name), "it holds a number JSON cannot write, or text that is no valid Unicode")
+            return Failed(_printable(name), "it holds a number JSON cannot write, or text that is not valid Unicode")
         return self._draft(_Cleaned.of(item, self.redact_secrets), name)
 
     def _draft(self, cleaned: "_Cleaned", name: str) -> SourceDraft | Skipped | Failed:

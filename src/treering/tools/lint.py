@@ -261,7 +261,9 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:
     silenced = call.engine.ledger.policy.silenced_rules
-    return tuple(f"The policy silences {name!r}, which is no rule." for name in silenced if name not in _EVERY_RULE)
+    return tuple(
+        f"The policy silences {name!r}, which is not a rule of lint." for name in silenced if name not in _EVERY_RULE
+    )
 
 
 def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:

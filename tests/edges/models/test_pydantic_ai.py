@@ -170,9 +170,9 @@ ERROR = {"error": {"message": f"{KEY} is odd", "type": "t", "code": "c"}}
         (500, ERROR, Unavailable, "failed"),
         (503, b"<html>oops</html>", Unavailable, "failed"),
         (200, b"<html>A login page</html>", Unavailable, "failed. Failed to decode"),
-        (200, b"{}", Unavailable, "no answer"),
+        (200, b"{}", Unavailable, "not an answer"),
         (200, b"[1, 2", Unavailable, "failed. Failed to decode"),
-        (200, b'{"choices": 7}', Unavailable, "no answer"),
+        (200, b'{"choices": 7}', Unavailable, "not an answer"),
     ],
 )
 def test_what_an_endpoint_refuses_or_garbles_is_one_of_our_errors(endpoint, model, status, reply, expected, says):

@@ -118,7 +118,7 @@ def split(data: object) -> tuple[list[object], dict[str, object]]:
     rest = {str(key): value for key, value in data.items()} if isinstance(data, Mapping) else {}
     nodes = rest.pop("nodes", None) if rest else data
     if not isinstance(nodes, list) or not nodes:
-        raise InvalidInput("The workflow holds no list of nodes.", hint=_HINT)
+        raise InvalidInput("The workflow must hold a list of at least one node.", hint=_HINT)
     if len(nodes) > MOST_NODES:
         raise InvalidInput(f"The workflow has {len(nodes)} nodes, more than {MOST_NODES}.", hint="Split it.")
     return nodes, rest
