@@ -121,7 +121,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
-    """Return the records; raise `Corrupt` at the first that is not as the manifest says."""
+    """Yield the records; raise `Corrupt` at the first that is not as the manifest says."""
     for table, name in FILES.items():
         count, last = 0, None
         for last in _read_table(folder, table):

@@ -204,7 +204,7 @@ def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] 
 def _items(
     engine: Engine, documents: Sequence[Document], stated: Sequence[Sequence[Triple]] | None
 ) -> Iterable[dict[str, Any]]:
-    """Return what has to be written, each document once. Known ones are left out, unless triples are new to them."""
+    """Yield what has to be written, each document once. Known ones are left out, unless triples are new to them."""
     segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
     seen = set[str]()
     for place, document in enumerate(documents):

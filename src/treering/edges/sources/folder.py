@@ -40,7 +40,7 @@ FolderEntry = FoundFile | PassedOver | UnreadablePath
 
 
 def walk(root: Path) -> Iterator[FolderEntry]:
-    """Return what lies below `root` in the order of names, without what `.gitignore` files leave out.
+    """Yield what lies below `root` in the order of names, without what `.gitignore` files leave out.
 
     A `root` that is a file is the one entry, with an empty relative path.
     Links are never followed, so there are no loops and no way out.

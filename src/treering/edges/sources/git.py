@@ -170,7 +170,7 @@ class GitRepository:
         )
 
     def _own_folder(self, top: Path) -> Iterator[str]:
-        """Return Treering's own git folder where the work tree holds the folder for temporary files."""
+        """Yield Treering's own git folder where the work tree holds the folder for temporary files."""
         own = self._git.folder.resolve()
         if own.is_relative_to(top):
             yield own.relative_to(top).as_posix()

@@ -165,7 +165,7 @@ def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
 
 
 def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
-    """Return the folders that `info/alternates` names."""
+    """Yield the folders that `info/alternates` names."""
     file = folder / "info" / "alternates"
     for line in (read_part(file, access) or b"").split(b"\0")[0].split(b"\n"):
         if not line or line.startswith(b"#"):

@@ -133,7 +133,7 @@ class PrivateGitFolder:
         return text
 
     def _refs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return every ref with the id it stands for. A loose one counts before a packed one of its name."""
+        """Yield every ref with the id it stands for. A loose one counts before a packed one of its name."""
         packed = read_part(self._layout.common / "packed-refs", self._access) or b""
         found = {match[2]: match[1] for match in map(_PACKED.fullmatch, packed.split(b"\n")) if match}
         loose = dict(self._loose_refs())

@@ -53,7 +53,7 @@ def segments_of(found: MarkupOutline, place: Place, *, max_chars: int) -> list[S
 
 
 def paragraphs(text: str) -> Iterator[Paragraph]:
-    """Return the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
+    """Yield the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
     lines = split_lines(text)
     inside: list[str] = []
     for token in _parse(lines, _front_matter(lines)):
@@ -98,7 +98,7 @@ def _headings(tokens: Sequence[Token]) -> Iterator[Heading]:
 
 
 def _cuts(tokens: Sequence[Token]) -> Iterator[int]:
-    """Return the lines where a block or an item of an outermost list starts."""
+    """Yield the lines where a block or an item of an outermost list starts."""
     for token in tokens:
         if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             yield token.map[0]

@@ -125,7 +125,7 @@ def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
 
 
 def _conversations(plan: _Plan, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
-    """Return a result per conversation of a file, and whether it is a file of conversations at all.
+    """Yield a result per conversation of a file, and whether it is a file of conversations at all.
 
     One that was kept as a file before is that no more.
     """

@@ -23,7 +23,7 @@ _ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.!$%&,;?@|\\/])\1{2,}[ \t]*")
 
 
 def _headings(lines: Sequence[str]) -> Iterator[Heading]:
-    """Return the titles in order. A title's style (its character, and whether it is also overlined) sets its level."""
+    """Yield the titles in order. A title's style (its character, and whether it is also overlined) sets its level."""
     styles: list[tuple[str, bool]] = []
     free_from = 0
     for at in range(1, len(lines)):

@@ -66,7 +66,7 @@ class _Section:
 
 
 def _sections(outline: MarkupOutline) -> Iterator[_Section]:
-    """Return the stretch before the first heading, then each heading's own, without those that only hold others."""
+    """Yield the stretch before the first heading, then each heading's own, without those that only hold others."""
     lines, headings = outline.lines, outline.headings
     ends = [*(heading.start for heading in headings), len(lines)]
     if ends[0] > outline.matter:

@@ -93,7 +93,7 @@ def _is_record(path: str, parts: Mapping[str, object]) -> bool:
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
-    """Return each heading with its own text, in reverse: of two of one name the first counts."""
+    """Yield each heading with its own text, in reverse: of two of one name the first counts."""
     ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
     for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
         yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
@@ -197,7 +197,7 @@ def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iter
 
 
 def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
-    """Return each sentence that commands or forbids, what the next one says of breaking it, and the line."""
+    """Yield each sentence that commands or forbids, what the next one says of breaking it, and the line."""
     for paragraph in markdown.paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
         sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
         for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):

@@ -65,7 +65,7 @@ def _key(told: ChunkSettings, step: Step, messages: Sequence[Kept], before: str)
 
 
 def _chunks(messages: Sequence[Kept], told: ChunkSettings) -> Iterator[list[Kept]]:
-    """Return the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
+    """Yield the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
     end = (messages[-1].position + 1 if messages else 0) - told.lookback_messages
     for first in range(0, end - told.chunk_size + 1, told.chunk_size):
         chunk = [kept for kept in messages if first <= kept.position < first + told.chunk_size and not kept.deleted]

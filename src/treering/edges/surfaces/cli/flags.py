@@ -155,7 +155,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 def _parameters(
     command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type]
 ) -> Iterator[inspect.Parameter]:
-    """Return a command's own parameters, then those of its groups: in this order `--help` shows them."""
+    """Yield a command's own parameters, then those of its groups: in this order `--help` shows them."""
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:
             yield _flag(name, hints[name], parameter.default)

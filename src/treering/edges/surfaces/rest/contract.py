@@ -124,7 +124,7 @@ def _described(operation: Operation, names: Mapping[Any, Schema]) -> Schema:
 
 
 def _failures(operation: Operation) -> Iterator[HTTPStatus]:
-    """Return the statuses of an operation's failures, in their order."""
+    """Yield the statuses of an operation's failures, in their order."""
     for status in _REASONS:
         possible = status not in _BEHIND and (operation.takes or status in _WITHOUT_BODY)
         # Without an upstream even what takes no body is refused as a call that cannot be accepted.

@@ -89,7 +89,7 @@ class _Place:
         self._taken = True
 
     def leave(self) -> None:
-        """Return the place to those who wait."""
+        """Give the place up, for a request that waits."""
         self._inside[self._talk] -= self._taken
         self._taken = False
 

@@ -16,7 +16,7 @@ from treering.tools.envelope import Envelope, Tool
 
 
 def operations(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Operation]:
-    """Return one operation per verb of the catalogue."""
+    """Yield one operation per verb of the catalogue."""
     for tool in TOOLS.values():
         yield _operation(tool, space, workers, bounds.read_seconds if tool.name == "query" else bounds.work_seconds)
 

@@ -18,7 +18,7 @@ _WARNING_CHARS = 600
 
 
 def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
-    """Return the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
+    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
     yield from _body(report, fenced=fenced)
     for warning in report.warnings[:_MOST_WARNINGS]:
         yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
