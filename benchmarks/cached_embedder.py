@@ -32,6 +32,11 @@ class CachedEmbedder:
         """Length of every vector."""
         return self._inner.dimension
 
+    @property
+    def unrelated_below(self) -> float:
+        """The cosine below which a text says nothing about a question."""
+        return self._inner.unrelated_below
+
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Embed stored texts: `float32[n, dim]`, unit length."""
         unknown = [text for text in dict.fromkeys(texts) if self._find("document", text) is None]

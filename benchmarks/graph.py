@@ -15,7 +15,7 @@ from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.processes import probe
-from benchmarks.stages import Everywhere, staged
+from benchmarks.stages import EVERYWHERE, staged
 from benchmarks.synthetic import StandIn, fill
 from benchmarks.whole_graph import WholeGraph, compared
 from treering import Space
@@ -83,7 +83,7 @@ def _using(path: Path, size: int, changes: list[Changes], *, held: bool) -> Iter
     with treering.open(_address(path), background=False, embedder=embedder) as space:
         stages = staged(space, questions_among(_QUESTIONS, among=among))
         yield from stages.figures(size, held=held)
-        ways = Everywhere(space.engine.index.graph)
+        ways = space.engine.index.graph.view(EVERYWHERE)
         passages = 2 * np.arange(1, size + 1, dtype=np.int64)
         whole = WholeGraph.of(passages, ways)
         yield from compared(size, whole, ways, stages.starts[:_COMPARED])

@@ -12,9 +12,11 @@ from treering.core.locator import Turn
 from treering.core.objects import Source
 from treering.derived.analysis import query_terms
 from treering.ports.embedder import Embedder
-from treering.ports.index import Scored
 from treering.ports.ledger import Selection
+from treering.ports.passages import PassageRequest
 from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
+from treering.ports.vectors import NearRequest
 from treering.tools.search import SearchReport
 
 Searcher = Callable[[str, int], Sequence[str]]
@@ -59,8 +61,10 @@ class LabelledSpace:
         index = self.space.engine.index
 
         def search(question: str, limit: int) -> Sequence[str]:
-            found = index.by_words(query_terms(question), reach=_EVERYTHING, limit=_SPARE * limit)
-            return self._found(found, limit)
+            terms = query_terms(question)
+            request = TextRequest(_EVERYTHING, _SPARE * limit, words=(*terms.words, *terms.phrases))
+            (found,) = index.text.search([request])
+            return self._found([hit.key for hit in found.words], limit)
 
         return search
 
@@ -69,14 +73,17 @@ class LabelledSpace:
         index, embedder = self.space.engine.index, self.space.engine.embedder
 
         def search(question: str, limit: int) -> Sequence[str]:
-            found = index.by_vector(embedder.embed_query(question), reach=_EVERYTHING, limit=_SPARE * limit)
-            return self._found(found, limit)
+            vector = embedder.embed_query(question)
+            (near,) = index.vectors.search([NearRequest(_EVERYTHING, (vector,), (_SPARE * limit,))])
+            cosines = near.cosines[0]
+            return self._found(sorted(cosines, key=lambda key: (-cosines[key], key)), limit)
 
         return search
 
-    def _found(self, found: Sequence[Scored], limit: int) -> Sequence[str]:
-        heads = self.space.engine.index.heads([hit.key for hit in found])
-        return self._distinct(((heads[hit.key].object_id, heads[hit.key].part) for hit in found), limit)
+    def _found(self, keys: Sequence[int], limit: int) -> Sequence[str]:
+        (found,) = self.space.engine.index.passages.read([PassageRequest(tuple(keys))])
+        heads = [found.heads[key] for key in keys]
+        return self._distinct(((head.object_id, head.part) for head in heads), limit)
 
     def _distinct(self, places: Iterator[tuple[str, str]], limit: int) -> Sequence[str]:
         return list(dict.fromkeys(self.passages[place] for place in places))[:limit]

@@ -62,8 +62,8 @@ def load_graph(address: str) -> Answer:
 
     with treering.open(address, background=False, embedder=StandIn()) as space:
         before = peak_memory()
-        look = partial(space.engine.index.graph.edges, np.array([2], np.int64), reach=Reach("/", descend=True))
-        loaded = cost_of(look)
+        graph = space.engine.index.graph
+        loaded = cost_of(lambda: graph.view(Reach("/", descend=True)).edges(np.array([2], np.int64)))
     return {**_plain(loaded), "memory": peak_memory() - before}
 
 
@@ -114,7 +114,7 @@ def ingest_repo(address: str, path: str) -> Answer:
         reports: list[Report] = []
         cost = cost_of(lambda: reports.append(space.ingest("repo", input=given, options=options)))
         counts = reports[0].model_dump()["counts"]
-        passages = space.engine.index.lag().total
+        passages = space.engine.index.vectors.lag().total
     return {**_plain(cost), "counts": counts, "passages": passages, "memory": peak_memory()}
 
 

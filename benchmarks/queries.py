@@ -13,9 +13,11 @@ from treering.derived.arms import search_arms
 from treering.derived.fusion import POOL
 from treering.derived.question import Question
 from treering.derived.retrieval import retrieve
+from treering.derived.rounds import run
 from treering.edges.models.bge import BgeSmall
-from treering.ports.index import Vector
 from treering.ports.reach import Reach
+from treering.ports.text import NamePart, TextRequest
+from treering.ports.vectors import NearRequest, Vector
 
 _QUESTIONS = 60
 _FEW = 15
@@ -65,16 +67,18 @@ def _gather(space: Space, task: str) -> None:
 def _stages(space: Space, texts: Sequence[str], size: int) -> Iterator[Figure]:
     """Time each arm by itself, all of them together, and what the retrieval does after them."""
     index, ledger = space.engine.index, space.engine.ledger
-    asked = [Question.of(text, embed=space.engine.embedder.embed_query) for text in texts]
+    asked = [Question.of(text, embedder=space.engine.embedder) for text in texts]
+    text = partial(TextRequest, _EVERYWHERE, POOL)
     arms: Mapping[str, Callable[[Question], object]] = {
-        "words": lambda question: index.by_words(question.terms, reach=_EVERYWHERE, limit=POOL),
-        "names": lambda question: index.by_names(question.terms, reach=_EVERYWHERE, limit=POOL),
-        "places": lambda question: index.by_place(question.text, reach=_EVERYWHERE, limit=POOL),
-        "vectors": lambda question: index.by_vector(_vector(question), reach=_EVERYWHERE, limit=POOL),
+        "words": lambda one: index.text.search([text(words=(*one.terms.words, *one.terms.phrases))]),
+        "names": lambda one: index.text.search([text(names=tuple(map(NamePart, one.terms.identifiers)))]),
+        "places": lambda one: index.text.search([text(place=one.text)]),
+        "vectors": lambda one: index.vectors.search([NearRequest(_EVERYWHERE, (_vector(one),), (POOL,))]),
     }
     for name, arm in arms.items():
         yield _figure(f"— arm of {name}", size, _timed(arm, asked))
-    together = _timed(partial(search_arms, index=index, reach=_EVERYWHERE), asked)
+    in_rounds = partial(run, index=index, ledger=ledger)
+    together = _timed(lambda question: in_rounds(search_arms(question, _EVERYWHERE)), asked)
     whole = _timed(partial(retrieve, index=index, ledger=ledger, reach=_EVERYWHERE, limit=10), asked)
     after = [Cost(one.wall - other.wall, one.cpu - other.cpu) for one, other in zip(whole, together, strict=True)]
     yield _figure("— all arms, and the cosines they lack", size, together)

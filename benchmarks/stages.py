@@ -1,24 +1,24 @@
 """What each stage of a question costs, the graph's in particular."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, at_most
 from benchmarks.whole_graph import Start
 from treering import Space
-from treering.derived.arms import Heads, related, search_arms, widen
+from treering.derived.arms import Candidates, related, search_arms, widen
 from treering.derived.association import PASSAGE_WEIGHT, TIE_WEIGHTS, Association, associate
 from treering.derived.fusion import POOL, Fused, fuse
 from treering.derived.pagerank import walk
 from treering.derived.question import Arms, Question
 from treering.derived.retrieval import retrieve
-from treering.ports.graph import Edges, Graph, Nodes
+from treering.derived.rounds import Steps, run
+from treering.ports.graph import GraphView
 from treering.ports.reach import Reach
 
 EVERYWHERE = Reach("/", descend=True)
@@ -27,21 +27,6 @@ _WARM = 5
 _HITS = 10
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Everywhere:
-    """The graph as a walk sees it that may go everywhere."""
-
-    graph: Graph
-
-    def edges(self, nodes: Nodes) -> Edges:
-        """Return all edges out of nodes."""
-        return self.graph.edges(nodes, reach=EVERYWHERE)
-
-    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        """Return how many edges nodes have at most."""
-        return self.graph.degrees(nodes, reach=EVERYWHERE)
 
 
 @dataclass(slots=True)
@@ -61,14 +46,17 @@ class Stages:
     def measure(self, space: Space, question: Question) -> None:
         """Do the steps of `derived.ranking.rank` one by one, and then the whole."""
         index, ledger = space.engine.index, space.engine.ledger
-        arms = self._timed("— arms", partial(search_arms, question, index=index, reach=EVERYWHERE))
-        kept, ranked = self._timed("— first fusion", partial(_fused, question, arms, space))
+        in_rounds = partial(run, index=index, ledger=ledger)
+        candidates = Candidates(question, EVERYWHERE)
+        arms = self._timed("— arms", lambda: in_rounds(search_arms(question, EVERYWHERE)))
+        kept, ranked = self._timed("— first fusion", lambda: in_rounds(_fused(question, arms, candidates)))
         found = [(hit.key, hit.score) for hit in ranked]
-        near = partial(associate, question.text, question.terms, found, graph=index.graph, reach=EVERYWHERE)
+        view = index.graph.view(EVERYWHERE)
+        near = partial(associate, question.text, question.terms, found, view)
         association = self._timed("— association: seeds, walk, bridges", near)
-        self.starts.append(_start(association, found))
+        self.starts.append(_start(association, found, view))
         self._timed("— — the walk alone", partial(walk_from, self.starts[-1], space))
-        self._timed("— widening", partial(widen, question, kept, association, index=index, reach=EVERYWHERE))
+        self._timed("— widening", lambda: in_rounds(widen(question, kept, association, candidates)))
         whole = partial(retrieve, question, index=index, ledger=ledger, reach=EVERYWHERE, limit=_HITS)
         self._timed(_RETRIEVAL, whole)
         steps = (self.costs[name][-1] for name in _STEPS)
@@ -81,7 +69,7 @@ class Stages:
         """Ask the verb `query`."""
         self._timed(WHOLE, partial(_ask, space, text))
 
-    def _timed(self, name: str, work: "partial[Result]") -> Result:
+    def _timed(self, name: str, work: Callable[[], Result]) -> Result:
         results: list[Result] = []
         cost = cost_of(lambda: results.append(work()))
         self.costs.setdefault(name, []).append(cost)
@@ -101,27 +89,28 @@ def staged(space: Space, texts: Sequence[str]) -> Stages:
     for text in texts:
         stages.ask(space, text)
     for text in texts:
-        stages.measure(space, Question.of(text, embed=space.engine.embedder.embed_query))
+        stages.measure(space, Question.of(text, embedder=space.engine.embedder))
     return stages
 
 
 def walk_from(start: Start, space: Space) -> None:
     """Walk as a question does."""
-    walk(start.seeds, start.weights, Everywhere(space.engine.index.graph), TIE_WEIGHTS)
+    walk(start.seeds, start.weights, space.engine.index.graph.view(EVERYWHERE), TIE_WEIGHTS)
 
 
 def _ask(space: Space, text: str) -> None:
     space.query("search", input={"text": text}, options={"descend": True})
 
 
-def _fused(question: Question, arms: Arms, space: Space) -> tuple[Arms, list[Fused]]:
-    kept = related(question, arms, Heads(space.engine.index))
+def _fused(question: Question, arms: Arms, candidates: Candidates) -> Steps[tuple[Arms, list[Fused]]]:
+    yield from candidates.read(set().union(*arms.values()))
+    kept = related(question, arms, candidates)
     return kept, fuse(kept, limit=POOL)
 
 
-def _start(association: Association, found: Sequence[tuple[int, float]]) -> Start:
+def _start(association: Association, found: Sequence[tuple[int, float]], view: GraphView) -> Start:
     """Return the seeds of a walk: entities, and the passages found before it."""
     seeds: Mapping[int, float] = association.seeds
-    nodes = [*seeds, *(2 * key for key, _ in found)]
+    begun = view.of_passages(np.array([key for key, _ in found], np.int64))
     weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for _, score in found)]
-    return Start(np.array(nodes, np.int64), np.array(weights))
+    return Start(np.concatenate([np.array(list(seeds), np.int64), begun]), np.array(weights))

@@ -115,6 +115,7 @@ class StandIn:
 
     dimension = DIMENSION
     model_id = f"stand-in/{DIMENSION}"
+    unrelated_below = BgeSmall.unrelated_below
 
     def __init__(self, *, encoding: bool = False) -> None:
         self._encoder = BgeSmall() if encoding else None

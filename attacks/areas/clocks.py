@@ -32,7 +32,7 @@ import sys, treering
 from treering.testing.hashing_embedder import HashingEmbedder
 with treering.open(sys.argv[1], background=False, embedder=HashingEmbedder()) as space:
     space.embed_pending()
-    print(space.engine.index.lag().pending)
+    print(space.engine.index.vectors.lag().pending)
 """
 _HANG = """
 import sys, threading, treering
@@ -49,7 +49,8 @@ from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.testing.hashing_embedder import HashingEmbedder
 with treering.open(sys.argv[1], background=False) as space:
     engine = space.engine
-    waiting = BackgroundVectoriser(engine.index, engine.leases, HashingEmbedder(), engine.clock, lease_seconds=1)
+    vectors, leases = engine.index.vectors, engine.leases
+    waiting = BackgroundVectoriser(vectors, leases, HashingEmbedder(), engine.clock, lease_seconds=1)
     try:
         waiting.finish()
     except Unavailable as error:

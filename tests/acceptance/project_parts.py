@@ -8,6 +8,7 @@ import apsw
 import numpy as np
 
 import treering
+from index_questions import heads
 from treering.ports.graph import EdgeType
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
@@ -42,11 +43,12 @@ def graph_of(memory, folder) -> Counter:
         held = dict(file.execute("SELECT 2 * id + 1, passages FROM graph_nodes"))
         keys = [key for (key,) in file.execute("SELECT key FROM graph_passages")]
         sources = {item.id: item.title for item in engine.ledger.select(Selection(descend=True, types=("source",)))}
-        names = {node: sources.get(name, name) for node, name in engine.index.graph.names(list(held)).items()}
-        heads = engine.index.heads(keys)
-        names |= {2 * key: f"passage of {sources[head.object_id]}" for key, head in heads.items()}
+        graph = engine.index.graph.view(Reach("/", descend=True))
+        names = {node: sources.get(name, name) for node, name in graph.names(list(held)).items()}
+        found = heads(engine.index, keys)
+        names |= {2 * key: f"passage of {sources[head.object_id]}" for key, head in found.items()}
         nodes = np.array(sorted([*held, *(2 * key for key in keys)]), np.int64)
-        edges = engine.index.graph.edges(nodes, reach=Reach("/", descend=True))
+        edges = graph.edges(nodes)
         ends = zip(nodes[edges.source].tolist(), edges.target.tolist(), edges.tie.tolist(), strict=True)
         return Counter((names[one], names[other], EdgeType(tie).name) for one, other, tie in ends) + Counter(
             {("name" if passages else "left over", names[node]): passages or 1 for node, passages in held.items()}

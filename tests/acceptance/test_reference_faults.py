@@ -284,7 +284,7 @@ def test_writers_lose_nothing_whatever_keys_they_write_with(tmp_path):
     assert documents(memories[0]) == sorted([*DOCS, *own])
     with memories[0].engine(PROJECT) as engine:
         assert engine.ledger.verify()
-        assert engine.index.differences() == []
+        assert engine.index.upkeep.differences() == []
     for memory in memories:
         memory.close()
     assert [file.name for file in tmp_path.iterdir()] == ["acme.db"], (
@@ -370,7 +370,7 @@ def test_a_log_that_was_cut_opens_with_the_writes_before_the_cut(tmp_path, part)
         assert len(kept) == {0.0: 1, 1.0: len(DOCS)}.get(part, len(kept))
         with memory.engine(PROJECT) as engine:
             assert engine.ledger.verify()
-            assert engine.index.differences() == []
+            assert engine.index.upkeep.differences() == []
 
 
 @pytest.mark.parametrize(
@@ -389,9 +389,9 @@ def test_a_projection_that_was_damaged_is_made_anew_from_the_ledger(tmp_path, da
         expected, graph = memory.retrieve(PROJECT, QUESTIONS), graph_of(memory, tmp_path)
     apsw.Connection(str(tmp_path / "acme.db")).execute(damage)
     with open_projects(tmp_path) as memory, memory.engine(PROJECT) as engine:
-        assert engine.index.differences()
-        engine.index.rebuild()
-        assert engine.index.differences() == []
+        assert engine.index.upkeep.differences()
+        engine.index.upkeep.rebuild()
+        assert engine.index.upkeep.differences() == []
         assert graph_of(memory, tmp_path) == graph
         assert memory.retrieve(PROJECT, QUESTIONS) == expected
 

@@ -1,17 +1,23 @@
+from typing import Any
+
 import pytest
 
 from treering.core.errors import Denied
 from treering.core.objects import Channel, Object
 from treering.core.patch import Author, Erase, MoveScope, Operation, Supersede, Transition, Update
 from treering.core.policy import (
+    ALL_CHANNELS,
     Policy,
     check_approval,
     check_gate,
+    check_policy_change,
     check_reverter,
     check_revision_of,
     check_trust,
+    loosened_fields,
     needs_review,
 )
+from treering.core.policy_log import policy_hash
 from treering.testing.builders import ADA, BOB, Builder, author
 from treering.testing.clocks import SteppingClock
 
@@ -120,3 +126,72 @@ def test_reverting_needs_a_channel_that_writes_directly_and_is_believed() -> Non
     for by, policy in ((EVE, REVIEWED), (author("adapter"), Policy())):
         with pytest.raises(Denied):
             check_reverter(by, policy)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "loosened"),
+    [
+        ({"direct_channels": {"user"}}, {"direct_channels": {"user", "agent"}}, True),
+        ({"direct_channels": {"user", "agent"}}, {"direct_channels": {"user"}}, False),
+        ({"direct_channels": {"user"}}, {"direct_channels": set()}, True),
+        ({"direct_channels": set()}, {"direct_channels": set()}, False),
+        ({"reviewed_operations": {"erase"}}, {}, True),
+        ({}, {"reviewed_operations": {"erase"}}, False),
+        ({}, {"candidate_only_channels": set()}, True),
+        ({}, {"candidate_only_channels": {"adapter", "agent"}}, False),
+        ({}, {"erasing_channels": {"user", "agent"}}, True),
+        ({}, {"erasing_channels": {"user"}}, False),
+        ({}, {"declaring_channels": {"user", "agent"}}, True),
+        ({}, {"declaring_channels": set()}, False),
+        ({}, {"channel_trust": {"agent": "high"}}, True),
+        ({}, {"channel_trust": {"user": "low"}}, False),
+        ({}, {"trust_weights": {"low": 0.9}}, True),
+        ({}, {"trust_weights": {"low": 0.5}}, False),
+        ({}, {"functional_predicates": {"age"}}, True),
+        ({"functional_predicates": {"age"}}, {}, False),
+        ({"newer_supersedes": False}, {}, True),
+        ({}, {"newer_supersedes": False}, False),
+        ({}, {"silenced_rules": {"stale": "Later."}}, True),
+        ({"silenced_rules": {"stale": "Later."}}, {}, False),
+        ({}, {"self_approval": True}, True),
+        ({"self_approval": True}, {}, False),
+    ],
+)
+def test_what_loosens_a_policy_is_left_to_persons(old: dict[str, Any], new: dict[str, Any], loosened: bool) -> None:
+    before, after = Policy.model_validate(old), Policy.model_validate(new)
+    assert bool(loosened_fields(before, after)) == loosened
+    check_policy_change(before, after, ADA)
+    check_policy_change(before, after, author("system"))
+    for by in (EVE, author("adapter"), author("import")):
+        if loosened:
+            with pytest.raises(Denied) as refused:
+                check_policy_change(before, after, by)
+            assert refused.value.hint
+        else:
+            check_policy_change(before, after, by)
+
+
+def test_every_field_of_a_policy_is_looked_at_for_loosening() -> None:
+    loosest = Policy.model_validate(
+        {
+            "candidate_only_channels": set(),
+            "erasing_channels": ALL_CHANNELS,
+            "declaring_channels": ALL_CHANNELS,
+            "channel_trust": dict.fromkeys(ALL_CHANNELS, "high"),
+            "trust_weights": {"low": 1, "medium": 1},
+            "functional_predicates": set(),
+            "silenced_rules": {"stale": "Later."},
+            "self_approval": True,
+        }
+    )
+    strictest = Policy(
+        direct_channels=frozenset({"user"}), reviewed_operations=frozenset({"erase"}), newer_supersedes=False
+    )
+    assert set(loosened_fields(strictest, loosest)) == Policy.model_fields.keys() - {"trust_weights"}
+
+
+def test_equal_policies_have_equal_hashes_whatever_the_order_of_their_sets() -> None:
+    channels: list[Channel] = ["user", "agent", "system", "import", "adapter"]
+    hashes = {policy_hash(Policy(direct_channels=frozenset(channels[n:] + channels[:n]))) for n in range(5)}
+    assert hashes == {policy_hash(Policy())}
+    assert policy_hash(REVIEWED) not in hashes

@@ -9,7 +9,7 @@ from treering.derived.analysis import query_terms
 from treering.derived.association import Association, Found, associate
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.ties import excerpt_of, ties_of
-from treering.ports.index import Passage
+from treering.ports.passages import Passage
 from treering.ports.reach import Reach
 from treering.testing.memory_graph import MemoryGraph
 
@@ -52,7 +52,7 @@ def graph_of(passages: Mapping[int, Passage]) -> MemoryGraph:
 
 def associated(question: str, passages: Mapping[int, Passage], found: Found = (), scope: str = ROOT) -> Association:
     """Associate in the graph of passages."""
-    return associate(question, query_terms(question), found, graph=graph_of(passages), reach=Reach(scope))
+    return associate(question, query_terms(question), found, graph_of(passages).view(Reach(scope)))
 
 
 def own(key: int, *facts: tuple[str, str, str], text: str = "", **fields: object) -> Passage:

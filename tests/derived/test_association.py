@@ -37,7 +37,10 @@ def test_the_facts_of_the_best_passages_seed_the_walk():
     graph = graph_of(CHAIN)
     first = association.facts[0]
     assert first.passage == 2
-    assert list(graph.names([first.subject, first.object]).values()) == ["charles babbage", "trinity college"]
+    assert list(graph.view(Reach("/")).names([first.subject, first.object]).values()) == [
+        "charles babbage",
+        "trinity college",
+    ]
     assert first.score == pytest.approx(PASSAGE_SHARE * 0.8 + (1 - PASSAGE_SHARE) * 1.0), "the word asked for"
     assert {first.subject, first.object} <= association.seeds.keys()
     assert association.begun == {4, 18}
@@ -58,7 +61,7 @@ def test_facts_and_what_they_seed_are_few():
 def test_a_seed_counts_for_less_the_more_passages_hold_it():
     passages = {key: own(key, ("London", "is near", f"Place {key}")) for key in range(1, 6)}
     association = associated("Is London near Place 1?", passages)
-    names = graph_of(passages).names(list(association.seeds))
+    names = graph_of(passages).view(Reach("/")).names(list(association.seeds))
     weights = {names[node]: weight for node, weight in association.seeds.items()}
     assert weights == {"london": pytest.approx(NAMED_WEIGHT / 5), "place 1": pytest.approx(NAMED_WEIGHT)}
 
@@ -72,7 +75,7 @@ def test_a_passage_whose_title_the_question_names_is_named():
     assert associated("Who was it?", passages, [(2, 1.0)]).named == {}
 
 
-def test_a_passage_called_by_what_a_found_one_mentions_is_entitled():
+def test_a_passage_called_by_what_a_found_one_mentions_is_a_title_match():
     passages = {
         1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")),
         2: own(2, title="Charles Babbage", text="He was born in 1791."),
@@ -136,7 +139,7 @@ def test_a_form_two_names_share_ties_their_passages():
 
 
 def test_in_an_empty_graph_what_was_found_is_all_there_is():
-    association = associate("Who?", query_terms("Who?"), [(7, 0.5)], graph=MemoryGraph(), reach=Reach("/"))
+    association = associate("Who?", query_terms("Who?"), [(7, 0.5)], MemoryGraph().view(Reach("/")))
     assert association.walked == {7: 1.0}
     assert (association.bridged, association.title_match, association.named) == ({}, {}, {})
     assert (association.facts, association.seeds) == ((), {})
@@ -204,7 +207,7 @@ def test_a_name_that_only_stands_out_of_reach_is_not_told_of():
     hidden = {2: own(2, ("Project Falcon", "begins in", "May"), scope="/secret")}
     told = {1: own(1, ("Ada Lovelace", "wrote to", "Charles Babbage")), **hidden}
     graph = graph_of(told)
-    (falcon,) = graph.named(["project falcon"]).values()
+    (falcon,) = graph.view(Reach("/")).named(["project falcon"]).values()
     assert falcon not in associated("Who wrote of Project Falcon?", told, [(1, 0.5)]).seeds
 
 

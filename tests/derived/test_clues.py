@@ -1,5 +1,3 @@
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,13 +13,13 @@ from treering.derived.clues import (
 )
 from treering.derived.fusion import Fused
 from treering.derived.ties import is_turn
-from treering.ports.index import PassageHead
+from treering.ports.passages import PassageHead
 
 TALK = "src:talk"
 
 
 def head(key, heading="", *, talk=TALK, kind="conversation", part="seg_1"):
-    return PassageHead(key, talk, part, "source", kind, "/", "prose", "", heading, "", datetime(2026, 1, 1, tzinfo=UTC))
+    return PassageHead(key, talk, part, "source", kind, "/", "prose", "", heading, "")
 
 
 def turns(*headings, talk=TALK):

@@ -2,7 +2,7 @@ from datetime import UTC, date, datetime
 
 from treering.derived.analysis import LONGEST_QUERY
 from treering.derived.question import Question, days_asked
-from treering.ports.index import AskedDays
+from treering.ports.passages import AskedDays
 
 NOW = datetime(2023, 6, 27, tzinfo=UTC)
 
@@ -20,7 +20,9 @@ def test_a_month_that_is_asked_for_is_no_longer_than_it_is():
 
 def test_a_question_that_is_asked_at_no_time_is_about_the_dates_it_names_in_full():
     assert list(days_asked("What happened last week, and in May?", None)) == []
-    assert Question.of("What happened in 2022?", embed=None).days == (AskedDays(date(2022, 1, 1), date(2022, 12, 31)),)
+    assert Question.of("What happened in 2022?", embedder=None).days == (
+        AskedDays(date(2022, 1, 1), date(2022, 12, 31)),
+    )
 
 
 def test_the_ends_of_the_calendar_are_no_failure():
@@ -30,7 +32,7 @@ def test_the_ends_of_the_calendar_are_no_failure():
 
 
 def test_of_a_very_long_question_the_beginning_is_read_and_the_rest_counted():
-    asked = Question.of("honey " * 10_000 + "wax last week", embed=None, now=NOW)
+    asked = Question.of("honey " * 10_000 + "wax last week", embedder=None, now=NOW)
     assert (len(asked.text), asked.unread) == (LONGEST_QUERY, 60_013 - LONGEST_QUERY)
     assert "wax" not in asked.terms.words
     assert asked.days == ()

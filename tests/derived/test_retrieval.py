@@ -9,6 +9,7 @@ from treering.derived.fusion import WALKED, WORDS
 from treering.derived.question import Question
 from treering.derived.retrieval import retrieve
 from treering.ports.reach import Reach
+from treering.testing.hashing_embedder import HashingEmbedder
 
 ASKED = "Where did Ada Lovelace have her friend educated?"
 CHAIN = {
@@ -27,9 +28,9 @@ def space():
         yield opened
 
 
-def ask(space, text=ASKED, *, embed=None, where=EVERYTHING, limit=5, scope=ROOT, **reach):
+def ask(space, text=ASKED, *, embedder=None, where=EVERYTHING, limit=5, scope=ROOT, **reach):
     engine = space.engine
-    question = Question.of(text, embed=embed)
+    question = Question.of(text, embedder=embedder)
     return retrieve(
         question, index=engine.index, ledger=engine.ledger, reach=Reach(scope, where=where, **reach), limit=limit
     )
@@ -99,6 +100,19 @@ def test_where_nothing_was_found_there_is_nothing_to_walk_from(space):
     assert "nothing was found" in found.trace["graph"]
 
 
+class Generous(HashingEmbedder):
+    """An embedder for which any two texts may have to do with each other."""
+
+    unrelated_below = -1.0
+
+
+def test_the_embedder_says_below_which_cosine_a_text_says_nothing(space):
+    space.embed_pending()
+    asked = "Which xylophone does the zebra play?"
+    assert origins(ask(space, asked, embedder=space.engine.embedder)) == []
+    assert sorted(origins(ask(space, asked, embedder=Generous()))) == sorted(CHAIN)
+
+
 def test_a_limit_cuts_the_end_and_every_passage_is_there_once(space):
     assert origins(ask(space, limit=1)) == ["note:letter"]
     everything = ask(space, "Did Ada Lovelace, Charles Babbage or Grace Hopper build a compiler?", limit=50)
@@ -106,7 +120,7 @@ def test_a_limit_cuts_the_end_and_every_passage_is_there_once(space):
 
 
 def test_scores_fall_and_lie_between_nought_and_one(space):
-    scores = [hit.score for hit in ask(space, embed=space.engine.embedder.embed_query).hits]
+    scores = [hit.score for hit in ask(space, embedder=space.engine.embedder).hits]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
 
@@ -132,6 +146,6 @@ def test_a_time_in_the_question_is_relative_to_when_it_is_asked(space):
     say(space, ("2023-05-08T10:00:00Z", "Ann", "Pottery was a joy."), origin="chat:may")
     engine = space.engine
     for now, found in ((datetime(2023, 5, 15, tzinfo=UTC), ["chat:may"]), (datetime(2024, 5, 15, tzinfo=UTC), [])):
-        question = Question.of("whatever happened a week ago?", embed=None, now=now)
+        question = Question.of("whatever happened a week ago?", embedder=None, now=now)
         seen = retrieve(question, index=engine.index, ledger=engine.ledger, reach=Reach(ROOT), limit=5)
         assert origins(seen) == found

@@ -1,6 +1,8 @@
+import ast
 import inspect
 import io
 import re
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from reference import BLOCK, attribute_docs, rendered
 from sample_repository import make_repository
 from terminal import Terminal, environment, same
 
+import treering
+import treering.testing
 from treering.core.policy import Policy
 from treering.edges.settings import Settings
 
@@ -17,6 +21,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
+FACADES = {"treering": treering, "treering.testing": treering.testing}
+"""What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\* — .+\.$")
 
@@ -71,6 +77,29 @@ def run_commands(block: Block, terminal: Terminal) -> None:
         place = f"{named(block.file)}: $ {command.line}"
         assert code == 0, f"{place}\nleft with {code}:\n{printed}"
         assert terminal.agrees(command.shown, printed), f"{place}\nprinted:\n{printed}\n\nand not:\n{command.shown}"
+
+
+@pytest.mark.parametrize("page", RUN, ids=named)
+def test_a_page_imports_nothing_of_treering_but_its_facades(page: Path) -> None:
+    public = {*FACADES, *(f"{name}.{one}" for name, facade in FACADES.items() for one in facade.__all__)}
+    deeper = [
+        f"{named(page)}:{block.line + line - 1} imports {name}"
+        for block in blocks_of(page)
+        if block.language == "python"
+        for line, name in imports_of(block.text)
+        if name.partition(".")[0] == "treering" and name not in public
+    ]
+
+    assert deeper == []
+
+
+def imports_of(code: str) -> Iterator[tuple[int, str]]:
+    """Return what code imports, modules and names of modules, each with its line in it."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import InvalidInput
+from treering.edges.address import file_address
 from treering.edges.settings import Settings
 
 HERE = Path("/home/ada/project")
@@ -40,19 +41,24 @@ def test_a_number_of_threads_that_makes_no_sense_is_refused(threads):
 
 
 def test_named_spaces_live_under_the_data_folder():
-    assert settings(data_dir="/data").space_address("team-1") == "sqlite:/data/team-1.db"
+    assert settings(data_dir="/data").space_address("team-1") == file_address("/data/team-1.db")
     assert Settings.read({"XDG_DATA_HOME": "/xdg"}, folder=HERE).data_dir == Path("/xdg/treering")
 
 
-@pytest.mark.parametrize("address", [":memory:", "sqlite:/x/y.db", "mongodb://host/x", "./space.db", "a/b", "space.db"])
-def test_addresses_and_paths_stay_as_they_are(address):
-    assert settings(data_dir="/data").space_address(address) == address
+@pytest.mark.parametrize("address", [":memory:", "sqlite:/x/y.db", "mongodb://host/x"])
+def test_addresses_stay_as_they_are(address):
+    assert str(settings(data_dir="/data").space_address(address)) == address
+
+
+@pytest.mark.parametrize("path", ["./space.db", "a/b", "space.db"])
+def test_paths_stay_as_they_are(path):
+    assert settings(data_dir="/data").space_address(path) == file_address(path)
 
 
 def test_what_is_asked_for_comes_before_the_variable_and_that_before_the_folder():
-    assert settings(space="sqlite:/env.db").space_address("sqlite:/mine.db") == "sqlite:/mine.db"
-    assert settings(space="sqlite:/env.db").space_address() == "sqlite:/env.db"
-    assert settings().space_address() == f"sqlite:{HERE}/.treering/treering.db"
+    assert settings(space="sqlite:/env.db").space_address("sqlite:/mine.db") == file_address("/mine.db")
+    assert settings(space="sqlite:/env.db").space_address() == file_address("/env.db")
+    assert settings().space_address() == settings().own_space == file_address(HERE / ".treering/treering.db")
 
 
 def test_the_nearest_folder_that_holds_a_space_is_used(tmp_path):
@@ -60,4 +66,10 @@ def test_the_nearest_folder_that_holds_a_space_is_used(tmp_path):
     (tmp_path / ".treering" / "treering.db").touch()
     deeper = tmp_path / "a" / "b"
     (deeper / ".treering").mkdir(parents=True)  # holds no space
-    assert settings(folder=deeper).space_address() == f"sqlite:{tmp_path}/.treering/treering.db"
+    assert settings(folder=deeper).space_address() == file_address(tmp_path / ".treering/treering.db")
+
+
+def test_a_password_in_the_environment_is_not_printed_with_the_settings():
+    found = settings(space="postgres://ada:hunter2@db/x")
+    assert "hunter2" not in repr(found)
+    assert found.space_address().password == "hunter2"

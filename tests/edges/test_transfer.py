@@ -71,7 +71,7 @@ def test_a_retry_after_the_move_still_gives_the_first_receipt(open_space, filled
 
 def test_the_files_are_plain(export):
     manifest = json.loads((export / "manifest.json").read_text())
-    assert (manifest["format"], manifest["version"]) == ("treering-export", 2)
+    assert (manifest["format"], manifest["version"]) == ("treering-export", 3)
     assert {file.name for file in export.iterdir()} == {
         "manifest.json",
         "blobs",
@@ -145,7 +145,7 @@ def test_a_manifest_that_is_none_is_refused(open_space, export, text):
     refused(open_space(), Corrupt, export)
 
 
-@pytest.mark.parametrize("change", [{"version": 3}, {"format": "other"}])
+@pytest.mark.parametrize("change", [{"version": 4}, {"format": "other"}])
 def test_an_export_of_another_kind_is_refused(open_space, export, change):
     path = export / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))

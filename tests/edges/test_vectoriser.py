@@ -9,8 +9,8 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import Lag
 from treering.ports.lease import VECTORS
+from treering.ports.vectors import Lag
 from treering.testing.builders import Builder
 from treering.testing.clocks import START, SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -107,41 +107,43 @@ def until(condition):
 
 
 def test_it_embeds_behind_everyday_work_and_ends_when_nothing_waits(space, clock):
-    vectoriser = BackgroundVectoriser(space.index, space.leases, HashingEmbedder(), clock)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), clock)
     vectoriser.start()
-    until(lambda: space.index.lag().pending == 0)
+    until(lambda: space.index.vectors.lag().pending == 0)
     until(lambda: "treering-vectoriser" not in {thread.name for thread in threading.enumerate()})
     space.add("Wasps sting.", origin="2")
     vectoriser.start()
-    until(lambda: space.index.lag() == Lag(0, 4))
+    until(lambda: space.index.vectors.lag() == Lag(0, 4))
     vectoriser.stop()
     assert vectoriser.last_error is None
 
 
 def test_starting_it_while_it_works_sees_to_what_came_since(space, clock):
     embedder = Held()
-    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock)
     vectoriser.start()
     assert embedder.begun.wait(PATIENCE)
     space.add("Wasps sting.", origin="2")
     vectoriser.start()
     embedder.go_on.set()
-    until(lambda: space.index.lag() == Lag(0, 4))
+    until(lambda: space.index.vectors.lag() == Lag(0, 4))
     vectoriser.stop()
 
 
 def test_finishing_embeds_everything_at_once_in_batches_of_like_length_and_tells_how_far_it_is(space, clock):
     embedder, told = Held(), []
     embedder.go_on.set()
-    BackgroundVectoriser(space.index, space.leases, embedder, clock, batch=2).finish(lambda *step: told.append(step))
-    assert space.index.lag() == Lag(0, 3)
+    BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, batch=2).finish(
+        lambda *step: told.append(step)
+    )
+    assert space.index.vectors.lag() == Lag(0, 3)
     assert embedder.batches == [["Bees hum.", "Ants dig."], ["Moths fly by night."]]
     assert told[-1] == ("embedding", 3, 3)
 
 
 def test_it_stops_after_the_batch_it_is_at_which_is_kept(space, clock):
     embedder = Held()
-    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock, batch=1)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, batch=1)
     vectoriser.start()
     assert embedder.begun.wait(PATIENCE)
     stopping = threading.Thread(target=vectoriser.stop)
@@ -149,26 +151,28 @@ def test_it_stops_after_the_batch_it_is_at_which_is_kept(space, clock):
     until(vectoriser._stopping.is_set)
     embedder.go_on.set()
     stopping.join(PATIENCE)
-    assert space.index.lag() == Lag(2, 3)
+    assert space.index.vectors.lag() == Lag(2, 3)
     assert len(embedder.batches) == 1
 
 
 def test_it_ends_with_its_budget_and_goes_on_when_it_is_started_again(space, tmp_path):
     clock = SteppingClock(step=timedelta(seconds=10))
-    vectoriser = BackgroundVectoriser(space.index, space.leases, HashingEmbedder(), clock, budget_seconds=50, batch=1)
+    vectoriser = BackgroundVectoriser(
+        space.index.vectors, space.leases, HashingEmbedder(), clock, budget_seconds=50, batch=1
+    )
     vectoriser.start()
     vectoriser.stop()
-    left = space.index.lag().pending
+    left = space.index.vectors.lag().pending
     assert 0 < left <= 3
     for _ in range(3):
         vectoriser.start()
         until(lambda: vectoriser._thread is None)
-    assert space.index.lag().pending < left
+    assert space.index.vectors.lag().pending < left
 
 
 def test_an_error_behind_the_scenes_is_kept_and_finishing_raises_it(space, clock):
     embedder = Breaking()
-    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock)
     vectoriser.start()
     until(lambda: vectoriser.last_error is not None)
     assert "no memory left" in str(vectoriser.last_error)
@@ -177,31 +181,31 @@ def test_an_error_behind_the_scenes_is_kept_and_finishing_raises_it(space, clock
     embedder.broken = False
     vectoriser.finish()
     assert vectoriser.last_error is None
-    assert space.index.lag() == Lag(0, 3)
+    assert space.index.vectors.lag() == Lag(0, 3)
 
 
 def test_after_an_error_another_process_need_not_wait_for_the_lease(space, open_space, clock):
     with pytest.raises(RuntimeError):
-        BackgroundVectoriser(space.index, space.leases, Breaking(), clock).finish()
+        BackgroundVectoriser(space.index.vectors, space.leases, Breaking(), clock).finish()
     other = open_space()
     assert other.leases.take(VECTORS, "somebody", seconds=1)
 
 
 def test_finishing_waits_for_the_process_that_is_at_it_and_embeds_nothing_twice(space, open_space, clock):
     busy, idle = Held(), Held()
-    first = BackgroundVectoriser(space.index, space.leases, busy, clock)
+    first = BackgroundVectoriser(space.index.vectors, space.leases, busy, clock)
     first.start()
     assert busy.begun.wait(PATIENCE)
     told = threading.Event()
     other = open_space()
-    second = BackgroundVectoriser(other.index, other.leases, idle, clock)
+    second = BackgroundVectoriser(other.index.vectors, other.leases, idle, clock)
     waiting = threading.Thread(target=second.finish, args=(lambda *_: told.set(),))
     waiting.start()
     assert told.wait(PATIENCE)
     busy.go_on.set()
     waiting.join(PATIENCE)
     assert not waiting.is_alive()
-    assert space.index.lag() == Lag(0, 3)
+    assert space.index.vectors.lag() == Lag(0, 3)
     assert idle.batches == []
     first.stop()
 
@@ -210,22 +214,22 @@ def test_finishing_takes_over_from_a_process_that_died(space):
     assert space.leases.take(VECTORS, "died", seconds=5)
     # Nobody gives that lease back; time goes by.
     space.clock.set(START + timedelta(minutes=1))
-    BackgroundVectoriser(space.index, space.leases, HashingEmbedder(), space.clock).finish()
-    assert space.index.lag() == Lag(0, 3)
+    BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), space.clock).finish()
+    assert space.index.vectors.lag() == Lag(0, 3)
 
 
 def test_a_lease_is_renewed_while_batch_after_batch_is_embedded(space, clock):
     embedder = Slow(clock, space.leases, seconds=30)
-    BackgroundVectoriser(space.index, space.leases, embedder, clock, lease_seconds=60, batch=1).finish()
+    BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, lease_seconds=60, batch=1).finish()
     assert embedder.given_away == [False, False, False]
-    assert space.index.lag() == Lag(0, 3)
+    assert space.index.vectors.lag() == Lag(0, 3)
 
 
 def test_whoever_loses_the_lease_in_a_slow_batch_embeds_no_other(space, clock):
     embedder = Slow(clock, space.leases, seconds=61)
-    vectoriser = BackgroundVectoriser(space.index, space.leases, embedder, clock, lease_seconds=60, batch=1)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, lease_seconds=60, batch=1)
     vectoriser.start()
     until(lambda: vectoriser._thread is None)
     assert embedder.given_away == [True]
-    assert space.index.lag() == Lag(2, 3)
+    assert space.index.vectors.lag() == Lag(2, 3)
     assert space.leases.holder(VECTORS) == "another"

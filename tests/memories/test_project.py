@@ -15,6 +15,7 @@ from treering.core.fingerprint import fence
 from treering.derived.asking import Budget
 from treering.memories.documents import text_of
 from treering.memories.project import ProjectMemory
+from treering.ports.reach import Reach
 from treering.tools import catalog
 from treering.tools.envelope import Envelope
 
@@ -189,7 +190,10 @@ def test_the_text_of_a_document_is_read_besides_its_triples(memory):
     assert "one list for each document" in refused.value.hint
     memory.index("acme", ["Notes\n\nAda Lovelace worked with Charles Babbage."], triples=[[]])
     with memory.engine("acme") as engine:
-        assert set(engine.index.graph.named(["ada lovelace", "charles babbage"])) == {"ada lovelace", "charles babbage"}
+        assert set(engine.index.graph.view(Reach("/")).named(["ada lovelace", "charles babbage"])) == {
+            "ada lovelace",
+            "charles babbage",
+        }
 
 
 def test_waiting_until_documents_are_found_by_meaning_leaves_no_vector_to_make(memory):
@@ -322,4 +326,4 @@ def test_two_processes_index_and_delete_in_one_project_and_nothing_is_lost(tmp_p
         assert sorted(documents(memory, "acme")) == sorted([*own, *shared])
         with memory.engine("acme") as engine:
             assert engine.ledger.verify()
-            assert not engine.index.differences()
+            assert not engine.index.upkeep.differences()

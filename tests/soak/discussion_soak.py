@@ -173,7 +173,7 @@ def _first_difference(here: Sequence[object], there: Sequence[object]) -> str:
 def _unsound(space: Space) -> Iterator[str]:
     """Check the audit, the index, and that one version of each text is live, over one chain of versions."""
     space.engine.ledger.verify()
-    yield from space.engine.index.differences()
+    yield from space.engine.index.upkeep.differences()
     selected = space.engine.ledger.select(Selection(scope="/", descend=True, types=("knowledge",)))
     told = [item for item in selected if isinstance(item, Knowledge) and isinstance(item.payload, Summary)]
     for form in ("rolling_summary", "state_document"):

@@ -148,7 +148,7 @@ def _problems(memory: Projects, journals: Sequence[Sequence[Step]]) -> Iterator[
     """Hold what the project says now against what the workers were told."""
     with memory.engine(PROJECT) as engine:
         engine.ledger.verify()
-        yield from engine.index.differences()
+        yield from engine.index.upkeep.differences()
         sources = engine.ledger.select(Selection(descend=True, types=("source",)))
         there = Counter(text_of(item) for item in sources if item.status == "active")
     yield from (f"there {count} times: {doc}" for doc, count in there.items() if count > 1)

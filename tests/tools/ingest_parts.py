@@ -12,8 +12,10 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Author
 from treering.core.policy import Policy
 from treering.core.scope import sees
-from treering.edges.sources.markdown import segment_inline_markdown, segment_markdown
-from treering.edges.sources.text import segment_inline_text, segment_text
+from treering.edges.sources.formats import BUILT_IN
+from treering.edges.sources.lines import in_file
+from treering.edges.sources.markdown import outline, segments_of
+from treering.edges.sources.text import segment_text
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -26,8 +28,9 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
-from treering.ports.index import JobRow, Lag
+from treering.ports.jobs import JobRow
 from treering.ports.ledger import Ledger, Selection
+from treering.ports.vectors import Lag
 from treering.testing.clocks import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
 from treering.tools.engine import Engine, Progress
@@ -43,13 +46,8 @@ class Folder:
     A file `broken` cannot be read, one named `*.bin` is skipped. `moves` tells where files went.
     """
 
-    kind = "path"
-
     def __init__(self, moves: Mapping[str, str] | None = None) -> None:
         self.moves = dict(moves or {})
-
-    def claims(self, target: str) -> bool:
-        return Path(target).is_dir()
 
     def origin(self, target: str) -> str:
         return f"folder:{target}"
@@ -88,7 +86,7 @@ class Folder:
 
 def _draft(origin: str, name: str, text: str, fingerprint: str, most: int) -> SourceDraft:
     if name.endswith(".md"):
-        segments = segment_markdown(name, text, commit=None, max_chars=most)
+        segments = segments_of(outline(text), in_file(name, None), max_chars=most)
         return SourceDraft("markdown", origin, name, fingerprint, "markdown", segments)
     manifest = json.loads(text)
     return SourceDraft(
@@ -137,6 +135,10 @@ class Vectors:
     started: int = 0
     finished: int = 0
 
+    @property
+    def vectors(self) -> "Vectors":
+        return self
+
     def lag(self) -> Lag:
         return Lag(pending=0 if self.finished else self.started, total=self.started)
 
@@ -148,7 +150,7 @@ class Vectors:
 
 
 @dataclass
-class ToolDispatcher:
+class Desk:
     """A space in memory and the verb `ingest` at hand."""
 
     ledger: Ledger
@@ -187,13 +189,13 @@ class ToolDispatcher:
 
 def make_desk(
     *, policy: Policy | None = None, adapter: Folder | None = None, clock: SteppingClock | None = None
-) -> ToolDispatcher:
+) -> Desk:
     clock = clock or SteppingClock()
     ledger = MemoryLedger(clock=clock, policy=policy)
     return desk_of(ledger, clock, adapter or Folder())
 
 
-def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> ToolDispatcher:
+def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs: Any = None) -> Desk:
     jobs, vectors = jobs or Jobs(), Vectors()
     engine = Engine(
         ledger=ledger,
@@ -202,10 +204,10 @@ def desk_of(ledger: Ledger, clock: Any, *adapters: Any, index: Any = None, jobs:
         vectoriser=vectors,
         jobs=jobs,
         leases=None,
-        adapters={adapter.kind: adapter for adapter in adapters},
+        adapters=dict(zip(("path", "repo"), adapters, strict=False)),
         clock=clock,
         author=ADA,
         limits=ReadLimits(),
-        segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
+        segmenters=BUILT_IN.segmenters,
     )
-    return ToolDispatcher(ledger, engine, jobs, vectors)
+    return Desk(ledger, engine, jobs, vectors)

@@ -9,14 +9,15 @@ from datetime import UTC, datetime
 import pytest
 from ingest_parts import desk_of
 
+from index_questions import by_words, heads
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import TextQuery
 from treering.ports.reach import Reach
+from treering.ports.text import TextQuery
 
 PYPROJECT = """\
 [project]
@@ -120,8 +121,8 @@ def statuses(desk):
 
 
 def found(desk, word):
-    hits = desk.engine.index.by_words(TextQuery(words=(word,)), reach=Reach("/"), limit=10)
-    return {head.origin.rpartition("#")[2] for head in desk.engine.index.heads([hit.key for hit in hits]).values()}
+    hits = by_words(desk.engine.index, TextQuery(words=(word,)), reach=Reach("/"), limit=10)
+    return {head.origin.rpartition("#")[2] for head in heads(desk.engine.index, [hit.key for hit in hits]).values()}
 
 
 def test_a_repository_goes_in_and_is_found_by_words(desk, repository):

@@ -9,6 +9,7 @@ from treering.core.evidence import segment_hash
 from treering.core.ids import kind_of
 from treering.core.objects import Object, Source, content_hash, stored_form
 from treering.core.patch import PatchRecord, record_hash
+from treering.core.policy_log import POLICY_CHANGED
 
 
 @dataclass(slots=True)
@@ -67,6 +68,8 @@ def account(events: Iterable[AuditEvent]) -> Account:
     told = Account()
     erased: set[str] = set()
     for event in events:
+        if event.event_type == POLICY_CHANGED:
+            continue
         told.patches.add(event.patch_id)
         if event.patch_hash:
             told.records[event.patch_id] = event.patch_hash

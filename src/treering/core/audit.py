@@ -17,7 +17,7 @@ GENESIS = "0" * 40
 
 
 class AuditEvent(BaseModel):
-    """One change. `before` and `after` name revision, status and content hash, never the content.
+    """One change. `before` and `after` name revision, status and content hash, never the content of an object.
 
     A field added later is left out where it is empty: events written before it keep their hashes.
     """

@@ -45,6 +45,11 @@ def kind_of(identity: str) -> str:
     return kind
 
 
+def is_patch(target: str) -> bool:
+    """Tell whether what an audit event is about is a patch: not an object, and not the policy."""
+    return target.startswith(f"{PREFIXES['patch']}:")
+
+
 def _base32(number: int, length: int) -> str:
     digits = []
     for _ in range(length):

@@ -12,6 +12,9 @@ from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, TrustLevel
 
 ALL_CHANNELS: frozenset[Channel] = frozenset({"user", "agent", "adapter", "import", "system"})
 
+PERSONS: frozenset[Channel] = frozenset({"user", "system"})
+"""Channels that speak for a person, or for whoever runs the space."""
+
 FUNCTIONAL_PREDICATES = frozenset(
     "age birthday birthplace born_in capital ceo date_of_birth deadline default_branch died_in due_date email "
     "employer founded_in headquarters height home_page hometown job job_title language license licence "
@@ -25,7 +28,7 @@ _ERASING = "Erasing is reserved: let a user do it, or add the channel to erasing
 
 
 class Policy(BaseModel):
-    """The rules of one space. A space without a policy file has these defaults."""
+    """The rules of one space, told by its audit log. A space for which none was ever set has these defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -111,6 +114,40 @@ def check_approval(proposer: Author, approver: Author, policy: Policy) -> None:
             f"{approver.actor} proposed this patch and may not approve it.",
             hint="Ask somebody else to review it, or set self_approval in the policy file.",
         )
+
+
+def check_policy_change(old: Policy, new: Policy, author: Author) -> None:
+    """Raise `Denied` where a channel that speaks for no person would loosen a policy that somebody set."""
+    loosened = loosened_fields(old, new)
+    if loosened and author.channel not in PERSONS:
+        raise Denied(
+            f"The channel {author.channel!r} may not loosen the policy: {', '.join(loosened)}.",
+            hint="Let a person open the space with the policy file, once: `treering lint audit`.",
+            details={"channel": author.channel, "fields": list(loosened)},
+        )
+
+
+def loosened_fields(old: Policy, new: Policy) -> tuple[str, ...]:
+    """Return the fields in which `new` allows, trusts or hides more than `old`, in order."""
+    stricter = {
+        # Where no channel is direct, each may approve what others propose.
+        "direct_channels": new.direct_channels <= old.direct_channels
+        and bool(new.direct_channels or not old.direct_channels),
+        "reviewed_operations": new.reviewed_operations >= old.reviewed_operations,
+        "candidate_only_channels": new.candidate_only_channels >= old.candidate_only_channels,
+        "erasing_channels": new.erasing_channels <= old.erasing_channels,
+        "declaring_channels": new.declaring_channels <= old.declaring_channels,
+        "channel_trust": all(_weight(name, new) <= _weight(name, old) for name in ALL_CHANNELS),
+        "functional_predicates": new.functional_predicates >= old.functional_predicates,
+        "newer_supersedes": new.newer_supersedes <= old.newer_supersedes,
+        "silenced_rules": new.silenced_rules.keys() <= old.silenced_rules.keys(),
+        "self_approval": new.self_approval <= old.self_approval,
+    }
+    return tuple(name for name, holds in stricter.items() if not holds)
+
+
+def _weight(channel: Channel, policy: Policy) -> float:
+    return policy.trust_weights[policy.channel_trust[channel]]
 
 
 def _check_operation(operation: Operation, author: Author, policy: Policy) -> None:

@@ -1,8 +1,8 @@
 """How text becomes index terms, and how a question becomes terms to look for.
 
 Analysis happens here and not in a store's tokenizer, so that every store finds the same: what `index_text`
-gives is already split, folded and stemmed, and a store only has to split it at spaces (FTS5: the tokenizer
-`WORD_TOKENIZER`). The words of `identifier_text` go to a trigram index, which finds a stretch inside a name.
+gives is already split, folded and stemmed, and a store only has to split it at spaces. The words of
+`identifier_text` go to an index of stretches of three characters, which finds a part of a name.
 """
 
 import re
@@ -15,13 +15,7 @@ from itertools import groupby, pairwise
 import Stemmer
 
 from treering.core.injection import as_a_model_reads
-from treering.ports.index import TextQuery
-
-WORD_TOKENIZER = "ascii tokenchars '_'"
-"""FTS5 tokenizer that splits the output of `index_text` at its spaces and nowhere else."""
-
-IDENTIFIER_TOKENIZER = "trigram"
-"""FTS5 tokenizer for `identifier_text`: finds any stretch of three or more characters, in either case."""
+from treering.ports.text import TextQuery
 
 MAX_WORDS = 64
 MAX_IDENTIFIERS = 16
@@ -69,16 +63,6 @@ def content_words(text: str) -> list[str]:
     plain = as_a_model_reads(text)
     pattern = _ASCII_WORD if plain.isascii() else _WORD
     return [word for word in pattern.findall(plain) if word not in _STOP_WORDS]
-
-
-def fts_query(terms: Iterable[str]) -> str:
-    """Write an FTS5 expression that matches a row with any of `terms`; with none it matches no row.
-
-    A term of several words is a phrase. Every term is quoted, so none can be read as syntax. The whole is in
-    parentheses: it may be joined with others by `AND`.
-    """
-    quoted = " OR ".join('"{}"'.format(term.replace('"', '""').replace("\0", " ")) for term in terms)
-    return f"({quoted})" if quoted else '("")'
 
 
 _LONGEST_TOKEN = 64  # longer ones are encoded data: their beginning is enough to find them

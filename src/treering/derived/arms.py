@@ -1,6 +1,7 @@
 """The arms of a search: candidates by words, names, places, meaning, and what the graph adds to them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import nsmallest
 
@@ -8,87 +9,112 @@ from treering.derived.analysis import index_text
 from treering.derived.association import Association
 from treering.derived.fusion import BRIDGED, DATED, NAMED, NAMES, PLACES, POOL, TITLE_MATCH, VECTORS, WALKED, WORDS
 from treering.derived.question import Arms, Question
+from treering.derived.rounds import Steps
 from treering.derived.ties import is_turn
-from treering.ports.index import Index, PassageHead, Scored, TextQuery
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
 from treering.ports.reach import Reach
+from treering.ports.text import NamePart, Scored, TextFound, TextRequest
+from treering.ports.vectors import Near
 
-RELATED_AT = 0.62
-"""Cosine below which a text that shares no word with the question is taken to say nothing about it."""
-
-_MOST_DATED = 2_000
 _LONG = timedelta(days=100)
 _PLACE_WORDS = 6
 _PART_WORDS = 3
 
 
-class Heads:
-    """Heads of passages, each read once per question."""
+@dataclass(slots=True)
+class Candidates:
+    """What was read of the passages that one question found, each once."""
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._read: dict[int, PassageHead] = {}
+    question: Question
+    reach: Reach
+    heads: dict[int, PassageHead] = field(default_factory=dict)
+    beside: dict[int, Sequence[int]] = field(default_factory=dict)
+    """The turns before and after each turn of a conversation."""
+    dated: dict[int, float] = field(default_factory=dict)
+    """How well turns tell of the days asked for."""
+    _asked: set[int] = field(default_factory=set)
+    _visible: set[int] = field(default_factory=set)
 
-    def of(self, keys: Iterable[int]) -> dict[int, PassageHead]:
-        """Return the heads of passages; what is gone meanwhile has none."""
-        wanted = list(keys)
-        self._read |= self._index.heads([key for key in wanted if key not in self._read])
-        return {key: self._read[key] for key in wanted if key in self._read}
+    def read(self, keys: Iterable[int]) -> Steps[set[int]]:
+        """Read passages that were not read so far, and what stands beside them; return those that may be seen."""
+        wanted = set(keys)
+        if new := tuple(sorted(wanted - self._asked)):
+            found: PassagesFound = yield PassageRequest(new, self.reach, self.question.days, beside=True)
+            self._asked.update(new)
+            self._visible |= found.visible
+            self.heads |= found.heads
+            self.beside |= found.beside
+            self.dated |= found.dated
+        return wanted & self._visible
+
+    def known(self, keys: Iterable[int]) -> dict[int, PassageHead]:
+        """Return the heads of passages that were read; what is gone meanwhile has none."""
+        return {key: self.heads[key] for key in keys if key in self.heads}
 
 
-def search_arms(question: Question, *, index: Index, reach: Reach) -> dict[str, dict[int, float]]:
-    """Ask every arm for candidates, then fill in the exact cosine of all of them."""
-    arms = {
-        WORDS: _scores(index.by_words(question.terms, reach=reach, limit=POOL)),
-        NAMES: _scores(index.by_names(_parts_of_names(question, index, reach), reach=reach, limit=POOL)),
-        PLACES: _scores(_places(question.text, index, reach)),
-        DATED: _dated(question, index, reach),
-    }
-    return with_meaning(arms, question, index=index, reach=reach)
+def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, float]]]:
+    """Ask every arm for candidates, with the exact cosine of all of them."""
+    found: TextFound = yield TextRequest(
+        reach,
+        POOL,
+        words=(*question.terms.words, *question.terms.phrases),
+        names=_parts_of_names(question),
+        place=_place(question.text),
+        days=tuple(days for days in question.days if days.last - days.first <= _LONG),
+    )
+    arms = {WORDS: _scores(found.words), NAMES: _scores(found.names), PLACES: _scores(found.places)}
+    if question.meaning is None:
+        return {**arms, DATED: _scores(found.days[:POOL])}
+    known = set().union(*arms.values(), (hit.key for hit in found.days))
+    near: Near = yield question.meaning.request(reach=reach, limit=POOL, keys=known)
+    cosines = question.meaning.cosines(near)
+    arms[DATED] = _scores(nsmallest(POOL, found.days, key=lambda hit: -cosines.get(hit.key, 0.0)))
+    return {**arms, VECTORS: _kept(cosines, near.found.union(*arms.values()))}
 
 
-def with_meaning(arms: Arms, question: Question, *, index: Index, reach: Reach) -> dict[str, dict[int, float]]:
+def with_meaning(arms: Arms, question: Question, reach: Reach) -> Steps[dict[str, dict[int, float]]]:
     """Return the arms with the one of vectors made anew."""
     others = {name: dict(scores) for name, scores in arms.items() if name != VECTORS}
     if question.meaning is None:
         return others
-    near = question.meaning.search(index, reach=reach, limit=POOL)
-    rest = sorted(set().union(*others.values()) - near.keys())
-    return {**others, VECTORS: {**near, **question.meaning.similarities(index, rest)}}
+    near: Near = yield question.meaning.request(reach=reach, limit=POOL, keys=set().union(*others.values()))
+    return {**others, VECTORS: question.meaning.cosines(near)}
 
 
-def related(question: Question, arms: Arms, heads: Heads) -> Arms:
+def related(question: Question, arms: Arms, candidates: Candidates) -> Arms:
     """Leave out candidates that share nothing with the question but being the nearest there is.
 
     Turns stay: short and full of pronouns, they are far from every question.
     """
-    vectors = arms.get(VECTORS, {})
-    if question.meaning is None or not vectors:
+    vectors, meaning = arms.get(VECTORS, {}), question.meaning
+    if meaning is None or not vectors:
         return arms
     found = set().union(*(scores for name, scores in arms.items() if name != VECTORS))
-    far = {key for key, score in vectors.items() if key not in found and score < RELATED_AT}
+    far = {key for key, score in vectors.items() if key not in found and not meaning.is_related(score)}
     if found or len(far) < len(vectors):
-        far -= {key for key, head in heads.of(sorted(far)).items() if is_turn(head)}
+        far -= {key for key, head in candidates.known(far).items() if is_turn(head)}
     return {**arms, VECTORS: {key: score for key, score in vectors.items() if key not in far}}
 
 
-def widen(question: Question, arms: Arms, association: Association, *, index: Index, reach: Reach) -> Arms:
+def widen(question: Question, arms: Arms, association: Association, candidates: Candidates) -> Steps[Arms]:
     """Add to the arms what the graph found, and the exact cosine of what only it found."""
     known: set[int] = set().union(*arms.values())
-    known |= index.visible(sorted(association.walked.keys() - known), reach=reach)
+    known |= yield from candidates.read(association.walked.keys() - known)
     by_graph = {
         WALKED: association.walked,
         BRIDGED: association.bridged,
         TITLE_MATCH: association.title_match,
         NAMED: association.named,
     }
-    wide = {name: {key: score for key, score in scores.items() if key in known} for name, scores in by_graph.items()}
+    wide = {name: _kept(scores, known) for name, scores in by_graph.items()}
     vectors = arms.get(VECTORS, {})
-    if question.meaning is not None:
-        vectors = {**vectors, **question.meaning.similarities(index, sorted(known - vectors.keys()))}
+    if question.meaning is not None and (new := known - vectors.keys()):
+        near: Near = yield question.meaning.request(reach=candidates.reach, limit=0, keys=new)
+        vectors = {**vectors, **question.meaning.cosines(near)}
     return {**arms, VECTORS: vectors, **wide}
 
 
-def _parts_of_names(question: Question, index: Index, reach: Reach) -> TextQuery:
+def _parts_of_names(question: Question) -> tuple[NamePart, ...]:
     """Return the names to look for as parts of others.
 
     Looking for a part walks the postings of every three characters of it, which for common ones are long. So in a
@@ -96,26 +122,18 @@ def _parts_of_names(question: Question, index: Index, reach: Reach) -> TextQuery
     """
     names = question.terms.identifiers
     if len(question.text.split()) <= _PART_WORDS:
-        return TextQuery(identifiers=names)
-    wholes = {name: words[0] for name in names if (words := index_text(name).split())}
-    known = index.knows(sorted(set(wholes.values())), reach=reach)
-    return TextQuery(identifiers=tuple(name for name in names if wholes.get(name) not in known))
+        return tuple(NamePart(name) for name in names)
+    return tuple(NamePart(name, whole=next(iter(index_text(name).split()), "")) for name in names)
 
 
-def _places(text: str, index: Index, reach: Reach) -> Sequence[Scored]:
-    """Look for an exact id, path or title; a question in many words names none."""
-    return index.by_place(text.strip(), reach=reach, limit=POOL) if len(text.split()) <= _PLACE_WORDS else ()
+def _place(text: str) -> str:
+    """Return the exact id, path or title a question may be; one in many words names none."""
+    return text.strip() if len(text.split()) <= _PLACE_WORDS else ""
 
 
-def _dated(question: Question, index: Index, reach: Reach) -> dict[int, float]:
-    """Return turns of the time asked about: of many the ones nearest to the question in meaning.
-
-    Of a long time there are so many that it says little; looking at all of them costs what there is.
-    """
-    short = [days for days in question.days if days.last - days.first <= _LONG]
-    found = index.by_days(short, reach=reach, limit=_MOST_DATED) if short else ()
-    near = question.meaning.similarities(index, sorted(hit.key for hit in found)) if question.meaning else {}
-    return _scores(nsmallest(POOL, found, key=lambda hit: -near.get(hit.key, 0.0)))
+def _kept(scores: Mapping[int, float], keys: Iterable[int]) -> dict[int, float]:
+    wanted = set(keys)
+    return {key: score for key, score in scores.items() if key in wanted}
 
 
 def _scores(found: Sequence[Scored]) -> dict[int, float]:

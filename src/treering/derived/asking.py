@@ -3,7 +3,7 @@
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Generic, TypeVar
@@ -12,11 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.ports.model import Answer, LanguageModel, Usage
+from treering.ports.model import MAX_OUTPUT_TOKENS, Answer, LanguageModel, Prompt, ToolSpec, Usage, words_of
 
 Data = TypeVar("Data", bound=BaseModel)
 
-MAX_OUTPUT_TOKENS = 2_000
 _FRAMING_TOKENS = 16  # what a provider puts around the messages of one call
 _QUOTED_TOKENS = 1_000  # of a wrong answer, shown to the model again
 _PROBLEMS = 5
@@ -200,9 +199,18 @@ def json_values(text: str, *, begins: str = "{") -> Iterator[str]:
         found = beginning.search(text, end)
 
 
-def most_used(model: LanguageModel, prompt: str, *, system: str = "", max_output_tokens: int) -> Usage:
-    """Estimate the most one call can use: all of the prompt, and the longest answer allowed."""
-    tokens = estimate_tokens(prompt) + estimate_tokens(system) + _FRAMING_TOKENS
+def most_used(
+    model: LanguageModel,
+    prompt: Prompt,
+    *,
+    system: str = "",
+    tools: Sequence[ToolSpec] = (),
+    max_output_tokens: int,
+) -> Usage:
+    """Estimate the most one call can use: all of the prompt and its tools, and the longest answer allowed."""
+    parts = 1 if isinstance(prompt, str) else len(prompt)
+    asked = estimate_tokens(words_of(prompt, tools)) + estimate_tokens(system)
+    tokens = asked + _FRAMING_TOKENS * (parts + len(tools))
     cost = model.price(input_tokens=tokens, output_tokens=max_output_tokens)
     return Usage(1, tokens, max_output_tokens, cost)
 

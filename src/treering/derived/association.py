@@ -15,9 +15,8 @@ import numpy.typing as npt
 from treering.derived.extraction.names import entity_key
 from treering.derived.pagerank import Walk, walk
 from treering.derived.ties import word_code
-from treering.ports.graph import Edges, EdgeType, Graph, Nodes, Statements
-from treering.ports.index import TextQuery
-from treering.ports.reach import Reach
+from treering.ports.graph import Edges, EdgeType, GraphView, Nodes, Statements
+from treering.ports.text import TextQuery
 
 Found = Sequence[tuple[int, float]]
 """Passages by key with their score between 0 and 1, best first."""
@@ -84,21 +83,33 @@ class Association:
     seeds: Mapping[int, float]
     begun: frozenset[int]
     walk: Walk
+    view: GraphView
+    """The graph that was walked, which the node numbers are those of."""
 
 
-def associate(text: str, terms: TextQuery, found: Found, *, graph: Graph, reach: Reach) -> Association:
+def associate(text: str, terms: TextQuery, found: Found, view: GraphView) -> Association:
     """Walk the graph from a question and from what was found for it."""
     read = [key for key, _ in found[:READ]]
-    stated = graph.statements(read)
+    stated = view.statements(read)
     strengths = np.array([score for _, score in found[:READ]])
     coverage = _coverage(stated, terms.words)
-    ties = _Ties.around(read, stated, graph.named(names_in(text)), graph, reach)
+    ties = _Ties.around(read, stated, view.named(names_in(text)), view)
     facts = _nearest_facts(read, stated, PASSAGE_SHARE * strengths[stated.passage] + (1 - PASSAGE_SHARE) * coverage)
     seeds = {**_named_seeds(ties), **_fact_seeds(facts, ties)}
-    walked = _walk(seeds, found, graph, reach)
+    begun = view.of_passages(np.array([key for key, _ in found], np.int64))
+    walked = _walk(seeds, begun, [score for _, score in found], view)
     bridged, title_match = _bridges(read, strengths, stated, coverage, ties)
-    begun = frozenset(2 * key for key, _ in found)
-    return Association(_by_rank(walked), bridged, title_match, ties.titled(), tuple(facts), seeds, begun, walked)
+    return Association(
+        walked=_by_rank(walked, view),
+        bridged=bridged,
+        title_match=title_match,
+        named=ties.titled(),
+        facts=tuple(facts),
+        seeds=seeds,
+        begun=frozenset(begun.tolist()),
+        walk=walked,
+        view=view,
+    )
 
 
 def names_in(text: str) -> list[str]:
@@ -122,19 +133,19 @@ class _Ties:
     held: npt.NDArray[np.int64]
     occurrence: Edges
     """Edges from entities to the passages that hold them, ordered by entity."""
+    holders: npt.NDArray[np.int64]
+    """With `occurrence`: the key of the passage at the end of each edge."""
     called: npt.NDArray[np.bool_]
     """With `reader` and `held`: whether the entity is what the passage is called."""
 
     @classmethod
-    def around(
-        cls, read: Sequence[int], stated: Statements, named: Mapping[str, int], graph: Graph, reach: Reach
-    ) -> "_Ties":
-        own = _occurrences(graph.edges(2 * np.array(read, np.int64), reach=reach))
+    def around(cls, read: Sequence[int], stated: Statements, named: Mapping[str, int], view: GraphView) -> "_Ties":
+        own = _occurrences(view.edges(view.of_passages(np.array(read, np.int64))))
         known = np.array(list(named.values()), np.int64)
         entities = np.unique(np.concatenate([own.target, stated.subject, stated.object, known]))
-        degrees = graph.degrees(entities, reach=reach)
+        degrees = view.degrees(entities)
         rare = np.flatnonzero(degrees <= HUB)
-        found = _occurrences(graph.edges(entities[rare], reach=reach))
+        found = _occurrences(view.edges(entities[rare]))
         occurrence = _by_source(Edges(rare[found.source], found.target, found.tie))
         spread = np.bincount(occurrence.source, minlength=len(entities))
         return cls(
@@ -144,6 +155,7 @@ class _Ties:
             own.source,
             np.searchsorted(entities, own.target),
             occurrence,
+            view.passages_of(occurrence.target),
             own.tie == EdgeType.TITLE,
         )
 
@@ -154,7 +166,7 @@ class _Ties:
     def titled(self) -> Scores:
         """Return the passages whose title the question names."""
         called = (self.occurrence.tie == EdgeType.TITLE) & np.isin(self.occurrence.source, self.named)
-        return dict.fromkeys((self.occurrence.target[called] // 2).tolist(), 1.0)
+        return dict.fromkeys(self.holders[called].tolist(), 1.0)
 
 
 def _occurrences(edges: Edges) -> Edges:
@@ -205,34 +217,16 @@ def _fact_seeds(facts: Sequence[Fact], ties: _Ties) -> dict[int, float]:
     return {end: weights[end] for end in best}
 
 
-@dataclass(frozen=True, slots=True)
-class _InReach:
-    """The graph as a read in reach may walk it."""
-
-    graph: Graph
-    reach: Reach
-
-    def edges(self, nodes: Nodes) -> Edges:
-        return self.graph.edges(nodes, reach=self.reach)
-
-    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
-        return self.graph.degrees(nodes, reach=self.reach)
+def _walk(seeds: Mapping[int, float], begun: Nodes, scores: Sequence[float], view: GraphView) -> Walk:
+    nodes = np.concatenate([np.array(list(seeds), np.int64), begun])
+    weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for score in scores)]
+    return walk(nodes, np.array(weights), view, TIE_WEIGHTS)
 
 
-def _walk(seeds: Mapping[int, float], found: Found, graph: Graph, reach: Reach) -> Walk:
-    nodes = [*seeds, *(2 * key for key, _ in found)]
-    weights = [*seeds.values(), *(PASSAGE_WEIGHT * score for _, score in found)]
-    return walk(
-        np.array(nodes, np.int64),
-        np.array(weights),
-        _InReach(graph, reach),
-        TIE_WEIGHTS,
-    )
-
-
-def _by_rank(walked: Walk) -> Scores:
-    passages = walked.nodes % 2 == 0
-    keys, mass = walked.nodes[passages] // 2, walked.mass[passages]
+def _by_rank(walked: Walk, view: GraphView) -> Scores:
+    keys = view.passages_of(walked.nodes)
+    passages = keys >= 0
+    keys, mass = keys[passages], walked.mass[passages]
     best = np.lexsort((keys, -mass))[:_REACHED]
     return {int(keys[at]): 1 / log2(1 + rank) for rank, at in enumerate(best, start=1)}
 
@@ -283,7 +277,7 @@ class _Ways:
         steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         at = np.repeat(starts, counts) + steps
         readers, entities = np.repeat(reader, counts), np.repeat(held, counts)
-        passages = ties.occurrence.target[at] // 2
+        passages = ties.holders[at]
         away = passages != np.array(read, np.int64)[readers]
         own = np.repeat(ties.called[near], counts)
         return cls(readers[away], entities[away], passages[away], ties.occurrence.tie[at][away], own[away])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from treering.derived.fusion import Fused
 from treering.derived.ties import is_turn
-from treering.ports.index import PassageHead
+from treering.ports.passages import PassageHead
 
 SPEAKER = "speaker"
 DATE = "date"

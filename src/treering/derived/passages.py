@@ -16,7 +16,7 @@ from treering.core.objects import Activity, Knowledge, Node, Object, Source, Wor
 from treering.core.times import render_time
 from treering.derived.dates import date_ranges
 from treering.derived.ties import is_turn
-from treering.ports.index import Passage
+from treering.ports.passages import Passage
 
 MAX_GIST_CHARS = 1_500
 """What of a text is embedded where its adapter gave no gist: about what the embedder reads."""

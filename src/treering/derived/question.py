@@ -1,6 +1,6 @@
 """What is asked, prepared for the arms."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -8,15 +8,17 @@ from datetime import datetime, timedelta
 from treering.derived import periods
 from treering.derived.analysis import LONGEST_QUERY, query_terms
 from treering.derived.dates import asked_ranges
-from treering.ports.index import AskedDays, Index, TextQuery, Vector
+from treering.ports.embedder import Embedder
+from treering.ports.passages import AskedDays
 from treering.ports.reach import Reach
-
-Embed = Callable[[str], Vector]
+from treering.ports.text import TextQuery
+from treering.ports.vectors import Lag, Near, NearRequest, Vector
 
 LED_SHARE = 0.5
 """What the best of the leads counts for in a cosine of deep search."""
 
 _LED_POOL = 30
+_NO_LAG = Lag(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +26,28 @@ class Meaning:
     """What a question means, as a vector; in deep search with `leads`: the question together with what it led to.
 
     Adding what was found first to the question and asking again is what finds the second hop of a chain
-    (pseudo-relevance feedback, Rocchio 1971).
+    (pseudo-relevance feedback, Rocchio 1971). `unrelated_below` is what the embedder says of its cosines.
     """
 
     own: Vector
+    unrelated_below: float
     leads: tuple[Vector, ...] = ()
 
-    def search(self, index: Index, *, reach: Reach, limit: int) -> dict[int, float]:
-        """Return the passages nearest to the question, and those nearest to each lead, with their cosines."""
-        near = {hit.key for hit in index.by_vector(self.own, reach=reach, limit=limit)}
-        for lead in self.leads:
-            near |= {hit.key for hit in index.by_vector(lead, reach=reach, limit=_LED_POOL)}
-        return self.similarities(index, sorted(near))
+    def is_related(self, cosine: float) -> bool:
+        """Tell whether a text this near to the question may say something about it, by its meaning alone."""
+        return cosine >= self.unrelated_below
 
-    def similarities(self, index: Index, keys: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of those of the keys that have a vector: half of it that of the best lead, if any."""
-        own = index.similarities(self.own, keys)
-        led = [index.similarities(lead, keys) for lead in self.leads]
+    def request(self, *, reach: Reach, limit: int, keys: Iterable[int] = ()) -> NearRequest:
+        """Return what asks for the passages nearest to the question and to each lead, and compares others with them.
+
+        With `limit` 0 nothing is looked for.
+        """
+        limits = (limit, *(min(limit, _LED_POOL) for _ in self.leads))
+        return NearRequest(reach, (self.own, *self.leads), limits, tuple(sorted(keys)))
+
+    def cosines(self, near: Near) -> dict[int, float]:
+        """Return the cosines of what was compared: half of each is that of the best lead, if there are any."""
+        own, *led = near.cosines
         if not led:
             return dict(own)
         return {key: (1 - LED_SHARE) * of + LED_SHARE * max(one[key] for one in led) for key, of in own.items()}
@@ -57,24 +64,26 @@ class Question:
     text: str
     terms: TextQuery
     meaning: Meaning | None
-    embed: Embed | None = None
+    embedder: Embedder | None = None
     days: tuple[AskedDays, ...] = ()
     unread: int = 0
+    lag: Lag = _NO_LAG
+    """How far the vectors lagged behind when it was asked."""
 
     @classmethod
-    def of(cls, text: str, *, embed: Embed | None, now: datetime | None = None) -> "Question":
+    def of(cls, text: str, *, embedder: Embedder | None, now: datetime | None = None, lag: Lag = _NO_LAG) -> "Question":
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
         read = text[:LONGEST_QUERY]
-        meaning = Meaning(embed(read)) if embed else None
+        meaning = Meaning(embedder.embed_query(read), embedder.unrelated_below) if embedder else None
         days = tuple(days_asked(read, now))
-        return cls(read, query_terms(read), meaning, embed, days, unread=len(text) - len(read))
+        return cls(read, query_terms(read), meaning, embedder, days, unread=len(text) - len(read), lag=lag)
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question asked together with each of some texts. Costs an encoding for each."""
-        if self.meaning is None or self.embed is None:
+        if self.meaning is None or self.embedder is None:
             return self
-        vectors = tuple(self.embed(f"{self.text} {lead}") for lead in leads)
-        return replace(self, meaning=Meaning(self.meaning.own, vectors))
+        vectors = tuple(self.embedder.embed_query(f"{self.text} {lead}") for lead in leads)
+        return replace(self, meaning=replace(self.meaning, leads=vectors))
 
 
 def days_asked(text: str, now: datetime | None) -> Iterator[AskedDays]:

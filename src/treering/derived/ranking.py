@@ -1,11 +1,11 @@
-"""From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values."""
+"""From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values, in steps."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from treering.derived.arms import Heads, related, search_arms, widen, with_meaning
+from treering.derived.arms import Candidates, related, search_arms, widen, with_meaning
 from treering.derived.association import Association, associate
 from treering.derived.clues import WEIGHTS as CLUE_WEIGHTS
 from treering.derived.clues import clues_of, thread_clue
@@ -23,9 +23,11 @@ from treering.derived.fusion import (
     lend_to_neighbours,
 )
 from treering.derived.question import Arms, Question
+from treering.derived.rounds import GraphRequest, Steps
 from treering.derived.routing import Route, route
 from treering.derived.ties import is_turn
-from treering.ports.index import Index, PassageHead
+from treering.ports.graph import GraphView
+from treering.ports.passages import PassageHead
 from treering.ports.reach import Reach
 
 _LEADS = 2
@@ -48,28 +50,29 @@ class Ranking:
     association: Association | None
 
 
-def rank(question: Question, *, index: Index, reach: Reach, limit: int, deep: bool = False) -> Ranking:
+def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) -> Steps[Ranking]:
     """Rank at least `limit` candidates within reach.
 
     `deep` asks again with what was found first added to the question, for some six more encodings.
     """
-    heads = Heads(index)
-    arms = search_arms(question, index=index, reach=reach)
+    candidates = Candidates(question, reach)
+    arms = yield from search_arms(question, reach)
     kind = route(question.text, arms)
-    found = _Found.of(question, arms, kind, heads, index, reach)
+    found = yield from _found(question, arms, kind, candidates)
     if deep and found.association:
-        question = question.led_by(_leads(found, heads, index))
-        arms = with_meaning(arms, question, index=index, reach=reach)
-        found = _Found.of(question, arms, kind, heads, index, reach)
+        question = question.led_by(_leads(found, candidates))
+        arms = yield from with_meaning(arms, question, reach)
+        found = yield from _found(question, arms, kind, candidates)
     pool = max(POOL, limit)
-    weights = _weights(kind, found, heads)
+    weights = _weights(kind, found, candidates)
     ranked = found.ranked
     if found.association:
-        wide = widen(question, found.arms, found.association, index=index, reach=reach)
+        wide = yield from widen(question, found.arms, found.association, candidates)
         ranked = fuse(wide, weights, limit=2 * pool)
-    ranked = lend_to_neighbours(ranked, index.neighbours([hit.key for hit in ranked]), limit=2 * pool)
-    near = heads.of(hit.key for hit in ranked)
-    dated = index.on_days(question.days, sorted(near)) if question.days else {}
+    beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}
+    ranked = lend_to_neighbours(ranked, beside, limit=2 * pool)
+    near = candidates.known(hit.key for hit in ranked)
+    dated = {key: score for key, score in candidates.dated.items() if key in near}
     clues = {**clues_of(question.text, near, dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
     trace = {
@@ -79,7 +82,7 @@ def rank(question: Question, *, index: Index, reach: Reach, limit: int, deep: bo
         "weights": dict(weights),
         "candidates": len(ranked),
         "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
-        "graph": _told(found.association, index) if found.association else _why_not_walked(reach, kind),
+        "graph": _told(found.association) if found.association else _why_not_walked(reach, kind),
     }
     return Ranking(ranked, near, trace, found.association)
 
@@ -92,18 +95,21 @@ class _Found:
     ranked: list[Fused]
     association: Association | None
 
-    @classmethod
-    def of(cls, question: Question, arms: Arms, kind: Route, heads: Heads, index: Index, reach: Reach) -> "_Found":
-        kept = related(question, arms, heads)
-        ranked = fuse(kept, LOOKUP_WEIGHTS, limit=POOL)
-        # The graph knows only what is current.
-        if kind == "lookup" or reach.at is not None or reach.withdrawn or not ranked:
-            return cls(kept, ranked, None)
-        seeds = [(hit.key, hit.score) for hit in ranked]
-        return cls(kept, ranked, associate(question.text, question.terms, seeds, graph=index.graph, reach=reach))
+
+def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) -> Steps[_Found]:
+    yield from candidates.read(set().union(*arms.values()))
+    kept = related(question, arms, candidates)
+    ranked = fuse(kept, LOOKUP_WEIGHTS, limit=POOL)
+    reach = candidates.reach
+    # The graph knows only what is current.
+    if kind == "lookup" or reach.at is not None or reach.withdrawn or not ranked:
+        return _Found(kept, ranked, None)
+    view: GraphView = yield GraphRequest(reach)
+    seeds = [(hit.key, hit.score) for hit in ranked]
+    return _Found(kept, ranked, associate(question.text, question.terms, seeds, view))
 
 
-def _weights(kind: Route, found: _Found, heads: Heads) -> Mapping[str, float]:
+def _weights(kind: Route, found: _Found, candidates: Candidates) -> Mapping[str, float]:
     """Choose by the form of what was found first; where forms mix, the weights of code, which serve all.
 
     All candidates are weighed alike, for scores under different weights do not compare: each form weighed by its
@@ -111,7 +117,7 @@ def _weights(kind: Route, found: _Found, heads: Heads) -> Mapping[str, float]:
     """
     if found.association is None:
         return LOOKUP_WEIGHTS
-    form = _prevailing([_form(head) for head in heads.of(hit.key for hit in found.ranked[:_FIRST]).values()])
+    form = _prevailing([_form(head) for head in candidates.known(hit.key for hit in found.ranked[:_FIRST]).values()])
     if form == "prose":
         compared = kind == "comparison" and len(found.association.named) >= _COMPARED
         return COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
@@ -128,20 +134,22 @@ def _prevailing(forms: Sequence[_Form]) -> _Form | None:
     return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
 
 
-def _leads(found: _Found, heads: Heads, index: Index) -> list[str]:
+def _leads(found: _Found, candidates: Candidates) -> list[str]:
     """Return what to ask again with: the ends of the nearest statements, and what the best passages are called."""
-    facts = found.association.facts if found.association else ()
-    names = index.graph.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
+    if found.association is None:
+        return []
+    facts = found.association.facts
+    names = found.association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
     stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]
-    titles = [head.title for head in heads.of(hit.key for hit in found.ranked[:_LEADS]).values()]
+    titles = [head.title for head in candidates.known(hit.key for hit in found.ranked[:_LEADS]).values()]
     return list(dict.fromkeys(filter(None, map(str.strip, (*stated, *titles)))))
 
 
-def _told(association: Association, index: Index) -> dict[str, Any]:
+def _told(association: Association) -> dict[str, Any]:
     """Say where the walk began, in names."""
     facts = association.facts
     ends = {end for fact in facts for end in (fact.subject, fact.object)}
-    names = index.graph.names(sorted(ends | association.seeds.keys()))
+    names = association.view.names(sorted(ends | association.seeds.keys()))
     return {
         "seeds": {names[node]: round(weight, 6) for node, weight in association.seeds.items() if node in names},
         "facts": [f"{names.get(fact.subject, '')} — {names.get(fact.object, '')} ({fact.score:.3f})" for fact in facts],

@@ -4,27 +4,28 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from treering.core.errors import NotFound
 from treering.core.evidence import Segment
 from treering.core.injection import instruction_flags
 from treering.core.lifecycle import CURRENT
 from treering.core.locator import Locator
-from treering.core.objects import Source
+from treering.core.objects import Knowledge, Object
+from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.derived.association import Association
 from treering.derived.diversity import Candidate, diversify
 from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
-from treering.derived.ranking import Ranking, rank
+from treering.derived.ranking import rank
+from treering.derived.rounds import Steps, run
 from treering.derived.trusting import REPEATING_WEIGHT, Trusted, Wording, repetition_flags, trust_in
-from treering.ports.index import Index, PassageHead
-from treering.ports.ledger import Altered, Head, Ledger, noted
+from treering.ports.index import Index
+from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
+from treering.ports.passages import PassageHead
 from treering.ports.reach import Reach
 
 _OVERFETCH = 3
@@ -42,6 +43,10 @@ class Hit:
     fused: Fused
     trusted: Trusted
     repeats: bool = False
+    item: Object | None = None
+    """The object whose text form it is; `None` for a segment of a source."""
+    source_id: str = ""
+    """The source it stands in, or that the knowledge it shows rests on first."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -61,6 +66,8 @@ class Retrieval:
 
     hits: tuple[Hit, ...]
     trace: Mapping[str, Any]
+    sequence: int
+    """The audit sequence number of the ledger that was read."""
     association: Association | None = None
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
@@ -77,15 +84,33 @@ def retrieve(
     deep: bool = False,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`)."""
-    ranking = rank(question, index=index, reach=reach, limit=limit * _OVERFETCH, deep=deep)
-    altered: Altered = {}
-    reader = _Reader(ledger, reach, altered)
-    found, dropped = _weighed(ranking, reader)
-    read = _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
+    steps = retrieval(
+        question, reach=reach, limit=limit, policy=ledger.policy, max_per_source=max_per_source, deep=deep
+    )
+    return run(steps, index=index, ledger=ledger)
+
+
+def retrieval(
+    question: Question,
+    *,
+    reach: Reach,
+    limit: int,
+    policy: Policy,
+    max_per_source: int | None = None,
+    deep: bool = False,
+) -> Steps[Retrieval]:
+    """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
+    ranking = yield from rank(question, reach=reach, limit=limit * _OVERFETCH, deep=deep)
+    ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+    reader = _Reader(reach)
+    # Most often these are the ones that are shown: their texts come with the states of all.
+    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: limit * _OVERFETCH]])
+    found, dropped = _weighed(ranked, reader, policy)
+    read = yield from _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
     hits = _diverse(read, limit=limit, max_per_source=max_per_source)
     duplicates = len(read) - len(hits) if len(hits) < limit else 0
     trace = {**ranking.trace, "dropped": dropped, "duplicates": duplicates}
-    return Retrieval(tuple(hits), trace, ranking.association, altered)
+    return Retrieval(tuple(hits), trace, reader.sequence, ranking.association, reader.altered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +124,17 @@ class _Standing:
     trusted: Trusted
 
 
-def _weighed(ranking: Ranking, reader: "_Reader") -> tuple[list[_Standing], int]:
-    """Ask the ledger for the state of the candidates, leave out what may not be shown, and weigh the rest by trust."""
-    states = reader.states({head.object_id for head in ranking.heads.values()})
-    ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+def _weighed(
+    ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader", policy: Policy
+) -> tuple[list[_Standing], int]:
+    """Leave out the candidates that may not be shown, by their state in the ledger, and weigh the rest by trust."""
     shown = [
         (fused, head, state)
         for fused, head in ranked
-        if (state := states.get(head.object_id)) and is_shown(state, reader.reach)
+        if (state := reader.states.get(head.object_id)) and is_shown(state, reader.reach)
     ]
     held = {state.id: (state.origin_channel, state.status) for _, _, state in shown}
-    trust = trust_in(held, reader.ledger.policy)
+    trust = trust_in(held, policy)
     standing = [
         _Standing(head, state, fused.score * trust[state.id].factor, fused, trust[state.id])
         for fused, head, state in shown
@@ -117,7 +142,7 @@ def _weighed(ranking: Ranking, reader: "_Reader") -> tuple[list[_Standing], int]
     return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
 
 
-def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, limit: int) -> list[Hit]:
+def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, limit: int) -> Steps[list[Hit]]:
     """Read the texts of candidates from the ledger, in rank order, until there are enough; rank them again.
 
     What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
@@ -126,18 +151,36 @@ def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, li
     hits: list[Hit] = []
     for start in range(0, len(found), limit):
         batch = found[start : start + limit]
-        words = reader.words([one.head for one in batch])
-        hits += [_hit(one, words[one.head.key], wording) for one in batch if one.head.key in words]
+        yield from reader.read((), [one.head for one in batch])
+        hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
         if sum(not hit.falls_for_repeating for hit in hits) >= limit:
             break
     return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
 
-def _hit(found: _Standing, words: "_Words", wording: Wording) -> Hit:
+def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording) -> Hit:
     head = _as_it_is(found.head, found.state, words)
-    repeats = wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}")
-    hit = Hit(head, found.state, words.text, words.locator, found.score, found.fused, found.trusted, repeats)
+    hit = Hit(
+        head=head,
+        state=found.state,
+        text=words.text,
+        locator=words.locator,
+        score=found.score,
+        fused=found.fused,
+        trusted=found.trusted,
+        repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),
+        item=words.item,
+        source_id=_source_behind(found.state, words.item, reader.states),
+    )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
+
+
+def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
+    """Return the id of the source a hit stands in, or that the knowledge it shows rests on first."""
+    if state.type != "knowledge":
+        return state.id if state.type == "source" else ""
+    refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+    return next((ref.source_id for ref in refs if ref.source_id in states), "")
 
 
 def _as_it_is(head: PassageHead, state: Head, words: "_Words") -> PassageHead:
@@ -156,56 +199,53 @@ def is_shown(state: Head | None, reach: Reach) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a passage, as the ledger holds them."""
+    """The words of a passage, as the ledger holds them; of one that is a whole object, the object."""
 
     text: str
     heading: str = ""
     locator: Locator | None = None
+    item: Object | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reader:
-    """Reads candidates from the ledger; what does not verify is left out and noted."""
+    """Reads candidates from the ledger, each once; what does not verify is left out and noted."""
 
-    ledger: Ledger
     reach: Reach
-    altered: Altered
+    sequence: int = 0
+    """The audit sequence number of the newest of the answers."""
+    states: dict[str, Head] = field(default_factory=dict)
+    altered: dict[str, str] = field(default_factory=dict)
+    _asked: set[int] = field(default_factory=set)
+    _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
+    _objects: dict[str, Object] = field(default_factory=dict)
 
-    def states(self, identities: Collection[str]) -> Mapping[str, Head]:
-        """Return the heads of objects at the time of the read."""
-        return self.ledger.heads(identities, as_of=self.reach.at, altered=self.altered)
+    def read(self, standing: Sequence[PassageHead], shown: Sequence[PassageHead]) -> Steps[None]:
+        """Read the states of candidates, and the texts of some that were not read so far."""
+        new = [head for head in shown if head.key not in self._asked]
+        if not new and not standing and self.sequence:
+            return
+        found: ObjectsFound = yield ObjectRequest(
+            heads=tuple(dict.fromkeys(head.object_id for head in standing)),
+            objects=tuple(head.object_id for head in new if not head.part),
+            segments=tuple((head.object_id, head.part) for head in new if head.part),
+            as_of=self.reach.at,
+            vanished=self.reach.withdrawn and self.reach.at is None,
+        )
+        self._asked.update(head.key for head in new)
+        self.sequence = found.sequence
+        self.states |= found.heads
+        self.altered |= found.altered
+        self._segments |= found.segments
+        self._objects |= found.objects
 
-    def words(self, heads: Sequence[PassageHead]) -> dict[int, _Words]:
-        """Read the words of passages: segments one by one, objects in their text form."""
-        segments = self._segments([head for head in heads if head.part])
-        words: dict[int, _Words] = {}
-        for head in heads:
-            segment = segments.get((head.object_id, head.part))
-            if segment:
-                words[head.key] = _Words(segment.excerpt, segment.heading, segment.locator)
-            elif not head.part:
-                with noted(self.altered):
-                    item = self.ledger.get(head.object_id, as_of=self.reach.at)
-                    words[head.key] = _Words(passages_of(item)[0].text)
-        return words
-
-    def _segments(self, heads: Sequence[PassageHead]) -> Mapping[tuple[str, str], Segment]:
-        places = [(head.object_id, head.part) for head in heads]
-        if self.reach.at is None and not self.reach.withdrawn:
-            return self.ledger.segments(places, altered=self.altered)
-        found: dict[tuple[str, str], Segment] = {}
-        for place in places:
-            with suppress(NotFound), noted(self.altered):
-                if segment := self._past_segment(*place):
-                    found[place] = segment
-        return found
-
-    def _past_segment(self, source_id: str, segment_id: str) -> Segment | None:
-        if self.reach.at is None:
-            return self.ledger.segment(source_id, segment_id)
-        item = self.ledger.get(source_id, as_of=self.reach.at)
-        parts = item.segments if isinstance(item, Source) else ()
-        return next((part for part in parts if part.segment_id == segment_id), None)
+    def words(self, head: PassageHead) -> _Words | None:
+        """Return the words of a passage that was read: those of its segment, or the text form of its object."""
+        if segment := self._segments.get((head.object_id, head.part)):
+            return _Words(segment.excerpt, segment.heading, segment.locator)
+        if head.part or not (item := self._objects.get(head.object_id)):
+            return None
+        return _Words(passages_of(item)[0].text, item=item)
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> list[Hit]:

@@ -11,7 +11,7 @@ from treering.derived.extraction.forms import plain_form
 from treering.derived.extraction.names import bare_title, entity_key
 from treering.ports.extractor import Entity, Excerpt, Extraction, Form
 from treering.ports.graph import EdgeType
-from treering.ports.index import Passage, PassageHead
+from treering.ports.passages import Passage, PassageHead
 
 DIALOGUE_KINDS = frozenset({"conversation", "meeting_record"})
 MAX_TIES = 400

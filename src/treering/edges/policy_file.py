@@ -10,8 +10,8 @@ from treering.core.objects import invalid_fields
 from treering.core.policy import Policy
 
 
-def read_policy(path: Path) -> Policy:
-    """Read a policy (TOML, the fields of `core.policy.Policy`); defaults where there is no file.
+def read_policy(path: Path) -> Policy | None:
+    """Read a policy (TOML, the fields of `core.policy.Policy`); `None` where there is no file.
 
     Raises `InvalidInput` naming the file and each wrong field.
     """
@@ -19,7 +19,7 @@ def read_policy(path: Path) -> Policy:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         return Policy.model_validate(data)
     except FileNotFoundError:
-        return Policy()
+        return None
     except ValidationError as error:
         problem = invalid_fields(error, known=sorted(Policy.model_fields))
         raise InvalidInput(f"{path}: {problem.message}", hint=problem.hint, details=problem.details) from error

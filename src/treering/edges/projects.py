@@ -10,6 +10,7 @@ from typing import Self
 
 from treering.core.errors import InvalidInput, UnknownProject
 from treering.core.objects import Channel
+from treering.edges.address import file_address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.settings import Settings
 from treering.edges.wiring import Opened, Opening, author, open_engine
@@ -126,7 +127,7 @@ class ProjectSpaces:
             raise UnknownProject(project_id)
         anchor = self._settings.anchor
         opening = Opening(
-            address=f"sqlite:{file}",
+            address=file_address(file),
             settings=self._settings,
             author=self._author,
             # One file holds one head: two projects would each find the other's.

@@ -2,17 +2,16 @@
 
 import getpass
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from treering.core.errors import InvalidInput
+from treering.edges.address import Address, file_address, parse_address
 
 FOLDER = ".treering"
 FILE = "treering.db"
 COMMON_KEY = "OPENAI_API_KEY"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FALSE = {"0", "false", "no", "off"}
 
 
@@ -20,7 +19,7 @@ _FALSE = {"0", "false", "no", "off"}
 class Settings:
     """What the environment says. `TREERING_…` variables, all optional."""
 
-    space: str = ""
+    space: str = field(default="", repr=False)  # there may be a password in it
     """`TREERING_SPACE`: the space to use where none is given."""
     data_dir: Path = field(default_factory=Path)
     """`TREERING_DATA_DIR`: where named spaces live."""
@@ -29,7 +28,7 @@ class Settings:
     anchor: str = ""
     """`TREERING_ANCHOR`: a file outside the space that keeps the head of its audit log."""
     policy: str = ""
-    """`TREERING_POLICY`: the policy file; default `<space>.policy.toml` beside the space."""
+    """`TREERING_POLICY`: the policy file to open with; default `<space>.policy.toml` beside the space."""
     background: bool = True
     """`TREERING_BACKGROUND=0`: make no vectors in the background."""
     underscore_names: bool = False
@@ -63,24 +62,25 @@ class Settings:
             folder=folder or Path.cwd(),
         )
 
-    def space_address(self, given: str | None = None) -> str:
+    @property
+    def own_space(self) -> Address:
+        """The space of the working folder itself, whatever lies in the folders above."""
+        return file_address(self.folder / FOLDER / FILE)
+
+    def space_address(self, given: str | None = None) -> Address:
         """Return the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
 
         A bare name is a named space under the data folder. Where there is no `.treering/` folder yet, the
-        address of the one to be made in the working folder is given.
+        address of the one to be made in the working folder is given. Raises `InvalidInput` for what is no address.
         """
-        address = given or self.space
-        if not address:
-            return f"sqlite:{self._nearest()}"
-        if ":" in address or not _NAME.fullmatch(address):
-            return address
-        return f"sqlite:{self.data_dir / (address + '.db')}"
+        text = given or self.space
+        return parse_address(text, named=self.data_dir) if text else self._nearest()
 
-    def _nearest(self) -> Path:
+    def _nearest(self) -> Address:
         for folder in (self.folder, *self.folder.parents):
             if (folder / FOLDER / FILE).is_file():
-                return folder / FOLDER / FILE
-        return self.folder / FOLDER / FILE
+                return file_address(folder / FOLDER / FILE)
+        return self.own_space
 
 
 def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:

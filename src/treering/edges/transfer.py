@@ -17,7 +17,7 @@ from treering.edges.private_files import make_folder, private, write_new
 from treering.ports.ledger import Ledger, Record
 
 FORMAT = "treering-export"
-VERSION = 2
+VERSION = 3
 FILES = {
     "event": "events.jsonl",
     "revision": "revisions.jsonl",

@@ -1,16 +1,17 @@
 """The composition root: an address and settings in, a working engine out."""
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path, PureWindowsPath
-from typing import Protocol
+from pathlib import Path
 
 from treering.core.audit import Anchor
-from treering.core.errors import InvalidInput, NotFound, UnknownBackend
+from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
 from treering.edges.models.bge import BgeSmall
@@ -18,28 +19,50 @@ from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess
-from treering.edges.sources.markdown import segment_inline_markdown
+from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
-from treering.edges.sources.text import segment_inline_text
-from treering.edges.stores.sqlite.database import MEMORY, Database
-from treering.edges.stores.sqlite.index import SqliteIndex
-from treering.edges.stores.sqlite.jobs import SqliteJobs
-from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.adapter import ReadLimits
+from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
-from treering.ports.ledger import AnchorStore
+from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
 
+_LOG = logging.getLogger(__name__)
+
 AnchorPlace = Path | str | Callable[[Anchor], None]
+
+OpenStores = Callable[[Address, Needs], Stores]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A technology that spaces are kept in.
+
+    `load` imports what opens them, when the first is opened. `extra`: the optional dependencies it imports; empty
+    where it needs none.
+    """
+
+    load: Callable[[], OpenStores]
+    extra: str = ""
+
+
+def _sqlite() -> OpenStores:
+    from treering.edges.stores.sqlite.opening import open_stores
+
+    return open_stores
+
+
+BACKENDS: Mapping[str, Backend] = {"sqlite": Backend(_sqlite)}
+"""By the scheme of an address. Another database is one more entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
     """How a space is opened."""
 
-    address: str
+    address: Address
     settings: Settings
     author: Author
     anchor: AnchorPlace | None = None
@@ -51,14 +74,6 @@ class Opening:
     """Which files `ingest` may read."""
 
 
-class BackUp(Protocol):
-    """Copies a space into a file while others use it."""
-
-    def __call__(self, target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:
-        """Make the copy, telling how many bytes of how many are copied; return the head of its audit log."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A working engine, what closes it, and what copies its space."""
@@ -68,66 +83,31 @@ class Opened:
     back_up: BackUp
 
 
-def open_engine(opening: Opening) -> Opened:
+def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS) -> Opened:
     """Open the space an address names. Vectors that wait are begun, where they are made in the background.
 
-    Raises `UnknownBackend` and whatever its store raises.
+    Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
     """
-    address = ":memory:" if opening.address in {MEMORY, "memory:"} else opening.address
-    if address == MEMORY:
-        return _open_sqlite(MEMORY, opening)
-    scheme, colon, rest = address.partition(":")
-    if not colon or PureWindowsPath(address).drive:
-        return _open_sqlite(address, opening)
-    if scheme not in STORES:
-        raise UnknownBackend(scheme, known=STORES)
-    if not rest:
-        raise InvalidInput(
-            f"The address {address!r} has no path.", hint=f"Write {scheme}:PATH, or :memory: for a space in memory."
-        )
-    return STORES[scheme](rest, opening)
+    open_stores = _loaded(opening.address, backends)
+    embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
+    given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
+    needs = _needs(opening, embedder, given)
+    with ExitStack() as closing:
+        stores = open_stores(opening.address, needs)
+        closing.callback(stores.close)
+        if given and not stores.read_only:
+            _put_in_force(given, stores.ledger, opening.author)
+        vectoriser = BackgroundVectoriser(stores.index.vectors, stores.leases, embedder, needs.clock)
+        closing.callback(vectoriser.stop)
+        engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
+        if opening.background and not stores.read_only and stores.index.vectors.lag().pending:
+            vectoriser.start()
+        return Opened(engine, closing.pop_all().close, stores.back_up)
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
     """Name who writes."""
     return Author(actor=actor or settings.actor, channel=channel)
-
-
-def _open_sqlite(path: str, opening: Opening) -> Opened:
-    policy = _policy(path, opening)
-    clock = SystemClock()
-    embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
-    with ExitStack() as closing:
-        database = Database(path, create=opening.create)
-        closing.callback(database.close)
-        index = SqliteIndex(database, model_id=embedder.model_id, dimension=embedder.dimension)
-        jobs = SqliteJobs(database)
-        ledger = SqliteLedger(
-            database,
-            clock=clock,
-            policy=policy,
-            followers=(index, jobs),
-            anchor=_anchor(opening),
-        )
-        leases = SqliteLeases(database, clock)
-        vectoriser = BackgroundVectoriser(index, leases, embedder, clock)
-        closing.callback(vectoriser.stop)
-        engine = Engine(
-            ledger=ledger,
-            index=index,
-            embedder=embedder,
-            vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
-            jobs=jobs,
-            leases=leases,
-            adapters={"path": PathAdapter(access=opening.files), "repo": RepoAdapter(access=opening.files)},
-            clock=clock,
-            author=opening.author,
-            limits=ReadLimits(),
-            segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
-        )
-        if opening.background and not database.read_only and index.lag().pending:
-            vectoriser.start()
-        return Opened(engine, closing.pop_all().close, ledger.back_up)
 
 
 class OnRequest:
@@ -144,17 +124,85 @@ class OnRequest:
         self._inner.finish(progress)
 
 
-def _policy(path: str, opening: Opening) -> Policy:
+def _loaded(address: Address, backends: Mapping[str, Backend]) -> OpenStores:
+    """Import what opens the spaces of a scheme."""
+    if address.scheme not in backends:
+        raise UnknownBackend(address.scheme, known=backends)
+    backend = backends[address.scheme]
+    try:
+        return backend.load()
+    except ModuleNotFoundError as error:
+        ours = (error.name or "").partition(".")[0] == __name__.partition(".")[0]
+        if ours or not backend.extra:
+            raise  # it is not the extra that is missing
+        raise MissingExtra(backend.extra, needed_for=f"A space with an address {address.scheme}:…") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyFile:
+    """A policy that somebody wrote down, and the name of its file."""
+
+    name: str
+    policy: Policy
+
+
+def _needs(opening: Opening, embedder: Embedder, given: _PolicyFile | None) -> Needs:
+    return Needs(
+        clock=SystemClock(),
+        policy=given.policy if given else None,
+        model_id=embedder.model_id,
+        dimension=embedder.dimension,
+        anchor=_anchor(opening),
+        create=opening.create,
+    )
+
+
+def _engine(
+    opening: Opening, stores: Stores, embedder: Embedder, vectoriser: BackgroundVectoriser, clock: Clock
+) -> Engine:
+    return Engine(
+        ledger=stores.ledger,
+        index=stores.index,
+        embedder=embedder,
+        vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
+        jobs=stores.jobs,
+        leases=stores.leases,
+        adapters={
+            "path": PathAdapter(BUILT_IN, access=opening.files),
+            "repo": RepoAdapter(BUILT_IN, access=opening.files),
+        },
+        clock=clock,
+        author=opening.author,
+        limits=ReadLimits(),
+        segmenters=BUILT_IN.segmenters,
+    )
+
+
+def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:
     """Read the policy that was named, which has to be there, or the one beside the space, which may not."""
     named = opening.policy or (Path(opening.settings.policy) if opening.settings.policy else None)
     if named:
-        if not named.is_file():
+        policy = read_policy(named)
+        if policy is None:
             raise NotFound(
                 f"There is no policy file {named}.",
-                hint="Correct its path. Without a policy, patches are not reviewed.",
+                hint="Correct its path, or name none: then the policy that the space holds stays in force.",
             )
-        return read_policy(named)
-    return Policy() if path == MEMORY else read_policy(Path(path).with_suffix(".policy.toml"))
+        return _PolicyFile(named.name, policy)
+    beside = Path(path).with_suffix(".policy.toml")
+    policy = None if path == MEMORY else read_policy(beside)
+    return _PolicyFile(beside.name, policy) if policy else None
+
+
+def _put_in_force(given: _PolicyFile, ledger: Ledger, by: Author) -> None:
+    """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
+    if ledger.policy == given.policy:
+        return
+    name = given.name.encode(errors="replace").decode()  # a file's name may be no text
+    try:
+        ledger.change_policy(given.policy, by=by, reason=f"Read from the policy file {name}.")
+    except Denied as error:
+        _LOG.warning("%s is not in force: %s %s", given.name, error.message, error.hint)
 
 
 def _anchor(opening: Opening) -> AnchorStore | None:
@@ -162,6 +210,3 @@ def _anchor(opening: Opening) -> AnchorStore | None:
     if not place:
         return None
     return CallbackAnchor(place) if callable(place) else FileAnchor(Path(place))
-
-
-STORES: Mapping[str, Callable[[str, Opening], Opened]] = {"sqlite": _open_sqlite}

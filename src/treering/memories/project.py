@@ -19,11 +19,13 @@ from treering.core.filters import Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.scope import ROOT
 from treering.derived.asking import Budget
+from treering.derived.lookup import look_up
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
 from treering.ports.adapter import Vanished
 from treering.ports.model import LanguageModel
 from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
 from treering.tools import catalog, erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Value
@@ -327,8 +329,8 @@ def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteRep
 def _copies(engine: Engine, origin: str) -> list[str]:
     """Return the sources that hold a document, and that held it before it was deleted and indexed again."""
     reach = Reach(scope=ROOT, where=Compare("origin", "eq", origin), withdrawn=True)
-    found = engine.index.by_place(origin, reach=reach, limit=_MOST_COPIES)
-    return sorted({head.object_id for head in engine.index.heads([hit.key for hit in found]).values()})
+    found = look_up(engine.index, TextRequest(reach, _MOST_COPIES, place=origin))
+    return sorted({head.object_id for head in found})
 
 
 def _erased(place: int, copies: Sequence[str]) -> Deleted:

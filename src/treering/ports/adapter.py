@@ -1,4 +1,4 @@
-"""The port for reading outside material. An adapter proposes; it never decides, never writes."""
+"""The port for reading outside material. An adapter finds it; a format reads it. It never decides, never writes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from treering.core.evidence import Triple
 from treering.core.locator import Locator
 
 Role = Literal["prose", "symbol", "code", "data"]
+ContentType = Literal["text", "markdown", "structured", "repo_map", "binary_stub"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class SourceDraft:
     origin: str
     title: str
     fingerprint: str
-    content_type: Literal["text", "markdown", "structured", "repo_map", "binary_stub"]
+    content_type: ContentType
     segments: Sequence[SegmentDraft] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -128,12 +129,6 @@ class ReadLimits:
 
 class Adapter(Protocol):
     """Reads one kind of material. `read` yields a result per item and never raises for a single item."""
-
-    kind: str
-
-    def claims(self, target: str) -> bool:
-        """Tell whether this adapter reads `target` (a path)."""
-        ...
 
     def origin(self, target: str) -> str:
         """Return the stable root origin of `target`.

@@ -30,6 +30,15 @@ class Embedder(Protocol):
         """Length of every vector."""
         ...
 
+    @property
+    def unrelated_below(self) -> float:
+        """The cosine below which a text that shares no word with a question says nothing about it: -1 to 1.
+
+        It belongs to the model: some put all texts close together, others spread them. To find it, embed questions
+        with texts that answer them and texts that do not, and take the cosine that parts the two best.
+        """
+        ...
+
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Embed stored texts: `float32[n, dim]`, unit length, in the order given. Empty texts are allowed."""
         ...

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treering.ports.reach import Reach
 
 Nodes = npt.NDArray[np.int64]
-"""Node numbers. A passage with key k is node 2k; entities and objects have odd ones, fixed while anything ties them."""
+"""Node numbers, as the view that gave them counts them: passages, entities and objects."""
 
 
 class EdgeType(IntEnum):
@@ -59,8 +59,20 @@ class Statements:
     words: npt.NDArray[np.uint16]
 
 
-class Graph(Protocol):
-    """The graph of what is current in one space. Nothing of it shows what the asker may not see."""
+class GraphView(Protocol):
+    """The graph as one read may walk it: as it stood when the view was made, and what its passages vouch for.
+
+    A view is near: asking it costs no round trip. A store elsewhere keeps its graph in memory, and brings it up to
+    date when a view is made.
+    """
+
+    def of_passages(self, keys: npt.NDArray[np.int64]) -> Nodes:
+        """Return the nodes of passages, by key."""
+        ...
+
+    def passages_of(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
+        ...
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the nodes of those of the entity keys (`derived.extraction.names.entity_key`) that are known."""
@@ -70,14 +82,22 @@ class Graph(Protocol):
         """Return the keys of entities, the ids of objects."""
         ...
 
-    def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
+    def edges(self, nodes: Nodes) -> Edges:
         """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
         ...
 
-    def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
         """Count the edges that `edges` would give for each node."""
         ...
 
     def statements(self, passages: Sequence[int]) -> Statements:
         """Return what passages state, by passage key."""
+        ...
+
+
+class Graph(Protocol):
+    """The graph of what is current in one space. Nothing of it shows what the asker may not see."""
+
+    def view(self, reach: Reach) -> GraphView:
+        """Return the graph as a read at the scope of `reach` may walk it, in one round trip."""
         ...

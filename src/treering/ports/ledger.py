@@ -1,21 +1,25 @@
 """The port of the system of record."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
-from treering.core.objects import Object, Source, title_of
+from treering.core.objects import Activity, Knowledge, Object, Source, WorkItem, title_of
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.times import render_time
+from treering.ports.projection import Change
+
+_Place = TypeVar("_Place", bound=Hashable)
+_Item = TypeVar("_Item")
 
 AsOf = int | datetime | None
 """A point in a ledger's history: an audit sequence number, a time, or now."""
@@ -147,6 +151,48 @@ class Record:
     row: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectRequest:
+    """What one read wants of a ledger, all of one moment. Ids that lead nowhere are no error."""
+
+    heads: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    """Ids of objects to read whole."""
+    segments: tuple[tuple[str, str], ...] = ()
+    """Source id and segment id of segments to read."""
+    dependents: tuple[str, ...] = ()
+    """Ids of which the knowledge is read, as it stands now, whose evidence or derivation names them."""
+    as_of: AsOf = None
+    vanished: bool = False
+    """Also segments that have vanished from their sources, as they last stood, whatever `as_of` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsFound:
+    """What one read found in a ledger."""
+
+    sequence: int
+    """The audit sequence number the answer stands for."""
+    heads: Mapping[str, Head] = field(default_factory=dict)
+    """Of the ids asked for, and of the sources that the objects read name."""
+    objects: Mapping[str, Object] = field(default_factory=dict)
+    segments: Mapping[tuple[str, str], Segment] = field(default_factory=dict)
+    dependents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By id asked for, ids of knowledge that names it; these are in `objects`."""
+    altered: Mapping[str, str] = field(default_factory=dict)
+    """By id, what is wrong with objects that are not what the audit log says; they are left out."""
+
+
+def sources_named(items: Iterable[Object]) -> Iterator[str]:
+    """Return the ids of the sources that objects rest on or name."""
+    for item in items:
+        match item:
+            case Knowledge():
+                yield from (ref.source_id for ref in item.evidence_refs)
+            case Activity() | WorkItem():
+                yield from item.source_refs
+
+
 class AnchorStore(Protocol):
     """Keeps the head of the audit log outside the ledger: a file, a git note, another machine.
 
@@ -170,7 +216,13 @@ class Ledger(Protocol):
     id, or where a read takes `altered`, it is left out and noted there.
     """
 
-    policy: Policy
+    @property
+    def policy(self) -> Policy:
+        """The policy in force now: the one that the audit log tells of last, the default as long as it tells of none.
+
+        A write is held to the policy in force in its own transaction, whatever was read before.
+        """
+        ...
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch in one transaction, durable before this returns.
@@ -203,6 +255,13 @@ class Ledger(Protocol):
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
         ...
 
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
+        """Put another policy in force, with an audit event that holds it; tell whether it was another.
+
+        Raises `Denied` where a channel that speaks for no person would loosen a policy that was set before.
+        """
+        ...
+
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object as it stands, or as it stood. Raises `NotFound`."""
         ...
@@ -231,6 +290,10 @@ class Ledger(Protocol):
 
         Costs what the segments cost, however large their sources are.
         """
+        ...
+
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests, in one round trip; the answers are in their order."""
         ...
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
@@ -266,7 +329,21 @@ class Ledger(Protocol):
         ...
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return audit events in order: the change feed."""
+        """Return audit events in order."""
+        ...
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order: the change feed.
+
+        Each has the object as it stood before and after; `before` is `None` for a new one. Of an erased object only
+        the erasure comes, with neither: a reader drops what it holds of that id. So folding the feed in any pieces,
+        with erasures in between, comes to what folding it anew comes to.
+
+        Events about links, patches and the policy are no changes, so fewer than `limit` come, or none. Sequence
+        numbers have no gaps: with `upto = min(after + size, sequence())`, the changes up to `upto` are
+        `changes(after, upto - after)`, and `upto` is the next `after`, whatever came. Raises `Corrupt` for a revision
+        that is not what the audit log says.
+        """
         ...
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
@@ -286,7 +363,10 @@ class Ledger(Protocol):
         ...
 
     def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty."""
+        """Fill an empty ledger from an export, in one transaction. Raises `Conflict` where it is not empty.
+
+        The policy comes with the export, unless one was set for the empty ledger: that stays in force.
+        """
         ...
 
     def compact(self) -> tuple[str, ...]:
@@ -300,3 +380,61 @@ class Ledger(Protocol):
     def close(self) -> None:
         """Release files and connections."""
         ...
+
+
+class _Reads(Protocol):
+    """The reads of a `Ledger` that `read_one_by_one` needs."""
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object: ...
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]: ...
+
+    def segment(self, source_id: str, segment_id: str) -> Segment: ...
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]: ...
+
+    def dependents(self, identity: str) -> Sequence[str]: ...
+
+    def sequence(self, as_of: AsOf = None) -> int: ...
+
+
+def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
+    """Read what a request wants by a ledger's other reads: what `Ledger.read` means, for ledgers nearby."""
+    altered: Altered = {}
+    dependents = {identity: tuple(ledger.dependents(identity)) for identity in request.dependents}
+    objects: dict[str, Object] = {}
+    _collect(objects, request.objects, lambda identity: ledger.get(identity, as_of=request.as_of), altered)
+    _collect(objects, (one for ids in dependents.values() for one in ids), ledger.get, altered)
+    segments: dict[tuple[str, str], Segment] = {}
+    if request.as_of is None and not request.vanished:
+        segments |= ledger.segments(request.segments, altered=altered)
+    elif request.vanished:
+        _collect(segments, request.segments, lambda place: ledger.segment(*place), altered)
+    else:
+        _collect(segments, request.segments, lambda place: _segment_as_of(ledger, place, request.as_of), altered)
+    wanted = dict.fromkeys((*request.heads, *sources_named(objects.values())))
+    heads = ledger.heads(wanted, as_of=request.as_of, altered=altered)
+    return ObjectsFound(ledger.sequence(request.as_of), heads, objects, segments, dependents, altered)
+
+
+def _collect(
+    found: dict[_Place, _Item], places: Iterable[_Place], read: Callable[[_Place], _Item], altered: Altered
+) -> None:
+    """Read what stands at some places into `found`; what is not there or does not verify is left out."""
+    for place in places:
+        if place not in found:
+            with suppress(NotFound), noted(altered):
+                found[place] = read(place)
+
+
+def _segment_as_of(ledger: _Reads, place: tuple[str, str], as_of: AsOf) -> Segment:
+    source_id, segment_id = place
+    item = ledger.get(source_id, as_of=as_of)
+    for segment in item.segments if isinstance(item, Source) else ():
+        if segment.segment_id == segment_id:
+            return segment
+    raise missing_segment(source_id, segment_id)

@@ -15,6 +15,9 @@ class HashingEmbedder:
     Deterministic and quick: for tests, and for people who write backends.
     """
 
+    unrelated_below = 0.62
+    """More than by chance: with few axes, words that differ often share one."""
+
     def __init__(self, dimension: int = 64) -> None:
         self.dimension = dimension
 

@@ -1,16 +1,14 @@
 """`query` in mode `context`: what is believed, decided, constrained, done and open around a task."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import ceil
 
 from pydantic import Field
 
 from treering.core.characters import label
-from treering.core.errors import NotFound
-from treering.core.evidence import EvidenceRef
+from treering.core.evidence import EvidenceRef, Segment
 from treering.core.filters import And, Compare, Filter, matches
 from treering.core.injection import instruction_flags
 from treering.core.locator import place_in
@@ -18,18 +16,20 @@ from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_o
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.trust import trust_of
 from treering.derived.analysis import index_text
-from treering.derived.arms import RELATED_AT
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.packing import Draft, Packed, cite, pack, quoted, render, section_of
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
-from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieve
+from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieval
+from treering.derived.rounds import Steps, run_together
 from treering.derived.trusting import Wording, repetition_flags
 from treering.ports.clock import fresh_id
-from treering.ports.ledger import Altered, Selection, head_of, noted
+from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selection, head_of, sources_named
+from treering.ports.passages import PassageRequest, PassagesFound
 from treering.ports.reach import Reach
+from treering.ports.text import TextFound, TextRequest
 from treering.tools.envelope import Call, Mode, Value
 from treering.tools.reading import (
     Asked,
@@ -74,26 +74,25 @@ class ContextReport(ReadReport):
 
 def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextReport:
     """Gather, relate, and pack what is known for a task."""
-    reach, altered = reach_of(call, options), Altered()
+    reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    deep = options.deep
-    sources = _retrieve(call, question, reach, ("source",), _SOURCES, deep=deep, max_per_source=_PER_SOURCE)
-    beliefs = _retrieve(call, question, reach, ("knowledge", "activity", "work_item"), _BELIEFS, deep=deep)
-    altered |= {**sources.altered, **beliefs.altered}
-    answering = _to_the_point(beliefs.hits, sources.hits, reach)
-    shown = code_before_tests(sources.hits, given.task)
+    found = _gather(call, question, reach, deep=options.deep)
+    altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
+    answering = _to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
+    shown = code_before_tests(found.sources.hits, given.task)
     related = _resting_on(call, shown, answering, reach, altered)
-    objects = _objects(call, answering, related, reach, altered)
+    objects = _objects(answering, related, reach)
+    citing = _Citing.read(call, [item for item, _ in objects], reach, altered)
     wording = Wording.of(question.text)
-    drafts = [_belief(call, item, score, reach, wording, altered) for item, score in objects]
+    drafts = [_belief(call, item, score, citing, wording) for item, score in objects]
     drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
-    built = _build(call, given.task, packed, reach, question, options, altered)
+    built = _build(call, given.task, packed, reach, found, options, altered)
     if options.explain:
         hits = {
-            f"{hit.head.object_id} {hit.head.part}".strip(): explanation(call, hit, found, reach)
-            for found in (sources, beliefs)
-            for hit in found.hits
+            f"{hit.head.object_id} {hit.head.part}".strip(): explanation(call, hit, each)
+            for each in (found.sources, found.beliefs)
+            for hit in each.hits
         }
         built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})
     empty = not packed.items
@@ -102,40 +101,54 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=(*warnings_of(call, question), *altered_warnings(altered)),
+        warnings=(*warnings_of(question), *altered_warnings(altered)),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),
         empty=why_empty(call, question, reach) if empty else None,
         left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
-        as_of=stood_at(call, reach),
-        trace={"sources": dict(sources.trace), "beliefs": dict(beliefs.trace)},
+        as_of=stood_at(found.sources, reach),
+        trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
 
 
-def _retrieve(
-    call: Call,
-    question: Question,
-    reach: Reach,
-    types: tuple[str, ...],
-    limit: int,
-    *,
-    deep: bool,
-    max_per_source: int | None = None,
-) -> Retrieval:
-    only: Filter = And((reach.where, Compare("type", "in", types)))
-    return retrieve(
-        question,
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for a task, each by a search of its own."""
+
+    question: Question
+    sources: Retrieval
+    beliefs: Retrieval
+    withdrawn: tuple[tuple[str, str, str], ...]
+    """Id, title and status of withdrawn knowledge that shares more than a chance word with the task."""
+    unknown: tuple[str, ...]
+    """Names in the task that nothing here mentions."""
+    altered: Mapping[str, str]
+
+
+def _gather(call: Call, question: Question, reach: Reach, *, deep: bool) -> _Found:
+    """Search for everything at once, so that a store in another place is asked few questions."""
+    policy, altered = call.engine.ledger.policy, Altered()
+    of_sources = _only(reach, ("source",))
+    of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
+    sources, beliefs, withdrawn, unknown = run_together(
+        [
+            retrieval(question, reach=of_sources, limit=_SOURCES, policy=policy, max_per_source=_PER_SOURCE, deep=deep),
+            retrieval(question, reach=of_beliefs, limit=_BELIEFS, policy=policy, deep=deep),
+            _withdrawn(question, reach, altered),
+            _unknown_names(question, reach),
+        ],
         index=call.engine.index,
         ledger=call.engine.ledger,
-        reach=replace(reach, where=only),
-        limit=limit,
-        max_per_source=max_per_source,
-        deep=deep,
     )
+    return _Found(question, sources, beliefs, tuple(withdrawn), tuple(unknown), altered)
 
 
-def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) -> list[Hit]:
+def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
+    return replace(reach, where=And((reach.where, Compare("type", "in", types))))
+
+
+def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
     """Leave out beliefs that share no more with the task than a common word.
 
     Scores are scaled within each of the two rankings; the raw ones can be compared between them, but not between
@@ -147,8 +160,12 @@ def _to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], reach: Reach) 
     return [
         hit
         for hit in beliefs
-        if _raw(hit, VECTORS) >= RELATED_AT or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
+        if _is_near(question, hit) or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
     ]
+
+
+def _is_near(question: Question, hit: Hit) -> bool:
+    return question.meaning is not None and question.meaning.is_related(_raw(hit, VECTORS))
 
 
 def _raw(hit: Hit, arm: str) -> float:
@@ -158,47 +175,80 @@ def _raw(hit: Hit, arm: str) -> float:
 
 def _resting_on(
     call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach, altered: Altered
-) -> list[tuple[str, float]]:
+) -> list[tuple[Object, float]]:
     """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence."""
-    if reach.at is not None:
+    if reach.at is not None or not sources:
         return []
     known = {hit.head.object_id for hit in beliefs}
     best = {(hit.head.object_id, hit.head.part): hit.score for hit in reversed(sources)}
+    ids = tuple(dict.fromkeys(hit.head.object_id for hit in sources))
+    (read,) = call.engine.ledger.read([ObjectRequest(dependents=ids)])
+    altered |= read.altered
     found: dict[str, float] = {}
-    for source_id in dict.fromkeys(hit.head.object_id for hit in sources):
-        for item in _readable(call, call.engine.ledger.dependents(source_id), reach, altered):
-            refs = item.evidence_refs if isinstance(item, Knowledge) else ()
-            score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
-            if score and item.id not in known:
-                found[item.id] = score
-    return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:_BELIEFS]
+    for identity in (one for source_id in ids for one in read.dependents.get(source_id, ())):
+        item = read.objects.get(identity)
+        refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+        score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
+        if score and identity not in known:
+            found[identity] = score
+    ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:_BELIEFS]
+    return [(read.objects[identity], score) for identity, score in ranked]
 
 
-def _objects(
-    call: Call, hits: Sequence[Hit], related: Sequence[tuple[str, float]], reach: Reach, altered: Altered
-) -> list[tuple[Object, float]]:
-    """Read what was found; what is only related comes after what answers, and passes the same gate."""
-    scores = {hit.head.object_id: hit.score for hit in hits}
-    shown = [(item, scores[item.id]) for item in _readable(call, scores, reach, altered)]
-    worth = dict(related)
-    near = (item for item in _readable(call, worth, reach, altered) if is_shown(head_of(item), reach))
-    return shown + [(item, worth[item.id]) for item in near if matches(reach.where, record_of(passages_of(item)[0]))]
+def _objects(hits: Sequence[Hit], related: Sequence[tuple[Object, float]], reach: Reach) -> list[tuple[Object, float]]:
+    """Return what was found; what is only related comes after what answers, and passes the same gate."""
+    shown = {hit.head.object_id: (hit.item, hit.score) for hit in hits if hit.item}
+    near = [(item, score) for item, score in related if is_shown(head_of(item), reach)]
+    return [*shown.values(), *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0])))]
 
 
-def _readable(call: Call, identities: Iterable[str], reach: Reach, altered: Altered) -> Iterator[Object]:
-    """Read objects, but for those that are gone meanwhile or not what the audit log says; the latter are noted."""
-    for identity in identities:
-        item = None
-        with suppress(NotFound), noted(altered):
-            item = call.engine.ledger.get(identity, as_of=reach.at)
-        if item:
-            yield item
+@dataclass(frozen=True, slots=True)
+class _Citing:
+    """What citations need of the sources they name."""
+
+    origins: Mapping[str, str]
+    """By id of a source: what it is called. One in another scope is not in it."""
+    segments: Mapping[tuple[str, str], Segment]
+
+    @classmethod
+    def read(cls, call: Call, items: Sequence[Object], reach: Reach, altered: Altered) -> "_Citing":
+        """Read all of it at once, but for what does not verify, which is noted."""
+        refs = [ref for item in items if isinstance(item, Knowledge) for ref in item.evidence_refs]
+        if not items:
+            return cls({}, {})
+        request = ObjectRequest(
+            heads=tuple(dict.fromkeys(sources_named(items))),
+            segments=tuple(dict.fromkeys((ref.source_id, ref.segment_id) for ref in refs)),
+            as_of=reach.at,
+            vanished=True,
+        )
+        (found,) = call.engine.ledger.read([request])
+        altered |= found.altered
+        return cls({identity: head.title for identity, head in found.heads.items()}, found.segments)
+
+    def of(self, item: Object) -> Iterator[Citation]:
+        """Return the citations of an object."""
+        match item:
+            case Knowledge():
+                yield from (cited for ref in item.evidence_refs if (cited := self._evidence(ref)))
+            case Activity() | WorkItem():
+                for source_id in item.source_refs:
+                    yield Citation(mark="", object_id=source_id, origin=self.origins.get(source_id, source_id))
+            case _:
+                return
+
+    def _evidence(self, ref: EvidenceRef) -> Citation | None:
+        """Cite evidence that is what the audit log says; of a source in another scope only its id is told."""
+        origin = self.origins.get(ref.source_id, ref.source_id)
+        if origin == ref.source_id:
+            return cite(ref, origin=origin, place="")
+        segment = self.segments.get((ref.source_id, ref.segment_id))
+        return cite(ref, origin=origin, place=place_in(segment.locator, origin)) if segment else None
 
 
-def _belief(call: Call, item: Object, score: float, reach: Reach, wording: Wording, altered: Altered) -> Draft:
+def _belief(call: Call, item: Object, score: float, citing: _Citing, wording: Wording) -> Draft:
     passage = passages_of(item)[0]
     words = f"{title_of(item)}\n{passage.text}"
-    places = tuple(_places(call, item, reach, altered))
     return Draft(
         PackItem(
             section=section_of(item.type, item.kind),
@@ -212,7 +262,7 @@ def _belief(call: Call, item: Object, score: float, reach: Reach, wording: Wordi
             channel=item.origin_channel,
             trust=trust_of(item.origin_channel, item.status, call.engine.ledger.policy.channel_trust),
         ),
-        places,
+        tuple(citing.of(item)),
     )
 
 
@@ -237,39 +287,12 @@ def _source(hit: Hit) -> Draft:
     return Draft(item, (origin,))
 
 
-def _places(call: Call, item: Object, reach: Reach, altered: Altered) -> Iterable[Citation]:
-    match item:
-        case Knowledge():
-            yield from (found for ref in item.evidence_refs if (found := _place(call, ref, reach, altered)))
-        case Activity() | WorkItem():
-            for source_id in item.source_refs:
-                yield Citation(mark="", object_id=source_id, origin=_origin(call, source_id, reach, altered))
-        case _:
-            return
-
-
-def _place(call: Call, ref: EvidenceRef, reach: Reach, altered: Altered) -> Citation | None:
-    """Cite evidence that is what the audit log says; of a source in another scope only its id is told."""
-    origin = _origin(call, ref.source_id, reach, altered)
-    if origin == ref.source_id:
-        return cite(ref, origin=origin, place="")
-    with suppress(NotFound), noted(altered):
-        segment = call.engine.ledger.segment(ref.source_id, ref.segment_id)
-        return cite(ref, origin=origin, place=place_in(segment.locator, origin))
-    return None
-
-
-def _origin(call: Call, source_id: str, reach: Reach, altered: Altered) -> str:
-    head = call.engine.ledger.heads([source_id], as_of=reach.at, altered=altered).get(source_id)
-    return head.title if head else source_id
-
-
 def _build(
     call: Call,
     task: str,
     packed: Packed,
     reach: Reach,
-    question: Question,
+    found: _Found,
     options: SearchOptions,
     altered: Altered,
 ) -> ContextPack:
@@ -282,7 +305,7 @@ def _build(
         scope=call.scope,
         items=packed.items,
         conflicts=conflicts,
-        missing_context=_missing(call, question, packed, reach, altered),
+        missing_context=_missing(packed, found),
         recommended_next_reads=_next_reads(packed),
         citations=packed.citations,
         generated_at=now,
@@ -292,7 +315,7 @@ def _build(
             "used_tokens": packed.used_tokens,
             "left_out": len(packed.left_out),
         },
-        trace={"as_of": stood_at(call, reach)},
+        trace={"as_of": stood_at(found.sources, reach)},
     )
 
 
@@ -338,37 +361,45 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
     )
 
 
-def _missing(call: Call, question: Question, packed: Packed, reach: Reach, altered: Altered) -> tuple[str, ...]:
+def _missing(packed: Packed, found: _Found) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
-    unknown = ", ".join(label(name) for name in _unknown_names(call, question, reach)[:_READS])
+    unknown = ", ".join(label(name) for name in found.unknown[:_READS])
     gaps = [f"Nothing here mentions {unknown}."] if unknown else []
-    withdrawn = _withdrawn(call, question, reach, altered)
-    gaps += [f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in withdrawn]
+    gaps += [
+        f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in found.withdrawn
+    ]
     sections = {item.section for item in packed.items}
     if packed.items and not sections & {"decisions", "constraints"}:
         gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
-    return (*gaps, *lag_warning(call))
+    return (*gaps, *lag_warning(found.question.lag))
 
 
-def _unknown_names(call: Call, question: Question, reach: Reach) -> list[str]:
+def _unknown_names(question: Question, reach: Reach) -> Steps[list[str]]:
+    """Find the names in a task that nothing in the scopes of the read mentions."""
     if reach.at is not None:
         return []  # which words occurred at that time is not kept
     names = names_in(question.text)
     terms = sorted({term for terms in names.values() for term in terms})
-    return unknown_among(names, call.engine.index.knows(terms, reach=reach))
+    found: TextFound = yield TextRequest(reach, 0, known=tuple(terms))
+    return unknown_among(names, found.known)
 
 
-def _withdrawn(call: Call, question: Question, reach: Reach, altered: Altered) -> list[tuple[str, str, str]]:
-    """Name withdrawn knowledge that shares more than a chance word with the task."""
+def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:
+    """Find withdrawn knowledge that shares more than a chance word with the task."""
     if reach.withdrawn or reach.at is not None:
         return []
     gone: Filter = And((Compare("type", "eq", "knowledge"), Compare("status", "in", _WITHDRAWN)))
-    index = call.engine.index
-    hits = index.by_words(question.terms, reach=replace(reach, where=gone, withdrawn=True), limit=_READS)
-    heads = index.heads([hit.key for hit in hits])
-    items = _readable(call, [heads[hit.key].object_id for hit in hits], reach, altered)
+    words = (*question.terms.words, *question.terms.phrases)
+    hits: TextFound = yield TextRequest(replace(reach, where=gone, withdrawn=True), _READS, words=words)
+    if not hits.words:
+        return []
+    found: PassagesFound = yield PassageRequest(tuple(hit.key for hit in hits.words))
+    ids = [found.heads[hit.key].object_id for hit in hits.words if hit.key in found.heads]
+    read: ObjectsFound = yield ObjectRequest(objects=tuple(ids))
+    altered |= read.altered
     asked = set(question.terms.words)
     enough = min(_SHARED, ceil(len(asked) / 2))
+    items = [read.objects[identity] for identity in ids if identity in read.objects]
     return [(item.id, title_of(item), item.status) for item in items if len(asked & _words_of(item)) >= enough]
 
 

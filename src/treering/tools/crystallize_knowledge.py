@@ -12,9 +12,11 @@ from treering.core.objects import Knowledge, Object
 from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition, Update
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.derived.analysis import query_terms
+from treering.derived.lookup import look_up
 from treering.derived.passages import passages_of
 from treering.ports.ledger import Selection, noted
 from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
 from treering.tools.submission import WriteOptions, WriteReport, submit
@@ -56,10 +58,9 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     """Find knowledge that says nearly the same in other words. Reported only: likeness proves nothing."""
     words = passages_of(item)[0].text
     reach = Reach(scope=call.scope, where=And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", item.kind))))
-    found = call.engine.index.by_words(query_terms(words), reach=reach, limit=5)
-    heads = call.engine.index.heads([hit.key for hit in found])
+    terms = query_terms(words)
     known: dict[str, Object] = {}
-    for head in heads.values():
+    for head in look_up(call.engine.index, TextRequest(reach, 5, words=(*terms.words, *terms.phrases))):
         with noted({}):  # what does not verify is no hint at anything
             known[head.object_id] = call.engine.ledger.get(head.object_id)
     key = item.duplicate_key()

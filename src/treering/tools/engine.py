@@ -8,7 +8,8 @@ from treering.core.patch import Author
 from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
-from treering.ports.index import Index, JobLog
+from treering.ports.index import Index
+from treering.ports.jobs import JobLog
 from treering.ports.lease import Leases
 from treering.ports.ledger import Ledger
 from treering.ports.segmenter import Segmenter

@@ -99,7 +99,7 @@ def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestRep
 def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
     """Tell how a job stands. Raises `NotFound` for an unknown id."""
     row = _job(call, given.job)
-    lag = call.engine.index.lag()
+    lag = call.engine.index.vectors.lag()
     if row is None:
         return JobReport(
             mode="status",

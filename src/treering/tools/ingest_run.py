@@ -125,7 +125,7 @@ class Run:
             contested=tuple(account.contested),
             job=self._job,
             sequence=account.sequence or self._engine.ledger.sequence(),
-            pending_vectors=self._engine.index.lag().pending,
+            pending_vectors=self._engine.index.vectors.lag().pending,
             dry_run=self._writer.dry_run,
         )
 

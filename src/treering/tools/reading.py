@@ -9,17 +9,19 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from treering.core.filters import EVERYTHING, parse_filter
 from treering.core.locator import place_in
-from treering.core.objects import Knowledge
 from treering.core.times import Instant, parse_time
 from treering.core.trust import TrustLevel
 from treering.derived.association import Association
 from treering.derived.fusion import WALKED
-from treering.derived.paths import path_to, tell_path
+from treering.derived.paths import passages_on, path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, Retrieval, is_shown
 from treering.derived.trusting import REPEATING_WEIGHT
 from treering.ports.ledger import AsOf
+from treering.ports.passages import PassageRequest
 from treering.ports.reach import Reach
+from treering.ports.text import NamePart, TextRequest
+from treering.ports.vectors import Lag
 from treering.tools.envelope import Call, Report, Value
 from treering.tools.scoped_ledger import whole
 
@@ -127,20 +129,20 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
 def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime | None = None) -> Question:
     """Prepare a question, asked `now`; without a single vector in the space none is made for it."""
     engine = call.engine
-    lag = engine.index.lag()
-    embed = engine.embedder.embed_query if semantic and lag.pending < lag.total else None
-    return Question.of(text, embed=embed, now=now or engine.clock.now())
+    lag = engine.index.vectors.lag()
+    embedder = engine.embedder if semantic and lag.pending < lag.total else None
+    return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
 
 
-def show(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach, *, explain: bool) -> ShownHit:
-    """Show a hit as a read in `reach` found it."""
+def show(call: Call, hit: Hit, retrieval: Retrieval, *, explain: bool) -> ShownHit:
+    """Show a hit as a read found it."""
     head, state = hit.head, hit.state
     return ShownHit(
         origin=head.origin or head.object_id,
         title=head.title,
         text=hit.text,
         score=round(hit.score, 6),
-        source_id=source_behind(call, hit, reach),
+        source_id=hit.source_id,
         segment_id=head.part,
         object_id=head.object_id,
         type=state.type,
@@ -153,21 +155,11 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach, *, explain: b
         flags=hit.flags,
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
-        explain=explanation(call, hit, retrieval, reach) if explain else None,
+        explain=explanation(call, hit, retrieval) if explain else None,
     )
 
 
-def source_behind(call: Call, hit: Hit, reach: Reach) -> str:
-    """Return the id of the source a hit stands in, or that the knowledge it shows rests on first."""
-    if hit.state.type != "knowledge":
-        return hit.head.object_id if hit.state.type == "source" else ""
-    item = call.engine.ledger.get(hit.head.object_id, as_of=reach.at)
-    refs = item.evidence_refs if isinstance(item, Knowledge) else ()
-    seen = call.engine.ledger.heads((ref.source_id for ref in refs), as_of=reach.at, altered={})
-    return next((ref.source_id for ref in refs if ref.source_id in seen), "")
-
-
-def explanation(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach) -> dict[str, Any]:
+def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
     """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
     arms = {
         name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
@@ -181,16 +173,15 @@ def explanation(call: Call, hit: Hit, retrieval: Retrieval, reach: Reach) -> dic
     if hit.falls_for_repeating:
         told["repeats_question"] = {"factor": REPEATING_WEIGHT}
     if retrieval.association and WALKED in hit.fused.parts:
-        told["path"] = _way_to(call, hit, retrieval.association, reach)
+        told["path"] = _way_to(call, hit, retrieval.association)
     return told
 
 
-def _way_to(call: Call, hit: Hit, association: Association, reach: Reach) -> list[str]:
-    index = call.engine.index
-    path = path_to(hit.head.key, association, graph=index.graph, reach=reach)
-    heads = index.heads([node // 2 for node in path if node % 2 == 0])
-    titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in heads.items()}
-    return tell_path(path, graph=index.graph, titles=titles)
+def _way_to(call: Call, hit: Hit, association: Association) -> list[str]:
+    path = path_to(hit.head.key, association)
+    (found,) = call.engine.index.passages.read([PassageRequest(tuple(passages_on(path, association.view)))])
+    titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in found.heads.items()}
+    return tell_path(path, association.view, titles=titles)
 
 
 def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
@@ -210,29 +201,29 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
-    lag = index.lag()
-    if lag.pending:
-        return Empty(reason="not_indexed_yet", count=lag.pending, hint="Vectors are still being made; ask again.")
-    if index.knows(question.terms.words, reach=reach):
+    if question.lag.pending:
+        hint = "Vectors are still being made; ask again."
+        return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
+    (found,) = index.text.search([TextRequest(reach, 0, known=question.terms.words)])
+    if found.known:
         return Empty(reason="known_but_empty", hint="The words occur, but nothing says anything about them here.")
     return Empty(reason="unknown_entity", hint="No word of the question occurs here; ingest what knows it.")
 
 
-def lag_warning(call: Call) -> tuple[str, ...]:
+def lag_warning(lag: Lag) -> tuple[str, ...]:
     """Warn where vectors lag, because meaning is then found less well than words."""
-    lag = call.engine.index.lag()
     if not lag.pending:
         return ()
     return (f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only.",)
 
 
-def warnings_of(call: Call, question: Question) -> tuple[str, ...]:
+def warnings_of(question: Question) -> tuple[str, ...]:
     """Warn where an answer may lack something: vectors lag, or the question is longer than what is read of it."""
     if not question.unread:
-        return lag_warning(call)
+        return lag_warning(question.lag)
     read = len(question.text)
     cut = f"The question has {read + question.unread} characters; only the first {read} were searched for."
-    return (cut, *lag_warning(call))
+    return (cut, *lag_warning(question.lag))
 
 
 def altered_warnings(altered: Mapping[str, str]) -> tuple[str, ...]:
@@ -246,9 +237,9 @@ _ALTERED_SHOWN = 5
 _ALTERED_HINT = "Something changed the space's file behind its ledger: run lint audit at the scope /."
 
 
-def stood_at(call: Call, reach: Reach) -> int:
+def stood_at(found: Retrieval, reach: Reach) -> int:
     """Return the sequence number an answer stands for."""
-    return reach.at if reach.at is not None else call.engine.ledger.sequence()
+    return found.sequence if reach.at is None else reach.at
 
 
 def parse_moment(text: str | None) -> datetime | None:
@@ -258,12 +249,15 @@ def parse_moment(text: str | None) -> datetime | None:
 
 def _matches(call: Call, question: Question, reach: Reach) -> int:
     index, terms = call.engine.index, question.terms
-    words = index.by_words(terms, reach=reach, limit=_COUNTED)
-    names = index.by_names(terms, reach=reach, limit=_COUNTED)
-    found = index.heads(list({hit.key for hit in (*words, *names)}))
+    names = tuple(map(NamePart, terms.identifiers))
+    (hits,) = index.text.search([TextRequest(reach, _COUNTED, words=(*terms.words, *terms.phrases), names=names)])
+    keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
+    (found,) = index.passages.read([PassageRequest(tuple(keys))])
     # The call's own view may not descend, and below it is where this looks.
-    states = whole(call.engine.ledger).heads((head.object_id for head in found.values()), as_of=reach.at, altered={})
-    return sum(is_shown(states.get(head.object_id), reach) for head in found.values())
+    states = whole(call.engine.ledger).heads(
+        (head.object_id for head in found.heads.values()), as_of=reach.at, altered={}
+    )
+    return sum(is_shown(states.get(head.object_id), reach) for head in found.heads.values())
 
 
 _COUNTED = 1000

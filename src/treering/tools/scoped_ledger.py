@@ -6,29 +6,34 @@ elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.draft import Linked, Put, Unlinked, Write
-from treering.core.errors import Corrupt, NotFound
+from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
-from treering.core.ids import kind_of
+from treering.core.ids import is_patch
 from treering.core.objects import Object
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
+from treering.core.transaction import missing_patch
 from treering.ports.ledger import (
     Altered,
     AsOf,
     Head,
     Ledger,
+    ObjectRequest,
+    ObjectsFound,
     Record,
     Selection,
     SourceState,
     missing_object,
     missing_segment,
 )
+from treering.ports.projection import Change
 
 _MOST_PATCHES = 10_000
 _EVENTS = 500
@@ -38,14 +43,18 @@ class ScopedLedger:
     """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
 
     A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
-    policy, exports and upkeep are those of the whole space.
+    policy, the change feed, exports and upkeep are those of the whole space.
     """
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
-        self.policy: Policy = ledger.policy
         self.whole = ledger
         self._scope = scope
         self._descend = descend
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the whole space."""
+        return self.whole.policy
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch made at the scope; the receipt names no object that lies elsewhere."""
@@ -120,6 +129,11 @@ class ScopedLedger:
         seen = self._ids(source_id for source_id, _ in places)
         return self.whole.segments([place for place in places if place[0] in seen], altered=altered)
 
+    def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
+        """Read for several requests what lies in sight."""
+        found = self.whole.read([replace(request, heads=tuple(_named(request))) for request in requests])
+        return [self._in_sight(each) for each in found]
+
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the selected objects that lie in sight, oldest first (by id)."""
         return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
@@ -149,7 +163,7 @@ class ScopedLedger:
         """Return the record of a patch of the scope. Raises `NotFound`."""
         record = self.whole.patch(patch_id)
         if not self._holds(record):
-            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+            raise missing_patch(patch_id)
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
@@ -172,6 +186,10 @@ class ScopedLedger:
                 batch = []
         yield from self._about(batch)
 
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects of the whole space: an index of them is one of the whole space, too."""
+        return self.whole.changes(after, limit)
+
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""
         return self._about(self.whole.events_of(identity))
@@ -184,6 +202,13 @@ class ScopedLedger:
         """Return everything the whole space holds."""
         return self.whole.records()
 
+    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - whoever asks
+        """Refuse: every verb works through this view, and none may change the rules it is held to."""
+        raise Denied(
+            "A verb cannot change the policy of its space.",
+            hint="Let a person change the policy file and open the space with it.",
+        )
+
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty space."""
         self.whole.load(records)
@@ -195,6 +220,21 @@ class ScopedLedger:
     def close(self) -> None:
         """Release files and connections."""
         self.whole.close()
+
+    def _in_sight(self, found: ObjectsFound) -> ObjectsFound:
+        heads = {identity: head for identity, head in found.heads.items() if self._sees(head.scope)}
+        objects = {identity: item for identity, item in found.objects.items() if self._sees(item.scope)}
+        seen = self._ids(found.altered) if found.altered else frozenset()
+        return replace(
+            found,
+            heads=heads,
+            objects=objects,
+            segments={place: segment for place, segment in found.segments.items() if place[0] in heads},
+            dependents={
+                identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
+            },
+            altered={identity: what for identity, what in found.altered.items() if identity in seen},
+        )
 
     @contextmanager
     def _as_missing(self, identity: str) -> Iterator[None]:
@@ -241,7 +281,7 @@ class ScopedLedger:
         if self._descend and self._scope == ROOT:
             return list(events)
         targets = {event.target for event in events}
-        patches = {target for target in targets if kind_of(target) == "patch"}
+        patches = {target for target in targets if is_patch(target)}
         seen = self._ids(targets - patches) | {
             target for target in patches if self._sees(scope_of_patch(self.whole, target))
         }
@@ -268,6 +308,11 @@ def scope_of_patch(ledger: Ledger, patch_id: str) -> str:
     with suppress(NotFound, Corrupt):
         return ledger.patch(patch_id).scope or ROOT
     return ROOT
+
+
+def _named(request: ObjectRequest) -> dict[str, None]:
+    """Return the ids whose scope decides what of a request may be seen."""
+    return dict.fromkeys((*request.heads, *(source_id for source_id, _ in request.segments)))
 
 
 def _ends(write: Write) -> tuple[str, ...]:

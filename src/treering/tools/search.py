@@ -39,19 +39,19 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
     found = retrieve(
         question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit, deep=options.deep
     )
-    hits = tuple(show(call, hit, found, reach, explain=options.explain) for hit in found.hits)
+    hits = tuple(show(call, hit, found, explain=options.explain) for hit in found.hits)
     shown, left_out = _fit(hits, options.max_tokens)
     return SearchReport(
         verb="query",
         mode="search",
         scope=call.scope,
         status="ok" if hits else "empty",
-        warnings=(*warnings_of(call, question), *altered_warnings(found.altered)),
+        warnings=(*warnings_of(question), *altered_warnings(found.altered)),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),
         left_out=left_out,
-        as_of=stood_at(call, reach),
+        as_of=stood_at(found, reach),
         trace=dict(found.trace),
     )
 

@@ -2,15 +2,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.locator import Lines, Section
-from treering.edges.sources.lines import split_lines
-from treering.edges.sources.markdown import outline, segment_inline_markdown, segment_markdown
+from treering.edges.sources.lines import in_file, split_lines
+from treering.edges.sources.markdown import outline, segment_inline_markdown, segments_of
 from treering.ports.adapter import SegmentDraft
 
 LONG = "A sentence that says enough to stand on its own in a segment, with words about storage and recall. " * 2
 
 
 def segments(text: str, max_chars: int = 4_000) -> list[SegmentDraft]:
-    return segment_markdown("docs/guide.md", text, commit="abc", max_chars=max_chars)
+    return segments_of(outline(text), in_file("docs/guide.md", "abc"), max_chars=max_chars)
 
 
 def headings(text: str) -> list[str]:

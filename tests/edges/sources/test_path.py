@@ -75,13 +75,6 @@ def test_segments_cite_the_path_below_the_root(tmp_path: Path) -> None:
     assert draft.segments[0].locator.cite() == "a/note.md#L1-L1"
 
 
-def test_it_claims_files_and_folders_that_exist(tmp_path: Path) -> None:
-    tree(tmp_path, {"a.txt": "a"})
-    assert ADAPTER.claims(str(tmp_path))
-    assert ADAPTER.claims(str(tmp_path / "a.txt"))
-    assert not any(map(ADAPTER.claims, [str(tmp_path / "b.txt"), "x" * 5_000, "a\0b", "https://example.org"]))
-
-
 def test_what_is_no_path_is_refused_with_a_hint(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target in (str(tmp_path / "missing"), str(tmp_path / "pipe"), "x" * 5_000, "a\0b"):

@@ -275,17 +275,6 @@ def test_a_folder_without_git_is_refused(tmp_path):
     with pytest.raises(InvalidInput) as refused:
         read(tmp_path)
     assert 'mode "path"' in refused.value.hint
-    assert not RepoAdapter().claims(str(tmp_path))
-
-
-def test_the_adapter_claims_work_trees_and_bare_repositories_at_their_top(scratch, tmp_path):
-    scratch.commit({"src/a.py": LONG})
-    scratch.git("clone", "-q", "--bare", ".", str(tmp_path / "web.git"))
-    claims = RepoAdapter().claims
-    assert claims(str(scratch.folder))
-    assert claims(str(tmp_path / "web.git"))
-    assert not claims(str(scratch.folder / "src"))
-    assert not claims(str(scratch.folder / "src/a.py"))
 
 
 def test_a_bare_repository_reads_like_its_work_tree(scratch, tmp_path):

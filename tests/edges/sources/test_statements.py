@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from treering.core.knowledge_payloads import PAYLOADS
-from treering.edges.sources.markdown import segment_markdown
-from treering.edges.sources.statements import is_markdown, statements
+from treering.edges.sources import markdown
+from treering.edges.sources.lines import in_file
+from treering.edges.sources.statements import statements
 from treering.edges.sources.text import segment_text
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 
@@ -39,8 +40,9 @@ a power cut.
 
 
 def segments_of(path: str, text: str) -> list[SegmentDraft]:
-    cut = segment_markdown if is_markdown(path) else segment_text
-    return cut(path, text, commit=None, max_chars=4_000)
+    if markdown.is_markdown(path):
+        return markdown.segments_of(markdown.outline(text), in_file(path, None), max_chars=4_000)
+    return segment_text(path, text, commit=None, max_chars=4_000)
 
 
 def stated(path: str, text: str) -> tuple[KnowledgeDraft, ...]:

@@ -6,9 +6,7 @@ import numpy as np
 from index_stage import Space, seen
 
 from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.passages import passages_of
-from treering.derived.ties import excerpt_of, ties_of
-from treering.edges.stores.sqlite.graph import links_of
+from treering.derived.projection import entries_of, ties_in
 from treering.ports.graph import EdgeType, Graph
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
@@ -22,23 +20,25 @@ def known_graph(space: Space) -> MemoryGraph:
     graph, extractor = MemoryGraph(), BuiltInExtractor()
     for head in space.ledger.select(Selection(descend=True)):
         item = space.ledger.get(head.id)
-        for passage in passages_of(item):
+        for entry in entries_of(item):
+            passage = entry.passage
             key = space.database.row(
                 "SELECT key FROM passages WHERE object_id = ? AND part = ? AND until_seq IS NULL AND live",
                 (passage.object_id, passage.part),
             )
             if passage.live:
-                [extraction] = extractor.extract([excerpt_of(passage)])
-                graph.put(key[0], ties_of(passage, extraction, links_of(item)), passage.scope)
+                [ties] = ties_in([entry], extractor)
+                graph.put(key[0], ties, passage.scope)
     return graph
 
 
 def edges_of(graph: Graph, nodes: Iterable[int], reach: Reach | None = None) -> list[Edge]:
     """Return edges with names for numbers; passages stay keys."""
     asked = np.array(sorted(nodes), np.int64)
-    found = graph.edges(asked, reach=reach or seen())
+    view = graph.view(reach or seen())
+    found = view.edges(asked)
     sources, targets = asked[found.source].tolist(), found.target.tolist()
-    names = graph.names([*sources, *targets])
+    names = view.names([*sources, *targets])
     named = [
         (names.get(source, source), names.get(target, target), EdgeType(tie).name)
         for source, target, tie in zip(sources, targets, found.tie.tolist(), strict=True)
@@ -48,8 +48,9 @@ def edges_of(graph: Graph, nodes: Iterable[int], reach: Reach | None = None) -> 
 
 def stated(graph: Graph, passages: list[int]) -> list[tuple[object, ...]]:
     """Return statements with names for numbers."""
-    found = graph.statements(passages)
-    names = graph.names([*found.subject.tolist(), *found.object.tolist()])
+    view = graph.view(seen())
+    found = view.statements(passages)
+    names = view.names([*found.subject.tolist(), *found.object.tolist()])
     return sorted(
         (
             passages[place],
@@ -70,5 +71,6 @@ def all_nodes(space: Space) -> list[int]:
 
 def around(space: Space, name: str, **reach) -> list[tuple[object, str]]:
     """Return the edges out of an entity."""
-    graph = space.index.graph
-    return [(target, tie) for _, target, tie in edges_of(graph, graph.named([name]).values(), seen(**reach))]
+    graph, reached = space.index.graph, seen(**reach)
+    known = graph.view(reached).named([name])
+    return [(target, tie) for _, target, tie in edges_of(graph, known.values(), reached)]

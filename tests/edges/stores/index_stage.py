@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from index_questions import by_names, by_place, by_words, heads, near
 from treering.core.filters import parse_filter
 from treering.core.objects import Object
 from treering.core.patch import Erase, Operation, Receipt, Transition, Update
@@ -10,8 +11,8 @@ from treering.derived.analysis import query_terms
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.ports.index import Scored, TextQuery
 from treering.ports.reach import Reach
+from treering.ports.text import Scored, TextQuery
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -47,31 +48,32 @@ class Space:
         return self.ledger.get(item.id).revision
 
     def embed(self) -> None:
-        while waiting := self.index.pending(100):
+        while waiting := self.index.vectors.pending(100):
             vectors = EMBEDDER.embed_documents([item.text for item in waiting])
-            self.index.add_vectors({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
+            self.index.vectors.add({item.text_hash: vector for item, vector in zip(waiting, vectors, strict=True)})
 
     def find(self, text: str, **reach) -> list[str]:
         """Return the ids of the objects found by words."""
         terms = query_terms(text)
         query = TextQuery(terms.words, terms.identifiers, terms.phrases)
-        return self.objects(self.index.by_words(query, reach=seen(**reach), limit=50))
+        return self.objects(by_words(self.index, query, reach=seen(**reach), limit=50))
 
     def named(self, text: str, **reach) -> list[str]:
         query = TextQuery(identifiers=(text,))
-        return self.objects(self.index.by_names(query, reach=seen(**reach), limit=50))
+        return self.objects(by_names(self.index, query, reach=seen(**reach), limit=50))
 
     def placed(self, text: str, **reach) -> list[str]:
-        return self.objects(self.index.by_place(text, reach=seen(**reach), limit=50))
+        return self.objects(by_place(self.index, text, reach=seen(**reach), limit=50))
 
     def near(self, text: str, *, limit: int = 50, **reach) -> list[str]:
         """Return the ids of the objects found by vector."""
-        return self.objects(self.index.by_vector(EMBEDDER.embed_query(text), reach=seen(**reach), limit=limit))
+        found = near(self.index, EMBEDDER.embed_query(text), reach=seen(**reach), limit=limit)
+        return self.objects([Scored(key, score) for key, score in found.items()])
 
     def objects(self, hits: Iterable[Scored]) -> list[str]:
         keys = [hit.key for hit in hits]
-        heads = self.index.heads(keys)
-        return [heads[key].object_id for key in keys]
+        found = heads(self.index, keys)
+        return [found[key].object_id for key in keys]
 
 
 def open_space(path: str = MEMORY, *, clock: SteppingClock | None = None, dimension: int = 64) -> Space:

@@ -62,7 +62,7 @@ def test_a_write_that_failed_leaves_no_damage_to_be_found(address):
             space.commit(fact, fact)
         space.commit(wrong)
         space.ledger.verify()
-        assert space.index.differences() == []
+        assert space.index.upkeep.differences() == []
     space.ledger.close()
 
 

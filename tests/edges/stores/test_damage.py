@@ -64,9 +64,9 @@ def reads(space, folder):
     yield lambda: list(ledger.records())
     yield lambda: ledger.sources(scope="/", root="bees.md")
     yield ledger.verify
-    yield index.differences
-    yield lambda: index.pending(10)
-    yield index.lag
+    yield index.upkeep.differences
+    yield lambda: index.vectors.pending(10)
+    yield index.vectors.lag
     yield lambda: space.engine.leases.holder("vectors")
     yield lambda: space.discussions().ids()
     yield lambda: space.export(folder / "export")

@@ -22,6 +22,7 @@ from treering.core.patch import (
     Transition,
     Update,
 )
+from treering.core.policy import Policy
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Ledger, Selection
@@ -33,6 +34,11 @@ TEXTS = ["Ada keeps bees.", "Ada has 3 hives.", "x" * 300]
 ORIGINS = ["a.md", "b.md"]
 SCOPES = ["/", "/run", "/run/7"]
 STATUSES = ["active", "archived", "invalid", "superseded", "stale", "in_progress", "resolved", "closed", "open"]
+POLICIES = [
+    Policy(),
+    Policy(newer_supersedes=False),
+    Policy(candidate_only_channels=frozenset({"adapter", "agent"}), erasing_channels=frozenset({"user", "agent"})),
+]
 AUTHORS = [ADA, BOB, author("agent", "eve"), author("adapter")]
 
 pick = st.integers(min_value=0, max_value=999)
@@ -175,6 +181,15 @@ class LedgersAgree(RuleBasedStateMachine):
     def retry(self, number: int, key: str) -> None:
         patch = self.patches[number % len(self.patches)]
         self.both(lambda ledger: ledger.commit(patch, idempotency_key=key))
+
+    @rule(policy=st.sampled_from(POLICIES), by=authors)
+    def change_policy(self, policy: Policy, by: Any) -> None:
+        self.both(lambda ledger: ledger.change_policy(policy, by=by))
+        self.both(lambda ledger: ledger.policy)
+
+    @rule(after=pick, limit=st.integers(0, 9))
+    def read_the_feed(self, after: int, limit: int) -> None:
+        self.both(lambda ledger: list(ledger.changes(after % (ledger.sequence() + 2), limit)))
 
     @rule(seq=pick, scope=scopes)
     def look_back(self, seq: int, scope: str) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 import treering
+from treering.core.policy import Policy
 from treering.edges.stores.sqlite.schema import VERSION
 from treering.testing.hashing_embedder import HashingEmbedder
 
@@ -25,7 +26,12 @@ def test_there_is_a_fixture_of_every_schema_version():
 def test_a_space_of_any_schema_version_opens_and_verifies(space):
     assert space.engine.ledger.verify().seq > 0
     assert space.lint(mode="audit").verified
-    assert list(space.engine.index.differences()) == []
+    assert list(space.engine.index.upkeep.differences()) == []
+
+
+def test_a_space_obeys_the_policy_it_holds_and_an_older_one_the_default(space, request):
+    held = {"ledger_v3": Policy(reviewed_operations=frozenset({"merge"}))}
+    assert space.engine.ledger.policy == held.get(request.node.callspec.id, Policy())
 
 
 def test_what_an_older_version_wrote_is_found_with_its_history(space):

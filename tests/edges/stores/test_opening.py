@@ -43,7 +43,7 @@ def opened(path, dimension=64):
 def test_a_space_that_is_as_it_should_be_is_opened_while_another_writes(held):
     index, ledger = opened(held)
     assert ledger.sequence() == 1
-    assert index.lag().pending == 1
+    assert index.vectors.lag().pending == 1
     ledger.close()
 
 
@@ -55,7 +55,7 @@ def test_a_space_that_does_not_know_the_model_waits_for_the_writer(held):
 def test_what_knows_the_model_by_looking_only_keeps_its_vectors_too(path):
     space = open_space(path)
     space.embed()
-    assert space.index.lag().pending == 0
+    assert space.index.vectors.lag().pending == 0
     space.ledger.close()
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from space_parts import decide, note
@@ -91,12 +92,40 @@ def test_a_backup_on_a_read_only_medium_is_read_and_can_be_copied_from_there(ope
 def test_a_space_of_another_version_on_a_read_only_medium_says_what_to_do(open_space, medium):
     folder, freeze = medium
     fill(open_space, folder / "space.db")
-    with open_space(f"sqlite:{folder / 'space.db'}") as space, space.engine.index._database.write() as connection:
+    with open_space(f"sqlite:{folder / 'space.db'}") as space, space.engine.leases._database.write() as connection:
         connection.execute("UPDATE index_state SET value = 1 WHERE name = 'projection_version'")
     freeze()
     with pytest.raises(Unavailable, match="another version") as refused:
         open_space(f"sqlite:{folder / 'space.db'}")
     assert "Copy" in refused.value.hint
+
+
+def test_a_space_of_the_schema_before_on_a_read_only_medium_is_read(open_space, medium):
+    folder, freeze = medium
+    fill(open_space, folder / "space.db")
+    connection = apsw.Connection(str(folder / "space.db"))
+    connection.pragma("user_version", 2)
+    connection.close()
+    freeze()
+    with open_space(f"sqlite:{folder / 'space.db'}", channel="user") as space:
+        check_reads(space)
+        check_writes(space)
+
+
+def test_a_space_on_a_read_only_medium_obeys_the_policy_it_holds_and_else_that_of_the_file(open_space, medium):
+    folder, freeze = medium
+    file = folder / "space.policy.toml"
+    fill(open_space, folder / "none.db")
+    file.write_text('direct_channels = ["user", "adapter"]\n')
+    fill(open_space, folder / "space.db")
+    file.write_text("self_approval = true\n")
+    freeze()
+    with open_space(f"sqlite:{folder / 'space.db'}", channel="user") as space:
+        assert space.engine.ledger.policy.direct_channels == {"user", "adapter"}
+        check_reads(space)
+    with open_space(f"sqlite:{folder / 'none.db'}", channel="user", policy=file) as space:
+        assert space.engine.ledger.policy.self_approval
+        check_writes(space)
 
 
 def test_a_log_that_is_not_merged_is_not_left_out_on_a_read_only_medium(open_space, medium, tmp_path):

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_stage import open_space, seen
 
+import index_questions
 from treering.core.locator import Turn
 from treering.derived.passages import days_of, passages_of
-from treering.ports.index import AskedDays
+from treering.ports.passages import AskedDays
 
 MAY = AskedDays(date(2023, 5, 1), date(2023, 5, 31))
 JUNE = AskedDays(date(2023, 6, 1), date(2023, 6, 30))
@@ -32,7 +33,7 @@ def talk(space, *turns, origin="talk", **fields):
 
 
 def by_days(space, *asked, limit=10, **reach):
-    return {hit.key: hit.score for hit in space.index.by_days(asked, reach=seen(**reach), limit=limit)}
+    return {hit.key: hit.score for hit in index_questions.by_days(space.index, asked, reach=seen(**reach), limit=limit)}
 
 
 def test_turns_said_on_a_day_or_speaking_of_it_are_found_by_it(space):
@@ -53,8 +54,8 @@ def test_a_longer_time_counts_by_the_part_of_it_that_is_asked_for(space):
 def test_the_best_come_first_then_the_newest_and_no_more_than_asked_for(space):
     space.commit(talk(space, ("In 2023.", None), ("Bees.", SAID), ("Ants.", SAID)))
     asked = seen()
-    assert [hit.key for hit in space.index.by_days([MAY], reach=asked, limit=10)] == [3, 2, 1]
-    assert [hit.key for hit in space.index.by_days([MAY], reach=asked, limit=2)] == [3, 2]
+    assert [hit.key for hit in index_questions.by_days(space.index, [MAY], reach=asked, limit=10)] == [3, 2, 1]
+    assert [hit.key for hit in index_questions.by_days(space.index, [MAY], reach=asked, limit=2)] == [3, 2]
 
 
 def test_some_turns_have_the_scores_they_have_among_all(space):
@@ -62,9 +63,9 @@ def test_some_turns_have_the_scores_they_have_among_all(space):
     every = by_days(space, MAY, JUNE, limit=5_000)
     assert len(every) == 1_100
     keys = list(range(1, 1_200))
-    assert space.index.on_days([MAY, JUNE], keys) == every
-    assert space.index.on_days([MAY, JUNE], [2]) == {2: every[2]}
-    assert space.index.on_days([], keys) == space.index.on_days([MAY], []) == {}
+    assert index_questions.on_days(space.index, [MAY, JUNE], keys) == every
+    assert index_questions.on_days(space.index, [MAY, JUNE], [2]) == {2: every[2]}
+    assert index_questions.on_days(space.index, [], keys) == index_questions.on_days(space.index, [MAY], []) == {}
 
 
 def test_days_are_found_within_reach_alone(space):
@@ -88,7 +89,7 @@ def test_another_time_of_saying_it_gives_other_days(space):
     moved = part.model_copy(update={"locator": Turn(turn=0, at=SAID + timedelta(days=40))})
     space.update(source, segments=(moved,))
     assert (by_days(space, MAY), by_days(space, JUNE)) == ({}, {2: 1.0})
-    assert space.index.differences() == []
+    assert space.index.upkeep.differences() == []
 
 
 def test_erased_turns_leave_no_day_behind(space):
@@ -107,9 +108,9 @@ def test_days_that_are_wrong_are_noticed_and_made_anew(space, damage):
     space.commit(talk(space, ("Bees hum.", SAID)))
     with space.database.write() as connection:
         connection.execute(damage)
-    assert space.index.differences()
-    space.index.rebuild()
-    assert space.index.differences() == []
+    assert space.index.upkeep.differences()
+    space.index.upkeep.rebuild()
+    assert space.index.upkeep.differences() == []
     assert by_days(space, MAY) == {1: 1.0}
 
 

@@ -14,6 +14,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.extractor import Entity, Extraction
+from treering.ports.reach import Reach
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 
@@ -72,10 +73,10 @@ def test_given_triples_are_added_to_what_the_text_says(space):
     space.commit(source)
     with_triples(space, source, ("Grace Hopper", "wrote", "COBOL"), (" ", "is", "blank"))
     assert set(around(space, "grace hopper")) >= {(2, "MENTION"), ("cobol", "FACT")}
-    assert set(space.index.graph.named([ADA, "blank", ""])) == {ADA}
+    assert set(space.index.graph.view(Reach("/")).named([ADA, "blank", ""])) == {ADA}
     told = [row[1:3] for row in stated(space.index.graph, [1])]
     assert set(told) == {("grace hopper", "cobol"), (ADA, BABBAGE)}
-    assert space.index.differences() == []
+    assert space.index.upkeep.differences() == []
 
 
 def test_an_object_is_tied_to_those_it_refers_to_and_no_longer_when_it_does_not(space):
@@ -94,7 +95,7 @@ def test_an_entity_called_like_an_object_is_another_node(space):
     space.commit(source)
     with_triples(space, source, (source.id, "is", "a source"))
     assert entity_key(source.id) == source.id
-    [entity] = space.index.graph.named([source.id]).values()
+    [entity] = space.index.graph.view(Reach("/")).named([source.id]).values()
     tied = edges_of(space.index.graph, [entity])
     assert (source.id, "source", "FACT") in tied
     assert {tie for _, _, tie in tied} == {"FACT", "MENTION"}
@@ -124,9 +125,10 @@ def test_edges_are_given_only_as_passages_in_scope_vouch_for_them(space):
 def test_names_of_other_scripts_stay_apart(space):
     names = ("東京タワー", "大阪城", "Анна Каренина", "Анна Карелина", "نجيب محفوظ", "نجيب سرور", "Müller", "Miller")
     space.commit(*(space.make.source("x", origin=name, title=name) for name in names))
-    nodes = space.index.graph.named([entity_key(name) for name in names])
+    graph = space.index.graph.view(Reach("/"))
+    nodes = graph.named([entity_key(name) for name in names])
     assert len(set(nodes.values())) == len(names)
-    assert space.index.graph.names(list(nodes.values())) == {node: name for name, node in nodes.items()}
+    assert graph.names(list(nodes.values())) == {node: name for name, node in nodes.items()}
 
 
 HOSTILE = (
@@ -154,8 +156,8 @@ def test_any_text_can_be_written(space, role, kind):
     source = space.make.source(*HOSTILE, title=HOSTILE[1], kind=kind)
     parts = [part.model_copy(update={"role": role, "heading": part.excerpt[:300]}) for part in source.segments]
     space.commit(source.model_copy(update={"segments": tuple(parts)}))
-    assert space.index.count(seen()) == len([text for text in HOSTILE if text.strip()])
-    assert space.index.differences() == []
+    assert space.index.passages.count(seen()) == len([text for text in HOSTILE if text.strip()])
+    assert space.index.upkeep.differences() == []
     assert agrees(space)
 
 
@@ -179,13 +181,13 @@ def test_what_another_extractor_found_is_made_anew_when_the_space_is_opened(path
     space.commit(space.make.source("Ada Lovelace met Charles Babbage.", title=""))
     space.ledger.close()
     index, ledger = opened_with(OddNames(), path)
-    assert index.graph.named([ADA]) == {}
-    [(name, node)] = index.graph.named([entity_key("half \ud83d")]).items()
-    assert index.graph.names([node]) == {node: name}
-    assert index.differences() == []
+    assert index.graph.view(Reach("/")).named([ADA]) == {}
+    [(name, node)] = index.graph.view(Reach("/")).named([entity_key("half \ud83d")]).items()
+    assert index.graph.view(Reach("/")).names([node]) == {node: name}
+    assert index.upkeep.differences() == []
     ledger.close()
     index, ledger = opened_with(BuiltInExtractor(), path)
-    assert index.graph.named([ADA])
+    assert index.graph.view(Reach("/")).named([ADA])
     ledger.close()
 
 
@@ -201,7 +203,7 @@ def test_one_passage_more_or_less_touches_the_rows_of_no_other(space):
     assert {key: body for key, body in after.items() if key in before} == {k: before[k] for k in before if k != 1}
     still = dict(space.database.rows("SELECT name, id FROM graph_nodes"))
     assert all(still[name] == number for name, number in known.items() if name in still)
-    assert space.index.graph.named(["person0"]) == {}
+    assert space.index.graph.view(Reach("/")).named(["person0"]) == {}
 
 
 def test_the_number_of_a_name_that_is_gone_is_not_given_to_another(space):
@@ -219,11 +221,11 @@ def test_erasing_leaves_no_name_in_the_file_and_nothing_in_memory(path):
     other = space.make.source("Ada Lovelace met Charles Babbage.", origin="2")
     work = space.make.work("Look it up", source_refs=[secret.id])
     space.commit(secret, other, work)
-    assert space.index.remains([secret.id, other.id]) == 4
+    assert space.index.upkeep.remains([secret.id, other.id]) == 4
     assert around(space, "xyzzy plugh")
     space.erase(secret)
-    assert space.index.remains([secret.id]) == 0
-    assert space.index.graph.named(["xyzzy plugh", "abracadabra", "opensesame"]) == {}
+    assert space.index.upkeep.remains([secret.id]) == 0
+    assert space.index.graph.view(Reach("/")).named(["xyzzy plugh", "abracadabra", "opensesame"]) == {}
     assert {target for target, tie in around(space, ADA) if tie == "MENTION"} == {4}
     assert stated(space.index.graph, [1]) == []
     assert agrees(space)
@@ -239,7 +241,7 @@ def test_a_record_that_outlives_its_object_remains(space):
     space.commit(source)
     with space.database.write() as connection:
         connection.execute("DELETE FROM passages")
-    assert space.index.remains([source.id]) == 1
+    assert space.index.upkeep.remains([source.id]) == 1
     assert edges_of(space.index.graph, all_nodes(space)) == []
 
 
@@ -273,7 +275,7 @@ def test_a_rebuild_by_another_process_does_not_confuse_the_table_in_memory(two):
     here.commit(gone, stays)
     assert agrees(there)
     here.erase(gone)
-    here.index.rebuild()
+    here.index.upkeep.rebuild()
     assert agrees(there)
 
 
@@ -299,8 +301,8 @@ def test_many_threads_ask_while_one_writes(path):
 
     def ask():
         while not done.is_set():
-            nodes = space.index.graph.named([ADA])
-            found = space.index.graph.edges(np.array(list(nodes.values()), np.int64), reach=seen())
+            nodes = space.index.graph.view(Reach("/")).named([ADA])
+            found = space.index.graph.view(seen()).edges(np.array(list(nodes.values()), np.int64))
             if nodes and not len(found.source):
                 wrong.append("an entity without edges")
 
@@ -333,12 +335,12 @@ def test_many_threads_ask_while_one_writes(path):
 )
 def test_damage_is_found_and_repaired_by_a_rebuild(space, damage):
     space.commit(space.make.source("Ada Lovelace met Charles Babbage.", "Grace Hopper met Ada Lovelace."))
-    assert space.index.differences() == []
+    assert space.index.upkeep.differences() == []
     with space.database.write() as connection:
         connection.execute(damage)
-    assert space.index.differences()
-    space.index.rebuild()
-    assert space.index.differences() == []
+    assert space.index.upkeep.differences()
+    space.index.upkeep.rebuild()
+    assert space.index.upkeep.differences() == []
     assert agrees(space)
 
 
@@ -350,7 +352,7 @@ def test_a_damaged_record_is_said_to_be_damaged_when_it_is_read(path):
     with pytest.raises(Corrupt) as error:
         edges_of(space.index.graph, [2])
     assert "reindex" in error.value.hint
-    space.index.rebuild()
+    space.index.upkeep.rebuild()
     assert agrees(space)
     space.ledger.close()
 
@@ -375,5 +377,5 @@ def test_a_write_that_fails_leaves_everything_as_it_was(path):
         ledger.commit(make.patch(make.source("Ada met Grace.", origin="2"), make.source("Grace Hopper.", origin="3")))
     assert edges_of(index.graph, range(30)) == before != []
     assert ledger.sequence() == 1
-    assert index.differences() == []
+    assert index.upkeep.differences() == []
     ledger.close()

@@ -3,15 +3,18 @@ from pathlib import Path
 import pytest
 from index_stage import EMBEDDER, open_space, seen
 
+from index_questions import beside, by_names, by_words, heads, knows, near
 from treering.core.locator import Lines, Turn
 from treering.core.patch import MoveScope
 from treering.core.scope import sees
+from treering.core.times import parse_time
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.edges.stores.sqlite.tables import FULL_TEXT, write_state
-from treering.ports.index import Lag, TextQuery
 from treering.ports.reach import Reach
+from treering.ports.text import TextQuery
+from treering.ports.vectors import Lag
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 
@@ -53,13 +56,13 @@ def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(space):
 def test_a_phrase_is_found_in_its_order(space):
     space.commit(space.make.source("queue of jobs", origin="a"), right := space.make.source("job queue", origin="b"))
     query = TextQuery(phrases=("job queue",))
-    assert space.objects(space.index.by_words(query, reach=seen(), limit=5)) == [right.id]
+    assert space.objects(by_words(space.index, query, reach=seen(), limit=5)) == [right.id]
 
 
 def test_a_question_without_terms_finds_nothing(space):
     space.commit(space.make.source("Bees live in a hive."))
-    assert space.index.by_words(TextQuery(), reach=seen(), limit=5) == []
-    assert space.index.by_names(TextQuery(identifiers=("ab",)), reach=seen(), limit=5) == []
+    assert by_words(space.index, TextQuery(), reach=seen(), limit=5) == []
+    assert by_names(space.index, TextQuery(identifiers=("ab",)), reach=seen(), limit=5) == []
 
 
 def test_a_name_is_found_by_any_stretch_of_it(space):
@@ -90,7 +93,7 @@ def test_every_arm_sees_the_scope_its_ancestors_and_what_lies_below_only_where_a
     assert sorted(space.named("hive_box", **reach)) == wanted
     assert sorted(space.placed("Bees", **reach)) == wanted
     assert sorted(space.near("bees", **reach)) == wanted
-    assert space.index.count(seen(**reach)) == len(wanted)
+    assert space.index.passages.count(seen(**reach)) == len(wanted)
 
 
 def test_a_filter_never_starves_a_result(space):
@@ -100,10 +103,12 @@ def test_a_filter_never_starves_a_result(space):
     space.embed()
     reach = seen(where={"type": "knowledge"})
     question = TextQuery(words=("cach", "page"))
-    assert space.objects(space.index.by_words(question, reach=reach, limit=1)) == [decision.id]
+    assert space.objects(by_words(space.index, question, reach=reach, limit=1)) == [decision.id]
     vector = EMBEDDER.embed_query("the cache keeps page 3")
-    assert space.objects(space.index.by_vector(vector, reach=reach, limit=1)) == [decision.id]
-    assert space.index.count(reach) == 1
+    assert [
+        head.object_id for head in heads(space.index, near(space.index, vector, reach=reach, limit=1)).values()
+    ] == [decision.id]
+    assert space.index.passages.count(reach) == 1
 
 
 @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
@@ -124,7 +129,7 @@ def test_every_arm_keeps_to_its_scope_where_a_filter_narrows_it_too(space, reade
     assert sorted(space.named("hive_box", **reach)) == wanted
     assert sorted(space.placed("Bees", **reach)) == wanted
     assert sorted(space.near("hive box", **reach)) == wanted
-    assert space.index.count(seen(**reach)) == len(wanted)
+    assert space.index.passages.count(seen(**reach)) == len(wanted)
 
 
 def test_what_is_withdrawn_is_found_only_where_withdrawn_things_are_asked_for(space):
@@ -156,10 +161,10 @@ def test_what_was_withdrawn_scores_as_it_did_while_it_stood(space):
     others = [space.make.source(f"Page {n} of the notes.", origin=f"n{n}") for n in range(50)]
     space.commit(*bees, *others)
     query = TextQuery(words=("bee",))
-    before = space.index.by_words(query, reach=seen(), limit=60)
+    before = by_words(space.index, query, reach=seen(), limit=60)
     at = space.ledger.sequence()
     space.move(bees[0], "archived")
-    past = space.index.by_words(query, reach=seen(at=at), limit=60)
+    past = by_words(space.index, query, reach=seen(at=at), limit=60)
     assert sorted(space.objects(past)) == sorted(space.objects(before))
     # One passage less is counted now, so the scores differ by that much and no more.
     assert [hit.score for hit in past] == pytest.approx([hit.score for hit in before], rel=0.15)
@@ -178,10 +183,11 @@ def test_a_read_of_the_past_sees_status_and_scope_as_they_were(space):
 def test_an_unchanged_passage_keeps_its_key_when_its_source_is_read_again(space):
     source = space.make.source("Bees live in a hive.", "Ants live in a hill.")
     space.commit(source)
-    key = space.index.by_words(TextQuery(words=("ant",)), reach=seen(), limit=1)[0].key
+    key = by_words(space.index, TextQuery(words=("ant",)), reach=seen(), limit=1)[0].key
     space.reread(source, "Wasps live in a nest.", "Bees live in a hive.", "Ants live in a hill.")
-    assert space.index.by_words(TextQuery(words=("ant",)), reach=seen(), limit=1)[0].key == key
-    assert space.index.heads([key])[key].updated_at == space.ledger.get(source.id).updated_at
+    assert by_words(space.index, TextQuery(words=("ant",)), reach=seen(), limit=1)[0].key == key
+    (updated_at,) = space.database.row("SELECT updated_at FROM passages WHERE key = ?", (key,))
+    assert parse_time(updated_at) == space.ledger.get(source.id).updated_at
 
 
 def test_a_place_is_found_by_id_path_title_or_heading_and_the_whole_of_one_comes_first(space):
@@ -207,31 +213,31 @@ def test_a_name_that_only_ends_inside_a_word_with_the_text_comes_after_one_that_
 def test_words_are_known_while_something_current_has_them(space):
     source = space.make.source("Bees live in a hive.", title="Swarm")
     space.commit(source)
-    assert space.index.knows(["bee", "swarm", "submarin"], reach=Reach("/")) == {"bee", "swarm"}
+    assert knows(space.index, ["bee", "swarm", "submarin"], reach=Reach("/")) == {"bee", "swarm"}
     space.move(source, "archived")
-    assert space.index.knows(["bee"], reach=Reach("/")) == frozenset()
+    assert knows(space.index, ["bee"], reach=Reach("/")) == frozenset()
 
 
 def test_words_of_other_scopes_are_not_known(space):
     space.commit(space.make.source("Bees live in a hive.", scope="/a"))
-    assert space.index.knows(["bee"], reach=Reach("/a/below")) == {"bee"}
-    assert space.index.knows(["bee"], reach=Reach("/b")) == frozenset()
+    assert knows(space.index, ["bee"], reach=Reach("/a/below")) == {"bee"}
+    assert knows(space.index, ["bee"], reach=Reach("/b")) == frozenset()
 
 
 def test_heads_say_what_a_hit_needs_and_leave_out_what_is_not_there(space):
     source = space.make.source("Bees live in a hive.", title="Swarm", scope="/a")
     space.commit(source)
-    [(key, head)] = space.index.heads([1, 99]).items()
+    [(key, head)] = heads(space.index, [1, 99]).items()
     assert (key, head.object_id, head.part) == (1, source.id, source.segments[0].segment_id)
     assert (head.type, head.kind, head.scope, head.role, head.title) == ("source", "markdown", "/a", "prose", "Swarm")
-    assert (head.origin, head.updated_at) == ("notes.md", space.ledger.get(source.id).updated_at)
+    assert head.origin == "notes.md"
 
 
 def test_beside_a_turn_of_a_conversation_stand_the_turns_before_and_after(space):
     talk = space.make.source("Hello.", "Hello to you.", "Goodbye.", kind="conversation", origin="talk")
     parts = [part.model_copy(update={"locator": Turn(turn=part.position)}) for part in talk.segments]
     space.commit(talk.model_copy(update={"segments": tuple(parts)}), space.make.source("One.", "Two."))
-    assert space.index.neighbours([1, 2, 3, 4, 5]) == {1: [2], 2: [1, 3], 3: [2]}
+    assert beside(space.index, [1, 2, 3, 4, 5]) == {1: [2], 2: [1, 3], 3: [2]}
 
 
 def test_a_space_opened_by_another_process_answers_with_what_this_one_writes(path):
@@ -262,7 +268,7 @@ def test_erased_words_are_nowhere_in_the_index_and_in_no_byte_of_the_file(path):
     assert terms_of(space) & {"xyzzyplugh", "swordfish", "mellon", "abracadabra", "password"} == set()
     assert "bee" in terms_of(space)
     assert space.find("password", withdrawn=True) == space.find("password", at=2) == []
-    assert space.index.count(seen(withdrawn=True)) == 2
+    assert space.index.passages.count(seen(withdrawn=True)) == 2
     assert space.database.row("SELECT count(*) FROM passage_vectors") == (2,)
     space.ledger.compact()
     space.ledger.close()
@@ -289,11 +295,11 @@ def test_a_rebuild_changes_no_answer_and_keeps_the_vectors(space):
     space.embed()
     space.reread(source, "Wasps live in a nest.", "Ants live in a hill.")
     space.erase(gone)
-    before = (space.find("wasps"), space.find("bees", at=2), space.near("ants"), space.index.lag())
-    assert space.index.rebuild() == 3
-    assert (space.find("wasps"), space.find("bees", at=2), space.near("ants"), space.index.lag()) == before
+    before = (space.find("wasps"), space.find("bees", at=2), space.near("ants"), space.index.vectors.lag())
+    assert space.index.upkeep.rebuild() == 3
+    assert (space.find("wasps"), space.find("bees", at=2), space.near("ants"), space.index.vectors.lag()) == before
     assert before[-1] == Lag(1, 2)
-    assert space.index.differences() == []
+    assert space.index.upkeep.differences() == []
 
 
 def test_differences_name_what_is_missing_changed_or_left_over(space):
@@ -303,14 +309,14 @@ def test_differences_name_what_is_missing_changed_or_left_over(space):
         connection.execute("DELETE FROM passages WHERE key = 1")
         connection.execute("UPDATE passages SET heading = 'Hills' WHERE key = 2")
         connection.execute("DELETE FROM passage_words WHERE rowid = 3")
-    found = space.index.differences()
+    found = space.index.upkeep.differences()
     bees, ants, moths = (f"{source.id} {part.segment_id} (from 1)" for part in source.segments)
     assert f"{bees} is missing" in found
     assert f"{ants} is not what the ledger says" in found
     assert f"{moths} is not what the ledger says" in found
     assert "entries of no passage (from 0) should not be there" in found
-    space.index.rebuild()
-    assert space.index.differences() == []
+    space.index.upkeep.rebuild()
+    assert space.index.upkeep.differences() == []
 
 
 def test_passages_of_another_version_are_made_anew_when_the_space_is_opened(path):
@@ -345,7 +351,7 @@ def test_an_import_is_found_like_what_was_written_here(space):
     copy = open_space()
     copy.ledger.load(space.ledger.records())
     assert copy.find("ants") == copy.find("bees", at=1) == [source.id]
-    assert copy.index.differences() == []
+    assert copy.index.upkeep.differences() == []
     copy.ledger.close()
 
 

@@ -81,13 +81,13 @@ class Histories(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def embed_some(self, count):
-        waiting = self.space.index.pending(count)
+        waiting = self.space.index.vectors.pending(count)
         vectors = EMBEDDER.embed_documents([item.text for item in waiting])
-        self.space.index.add_vectors({item.text_hash: v for item, v in zip(waiting, vectors, strict=True)})
+        self.space.index.vectors.add({item.text_hash: v for item, v in zip(waiting, vectors, strict=True)})
 
     @invariant()
     def the_index_finds_nothing_to_say(self):
-        assert self.space.index.differences() == []
+        assert self.space.index.upkeep.differences() == []
 
     @invariant()
     def the_table_in_memory_holds_what_the_file_does(self):

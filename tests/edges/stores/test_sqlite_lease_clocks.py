@@ -77,27 +77,27 @@ def test_who_holds_what_is_listed_and_can_be_taken_away(database):
 def test_waiting_for_vectors_ends_where_their_maker_makes_none(tmp_path):
     with space_parts.open_space(str(tmp_path / "space.db")) as space:
         space_parts.note(space, "Bees hum.")
-        leases = SqliteLeases(space.engine.index._database, SteppingClock())
+        leases = SqliteLeases(space.engine.leases._database, SteppingClock())
         leases.take(VECTORS, "stuck", seconds=LONGEST_SECONDS)
         clock, told = SteppingClock(step=timedelta(seconds=20)), []
-        waiting = BackgroundVectoriser(space.engine.index, leases, HashingEmbedder(), clock)
+        waiting = BackgroundVectoriser(space.engine.index.vectors, leases, HashingEmbedder(), clock)
         with pytest.raises(Unavailable, match=r"process \d+") as caught:
             waiting.finish(lambda *what: told.append(what))
         assert "treering unlock vectors" in caught.value.hint
         assert told
         leases.clear(VECTORS)
         waiting.finish()
-        assert not space.engine.index.lag().pending
+        assert not space.engine.index.vectors.lag().pending
 
 
 def test_a_budget_of_time_does_not_depend_on_the_time_of_day(tmp_path):
     with space_parts.open_space(str(tmp_path / "space.db")) as space:
         space_parts.note(space, "Bees hum.")
         clock = SteppingClock()
-        leases = SqliteLeases(space.engine.index._database, clock)
+        leases = SqliteLeases(space.engine.leases._database, clock)
         embedder = Jumping(clock)
-        BackgroundVectoriser(space.engine.index, leases, embedder, clock, batch=1).finish()
-        assert not space.engine.index.lag().pending
+        BackgroundVectoriser(space.engine.index.vectors, leases, embedder, clock, batch=1).finish()
+        assert not space.engine.index.vectors.lag().pending
 
 
 class Jumping(HashingEmbedder):

@@ -7,14 +7,15 @@ from typing import Any
 import apsw
 import pytest
 
-from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.core.policy import Policy
+from treering.edges.anchors import FileAnchor
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.edges.stores.sqlite.packing import pack, unpack
 from treering.ports.ledger import Ledger, Selection
-from treering.testing.builders import Builder
+from treering.testing.builders import ADA, Builder, author
 from treering.testing.clocks import SteppingClock
 from treering.testing.ledger_contract import LedgerContract
 
@@ -189,6 +190,85 @@ def test_reading_a_damaged_row_says_that_the_space_is_corrupt(space: Path, clock
         ):
             with pytest.raises(Corrupt):
                 read()
+
+
+def test_a_revision_that_somebody_removed_is_missed_by_the_change_feed(space: Path, clock: SteppingClock) -> None:
+    tamper(space, "DELETE FROM revisions WHERE id LIKE 'node:%' AND revision = 1")
+    with opened(space, clock) as ledger, pytest.raises(Corrupt, match=r"revision 1 of node:.* is missing"):
+        ledger.changes(0, 100)
+
+
+REVIEWED = Policy(direct_channels=frozenset({"user"}))
+
+
+def test_a_commit_is_held_to_the_policy_of_its_own_time_whoever_set_it(
+    space: Path, clock: SteppingClock, make: Builder
+) -> None:
+    with opened(space, clock) as one, opened(space, clock) as other:
+        one.commit(make.patch(make.node("Box"), by=author("agent")))
+        other.change_policy(REVIEWED, by=ADA)
+        assert one.policy == REVIEWED
+        with pytest.raises(Denied):
+            one.commit(make.patch(make.node("Tub"), by=author("agent")))
+
+
+def test_a_space_is_asked_for_its_policy_before_what_a_process_was_given(space: Path, clock: SteppingClock) -> None:
+    with opened(space, clock) as ledger:
+        ledger.change_policy(REVIEWED, by=ADA)
+    given = SqliteLedger(Database(str(space)), clock=clock, policy=Policy(self_approval=True))
+    assert given.policy == REVIEWED
+    given.close()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        """UPDATE audit SET body = edited(body, '["user"]', '["agent","user"]') WHERE target = 'policy'""",
+        "UPDATE audit SET body = edited(body, 'direct_channels', 'direct') WHERE target = 'policy'",
+        "UPDATE audit SET body = (SELECT body FROM audit WHERE seq = 1) WHERE target = 'policy'",
+        "UPDATE audit SET body = '{' WHERE target = 'policy'",
+    ],
+)
+def test_a_policy_that_was_changed_behind_the_ledgers_back_is_not_obeyed(
+    space: Path, clock: SteppingClock, make: Builder, edit: str
+) -> None:
+    with opened(space, clock) as ledger:
+        ledger.change_policy(REVIEWED, by=ADA)
+    tamper(space, edit)
+    with opened(space, clock) as ledger:
+        for use in (
+            lambda: ledger.policy,
+            lambda: ledger.commit(make.patch(make.node("Tub"), by=author("agent"))),
+            ledger.verify,
+        ):
+            with pytest.raises(Corrupt):
+                use()
+
+
+def test_a_policy_whose_event_was_removed_or_renamed_does_not_verify(space: Path, clock: SteppingClock) -> None:
+    with opened(space, clock) as ledger:
+        ledger.change_policy(REVIEWED, by=ADA)
+        ledger.change_policy(Policy(), by=ADA)
+    tamper(space, "UPDATE audit SET target = 'x' WHERE target = 'policy' AND seq = 7")
+    with opened(space, clock) as ledger, pytest.raises(Corrupt):
+        ledger.verify()
+
+
+def test_an_anchor_follows_a_changed_policy_and_an_import(tmp_path: Path, clock: SteppingClock, make: Builder) -> None:
+    old = SqliteLedger(Database(MEMORY), clock=clock)
+    old.commit(make.patch(make.node("Hive")))
+    path, kept = str(tmp_path / "new.db"), FileAnchor(tmp_path / "anchor.json")
+    new = SqliteLedger(Database(path), clock=clock, anchor=kept)
+    new.change_policy(Policy(self_approval=True), by=ADA)
+    new.change_policy(REVIEWED, by=ADA)
+    assert kept.read() == new.verify()
+    new.load(old.records())
+    assert kept.read() == new.verify()
+    new.close()
+    again = SqliteLedger(Database(path), clock=clock, anchor=kept)
+    assert (again.policy, again.verify().seq) == (REVIEWED, 2)
+    again.close()
+    old.close()
 
 
 def test_what_a_space_holds_is_there_when_it_is_opened_again(space: Path, clock: SteppingClock, make: Builder) -> None:

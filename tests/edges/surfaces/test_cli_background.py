@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from treering.edges.address import parse_address
+from treering.edges.surfaces.cli.flags import WriteFlags
+from treering.edges.surfaces.cli.session import embed_later
 from treering.edges.surfaces.space import open_space
 
 TREERING = (sys.executable, "-P", "-m", "treering")
@@ -30,6 +34,26 @@ def test_it_takes_no_module_from_the_folder_it_is_started_in(tmp_path):
     assert not pending(space)
 
 
+def test_a_password_reaches_it_by_its_environment_and_by_no_argument(tmp_path, monkeypatch):
+    started = []
+    real = subprocess.Popen
+
+    def note(arguments, **options):
+        started.append((arguments, options["env"]["TREERING_SPACE"]))
+        return real([sys.executable, "-c", ""], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", note)
+    monkeypatch.setenv("TREERING_BACKGROUND", "1")
+    address = parse_address("served://ada:hunter2@db/x", named=tmp_path)
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", background=False) as space:
+        space.ingest("source", input={"text": "We retry three times."})
+        # No store behind a server is here yet: this one is a file under the address of one.
+        embed_later(replace(space, address=address), WriteFlags())
+    ((arguments, given),) = started
+    assert tuple(arguments) == (*TREERING, "vectors", "--quiet")
+    assert given == "served://ada:hunter2@db/x"
+
+
 def pending(space: Path) -> int:
     with open_space(f"sqlite:{space}", background=False) as opened:
-        return opened.engine.index.lag().pending
+        return opened.engine.index.vectors.lag().pending

@@ -150,7 +150,7 @@ def test_what_was_withdrawn_can_be_told_again(log):
 
 
 def test_a_space_that_wants_review_is_told_so_and_keeps_no_proposal(space, log):
-    space.engine.ledger.policy = Policy(direct_channels=frozenset({"user"}))
+    space.engine.ledger.change_policy(Policy(direct_channels=frozenset({"user"})), by=space.engine.author)
     with pytest.raises(Denied, match="writes directly"):
         log.record(said("a"))
     assert space.engine.ledger.patches() == []

@@ -523,11 +523,7 @@ def test_what_changes_in_an_old_block_is_seen_all_the_same(space):
 def test_a_space_that_wants_a_review_is_told_that_memory_writes_directly(open_space):
     talk = Talk(open_space()).say(2)
     reviewing = talk.engine.ledger.policy.model_copy(update={"direct_channels": frozenset()})
-    ledger = talk.engine.ledger
-    kept, ledger.policy = ledger.policy, reviewing
-    try:
-        with pytest.raises(Denied, match="directly"):
-            talk.make()
-    finally:
-        ledger.policy = kept
+    talk.engine.ledger.change_policy(reviewing, by=talk.engine.author)
+    with pytest.raises(Denied, match="directly"):
+        talk.make()
     assert talk.states() == []

@@ -119,6 +119,6 @@ def test_a_conversation_without_a_complete_chunk_asks_nothing(space):
 
 def test_where_writes_are_reviewed_nothing_is_kept_silently(space):
     talk = discussion(space, *TALK)
-    space.engine.ledger.policy = Policy(direct_channels=frozenset())
+    space.engine.ledger.change_policy(Policy(direct_channels=frozenset()), by=space.engine.author)
     with pytest.raises(Denied):
         kept_run(space, talk, [node()], models=[NotingModel("abc")])

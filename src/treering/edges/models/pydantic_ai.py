@@ -6,16 +6,29 @@ import asyncio
 import re
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from inspect import signature
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.core.redaction import redact
 from treering.derived.tokens import estimate_tokens
-from treering.ports.model import Answer, LanguageModel, Usage
+from treering.ports.model import (
+    MAX_OUTPUT_TOKENS,
+    Answer,
+    LanguageModel,
+    ModelText,
+    Prompt,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    messages_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -25,6 +38,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
     from pydantic_ai.usage import RequestUsage
+
+    from treering.edges.models.pydantic_ai_request import Request
 
 EXTRA = "llm"
 ENDPOINT = "custom"
@@ -42,6 +57,7 @@ _NOT_NOW = frozenset({402, 408, 409, 425, 429})
 """HTTP statuses below 500 that are about the moment or the account, not about what was asked."""
 
 Result = TypeVar("Result")
+Told = TypeVar("Told")
 
 
 def open_model(name: str, *, base_url: str | None = None, api_key: str | None = None) -> LanguageModel:
@@ -86,26 +102,39 @@ class PydanticAIModel:
         """Name the model: `provider:name`."""
         return self._model.model_id
 
-    def answer(self, prompt: str, *, system: str = "", max_output_tokens: int = 2_000) -> Answer:
+    def answer(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Answer:
         """Answer one prompt. An empty answer is an answer.
 
         Raises `Unavailable` where the provider cannot be reached, is too busy, fails, has no credit left for this
         account, or answers with what is no answer; `InvalidInput` where it refuses the key, the model or the prompt.
         """
-        from pydantic_ai.exceptions import AgentRunError, UserError
+        asked = self._request(prompt, system, tools, max_output_tokens)
+        with _translating(self.model_id, self._secret):
+            return self._answer(self._loop.run(asked.answer()), words_of(prompt, tools) + system)
 
-        try:
-            response = self._loop.run(self._request(prompt, system, max_output_tokens))
-        # The causes are dropped: they hold what the provider sent, which may repeat the key.
-        except AgentRunError as error:
-            raise _translated(error, self.model_id, self._secret) from None
-        except UserError as error:
-            raise InvalidInput(f"{self.model_id}: {_shown(str(error), self._secret)}", hint=HINT) from None
-        except (ValueError, TypeError, AttributeError, LookupError):
-            # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
-            raise _garbled(self.model_id) from None
-        text = response.text or ""
-        return Answer(text, self._usage(response, prompt + system, text))
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Iterator[str | Answer]:
+        """Yield the words of the answer as they come, and last the whole `Answer`. Raises what `answer` raises.
+
+        A provider that cannot be heard bit by bit is `InvalidInput`. To close the iterator ends the request.
+        """
+        asked = self._request(prompt, system, tools, max_output_tokens)
+        with _translating(self.model_id, self._secret):
+            for said in self._loop.stream(asked.stream):
+                yield said if isinstance(said, str) else self._answer(said, words_of(prompt, tools) + system)
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:
         """Estimate what so many tokens cost, in US dollars, by the price list that came with pydantic-ai.
@@ -120,17 +149,26 @@ class PydanticAIModel:
         """Close the connections. A later `answer` opens new ones."""
         self._loop.close()
 
-    async def _request(self, prompt: str, system: str, max_output_tokens: int) -> ModelResponse:
-        from pydantic_ai.direct import model_request
-        from pydantic_ai.messages import ModelRequest
-        from pydantic_ai.settings import ModelSettings
+    def _request(self, prompt: Prompt, system: str, tools: Sequence[ToolSpec], max_output_tokens: int) -> Request:
+        from treering.edges.models.pydantic_ai_request import request_of
 
-        return await model_request(
+        return request_of(
             self._model,
-            [ModelRequest.user_text_prompt(prompt, instructions=system or None)],
-            model_settings=ModelSettings(max_tokens=max_output_tokens, request_timeout=self._timeout_seconds),
-            instrument=False,
+            messages_of(prompt),
+            system=system,
+            tools=tools,
+            max_output_tokens=max_output_tokens,
+            seconds=self._timeout_seconds,
         )
+
+    def _answer(self, response: ModelResponse, asked: str) -> Answer:
+        text = response.text or ""
+        calls = tuple(
+            ToolCall(call.tool_name, call.args_as_dict(raise_if_invalid=True), call.tool_call_id)
+            for call in response.tool_calls
+        )
+        answered = words_of([ModelText(text, calls)]) if calls else text
+        return Answer(text, self._usage(response, asked, answered), calls)
 
     def _usage(self, response: ModelResponse, asked: str, answered: str) -> Usage:
         """Return what was used; where the provider does not say, an estimate, or a budget would never end."""
@@ -153,6 +191,24 @@ class PydanticAIModel:
         return None
 
 
+@contextmanager
+def _translating(model: str, secret: str | None) -> Iterator[None]:
+    """Translate what a provider's package raises. The causes are dropped: they hold what the provider sent."""
+    from pydantic_ai.exceptions import AgentRunError, UserError
+
+    try:
+        yield
+    except AgentRunError as error:
+        raise _translated(error, model, secret) from None
+    except UserError as error:
+        raise InvalidInput(f"{model}: {_shown(str(error), secret)}", hint=HINT) from None
+    except NotImplementedError:
+        raise InvalidInput(f"{model} cannot be heard bit by bit.", hint="Ask it for whole answers.") from None
+    except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
+        # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
+        raise _garbled(model) from None
+
+
 class _Loop:
     """An event loop in a thread of its own, started by the first answer.
 
@@ -170,6 +226,18 @@ class _Loop:
         future = asyncio.run_coroutine_threadsafe(work, self._started())
         try:
             return future.result()
+        finally:
+            future.cancel()
+
+    def stream(self, work: Callable[[Callable[[Told], None]], Coroutine[object, object, None]]) -> Iterator[Told]:
+        """Run `work` in the loop and yield what it tells, as it tells it; closed before the end, it is cancelled."""
+        told: SimpleQueue[tuple[Told] | None] = SimpleQueue()
+        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: told.put((one,))), self._started())
+        future.add_done_callback(lambda _: told.put(None))
+        try:
+            while one := told.get():
+                yield one[0]
+            future.result()
         finally:
             future.cancel()
 

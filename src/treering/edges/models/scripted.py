@@ -2,18 +2,30 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from treering.core.errors import Unavailable
 from treering.derived.tokens import estimate_tokens
-from treering.ports.model import Answer, Usage
+from treering.ports.model import (
+    MAX_OUTPUT_TOKENS,
+    Answer,
+    Prompt,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    messages_of,
+    words_of,
+)
 
 
 class ScriptedModel:
-    """A `LanguageModel` that gives its answers one after the other. May be used by threads."""
+    """A `LanguageModel` that gives its answers one after the other: texts, and calls of tools. May be used by threads.
 
-    def __init__(self, answers: Iterable[str], *, name: str = "scripted") -> None:
+    What it gives was written for it: it looks at no tool, and stops at no length.
+    """
+
+    def __init__(self, answers: Iterable[str | Sequence[ToolCall]], *, name: str = "scripted") -> None:
         self._answers = deque(answers)
         self._name = name
         self._lock = threading.Lock()
@@ -23,13 +35,38 @@ class ScriptedModel:
         """Name the model."""
         return self._name
 
-    def answer(self, prompt: str, *, system: str = "", max_output_tokens: int = 2_000) -> Answer:  # noqa: ARG002 - the port's
+    def answer(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,  # noqa: ARG002 - the port's
+    ) -> Answer:
         """Return the next answer. Raises `Unavailable` when there is none left."""
+        messages_of(prompt)
         with self._lock:
             if not self._answers:
-                raise Unavailable(f"{self._name} has no answer left.", hint="Write one answer for each question.")
-            text = self._answers.popleft()
-        return Answer(text, Usage(1, estimate_tokens(system + prompt), estimate_tokens(text), Decimal(0)))
+                raise Unavailable(
+                    f"The script of {self._name} has no answer left.", hint="Write one answer for each question."
+                )
+            given = self._answers.popleft()
+        text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
+        asked = estimate_tokens(system + words_of(prompt, tools))
+        return Answer(text, Usage(1, asked, estimate_tokens(text), Decimal(0)), calls)
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        system: str = "",
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int = MAX_OUTPUT_TOKENS,
+    ) -> Iterator[str | Answer]:
+        """Yield the next answer line by line, and last as a whole."""
+        answer = self.answer(prompt, system=system, tools=tools, max_output_tokens=max_output_tokens)
+        yield from answer.text.splitlines(keepends=True)
+        yield answer
 
     def price(self, *, input_tokens: int, output_tokens: int) -> Decimal | None:  # noqa: ARG002 - the port's
         """Cost nothing."""

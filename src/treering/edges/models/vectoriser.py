@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from treering.core.errors import Unavailable
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
-from treering.ports.index import Index, Pending
 from treering.ports.lease import VECTORS, Leases
+from treering.ports.vectors import Pending, Vectors
 from treering.tools.engine import Progress, silent
 
 BUDGET_SECONDS = 1_800.0
@@ -32,7 +32,7 @@ class BackgroundVectoriser:
 
     def __init__(
         self,
-        index: Index,
+        vectors: Vectors,
         leases: Leases,
         embedder: Embedder,
         clock: Clock,
@@ -42,7 +42,7 @@ class BackgroundVectoriser:
         batch: int = BATCH,
     ) -> None:
         self.last_error: Exception | None = None
-        self._index = index
+        self._vectors = vectors
         self._leases = leases
         self._embedder = embedder
         self._clock = clock
@@ -75,7 +75,7 @@ class BackgroundVectoriser:
         self._stopping.clear()
         patience = _Patience(self._clock, _PATIENCE_LEASES * self._lease_seconds)
         while not self._embed(self._stopping.is_set, progress):
-            lag = self._index.lag()
+            lag = self._vectors.lag()
             progress(_DOING, lag.total - lag.pending, lag.total)
             if patience.is_over(lag.pending):
                 raise self._stuck()
@@ -137,18 +137,18 @@ class BackgroundVectoriser:
                 run.release()
 
     def _embed_rounds(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
-        while (waiting := self._index.pending(_FETCHED)) and not is_over():
+        while (waiting := self._vectors.pending(_FETCHED)) and not is_over():
             for batch in _batches(waiting, self._batch):
                 if is_over() or not run.hold():
                     return is_over()
                 self._embed_batch(batch)
-            lag = self._index.lag()
+            lag = self._vectors.lag()
             progress(_DOING, lag.total - lag.pending, lag.total)
         return True
 
     def _embed_batch(self, batch: Sequence[Pending]) -> None:
         vectors = self._embedder.embed_documents([item.text for item in batch])
-        self._index.add_vectors({item.text_hash: vector for item, vector in zip(batch, vectors, strict=True)})
+        self._vectors.add({item.text_hash: vector for item, vector in zip(batch, vectors, strict=True)})
 
 
 @dataclass(slots=True)

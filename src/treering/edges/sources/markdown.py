@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from treering.edges.sources.lines import Place, in_file, in_text, is_blank, pack, split_lines
+from treering.edges.sources.lines import Place, in_text, is_blank, pack, split_lines
 from treering.edges.sources.sections import Heading, MarkupOutline, section_segments
 from treering.ports.adapter import SegmentDraft
 
@@ -21,13 +22,9 @@ class Paragraph:
     line: int
 
 
-def segment_markdown(path: str, text: str, *, commit: str | None, max_chars: int) -> list[SegmentDraft]:
-    """Cut a Markdown file into segments with the lines they stand on.
-
-    A section longer than 2,000 characters, about what an embedder reads, is cut between blocks; a block is cut
-    only where it is longer than `max_chars` itself.
-    """
-    return segments_of(outline(text), in_file(path, commit), max_chars=max_chars)
+def is_markdown(path: str) -> bool:
+    """Tell by a file's name whether it is Markdown."""
+    return PurePosixPath(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
 
 
 def segment_inline_markdown(text: str, *, max_chars: int) -> list[SegmentDraft]:
@@ -44,7 +41,11 @@ def outline(text: str) -> MarkupOutline:
 
 
 def segments_of(found: MarkupOutline, place: Place, *, max_chars: int) -> list[SegmentDraft]:
-    """Cut a text that is outlined already; its front matter is a segment of its own, with role `data`."""
+    """Cut a text that is outlined already; its front matter is a segment of its own, with role `data`.
+
+    A section longer than 2,000 characters, about what an embedder reads, is cut between blocks; a block is cut
+    only where it is longer than `max_chars` itself.
+    """
     matter = [
         SegmentDraft(place(piece, "front matter"), piece.text, "front matter", "data")
         for piece in pack(found.lines, (), start=0, end=found.matter, target=max_chars, most=max_chars)
@@ -53,7 +54,7 @@ def segments_of(found: MarkupOutline, place: Place, *, max_chars: int) -> list[S
 
 
 def paragraphs(text: str) -> Iterator[Paragraph]:
-    """Yield the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
+    """Return the paragraphs and list items of a text, as written; no headings, code, tables or comments."""
     lines = split_lines(text)
     inside: list[str] = []
     for token in _parse(lines, _front_matter(lines)):
@@ -98,7 +99,7 @@ def _headings(tokens: Sequence[Token]) -> Iterator[Heading]:
 
 
 def _cuts(tokens: Sequence[Token]) -> Iterator[int]:
-    """Yield the lines where a block or an item of an outermost list starts."""
+    """Return the lines where a block or an item of an outermost list starts."""
     for token in tokens:
         if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             yield token.map[0]

@@ -1,16 +1,13 @@
 """The adapter for files and folders."""
 
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Container, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import InvalidInput
 from treering.edges.sources.access import AnyFile, FileAccess
-from treering.edges.sources.conversations.exports import ExportBounds
-from treering.edges.sources.conversations.recognise import may_be_read
-from treering.edges.sources.conversations.sources import ExportReader
 from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import (
     FolderEntry,
@@ -22,30 +19,23 @@ from treering.edges.sources.folder import (
     reason,
     walk,
 )
+from treering.edges.sources.formats import BUILT_IN
 from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, Unchanged, Vanished
+from treering.ports.format import Collection, FileToRead, Formats
 
 
 class PathAdapter:
     """Reads a file, or every file of a folder that its `.gitignore` files do not leave out.
 
-    First comes what is gone, then a result per item in the order of names; a file of conversations gives one per
-    conversation. Links are not followed, and only regular files are opened. Option: `redact_secrets` (default true).
-    `access` says which files may be read; without it every file may.
+    First comes what is gone, then a result per item in the order of names; a file that holds a collection, such as
+    conversations, gives one per source in it. Links are not followed, and only regular files are opened. Option:
+    `redact_secrets` (default true). `formats` read what is found; `access` says which files may be read, without it
+    every file.
     """
 
-    kind = "path"
-
-    def __init__(self, exports: ExportBounds | None = None, *, access: FileAccess | None = None) -> None:
-        self._exports = exports or ExportBounds()
+    def __init__(self, formats: Formats = BUILT_IN, *, access: FileAccess | None = None) -> None:
+        self._formats = formats
         self._access = access or AnyFile()
-
-    def claims(self, target: str) -> bool:
-        """Tell whether `target` names a file or folder that exists."""
-        try:
-            path = self._access.place(target)
-            return path.is_file() or path.is_dir()
-        except (TreeringError, OSError):  # it can be no path, may not be read, or cannot be looked at
-            return False
 
     def origin(self, target: str) -> str:
         """Return `file:` and the absolute path; a file in a folder adds `#` and its path from there.
@@ -69,7 +59,7 @@ class PathAdapter:
         """
         root, redact_secrets = self._access.place(target), _redact_secrets(options)
         if root.is_dir() or root.is_file():
-            return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root)), self._exports))
+            return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root)), self._formats))
         if not root.exists() and _origin(root) in known.fingerprints:
             return iter([Vanished(_origin(root))])
         raise InvalidInput(
@@ -86,10 +76,13 @@ class _Plan:
     limits: ReadLimits
     redact_secrets: bool
     entries: tuple[FolderEntry, ...]
-    exports: ExportBounds
+    formats: Formats
 
     def origin(self, relative: str) -> str:
         return f"{self.root}#{relative}" if relative else self.root
+
+    def max_bytes(self, entry: FoundFile) -> int:
+        return self.formats.max_bytes(_path(entry), self.limits)
 
 
 def _origin(root: Path) -> str:
@@ -117,26 +110,27 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
 
 
 def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
-    told = False
-    if isinstance(entry, FoundFile) and may_be_read(entry.file.name):
-        told = yield from _conversations(plan, entry, origin)
-    if not told:
-        yield _reading(plan, entry)
+    if isinstance(entry, FoundFile):
+        for collection in plan.formats.collections_of(_path(entry)):
+            told = yield from _collected(plan, collection, entry, origin)
+            if told:
+                return
+    yield _reading(plan, entry)
 
 
-def _conversations(plan: _Plan, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
-    """Yield a result per conversation of a file, and whether it is a file of conversations at all.
+def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
+    """Return a result per source of a file, and whether it holds that collection at all.
 
     One that was kept as a file before is that no more.
     """
-    reader = ExportReader(origin, plan.limits, plan.exports, plan.redact_secrets)
+    file = FileToRead(_path(entry), plan.limits, redact_secrets=plan.redact_secrets)
     as_file = origin in plan.known.fingerprints
     try:
         stream = open_regular(entry.file)
         if stream is None:
             return False
         with stream:
-            found = reader.read(stream, entry.relative or entry.file.name)
+            found = collection.read(stream, file, origin=origin)
             for reading in found or ():
                 as_file = as_file and reading.origin != origin
                 yield reading
@@ -155,15 +149,15 @@ def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
             return Skipped(origin, entry.why)
         case UnreadablePath():
             return Failed(origin, entry.why)
-        case FoundFile() if entry.size > plan.limits.max_file_bytes:
-            return Skipped(origin, over_limit(entry.size, plan.limits))
+        case FoundFile() if entry.size > plan.max_bytes(entry):
+            return Skipped(origin, over_limit(entry.size, plan.max_bytes(entry), plan.limits))
         case FoundFile():
             return _file(plan, entry, origin)
 
 
 def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     try:
-        data = read_bytes(entry.file, plan.limits.max_file_bytes)
+        data = read_bytes(entry.file, plan.max_bytes(entry))
     except OSError as error:
         return Failed(origin, reason(error))
     if data is None:
@@ -172,12 +166,17 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
         return Unchanged(origin)
     return draft_file(
         data,
-        path=entry.relative or entry.file.name,
+        path=_path(entry),
         origin=origin,
         commit=None,
         limits=plan.limits,
         redact_secrets=plan.redact_secrets,
+        formats=plan.formats,
     )
+
+
+def _path(entry: FoundFile) -> str:
+    return entry.relative or entry.file.name
 
 
 def _gone(plan: _Plan) -> list[str]:
@@ -189,14 +188,14 @@ def _gone(plan: _Plan) -> list[str]:
     return [
         origin
         for origin in below
-        if origin not in present and not (hidden and origin.startswith(hidden)) and not _is_told(origin, present)
+        if origin not in present and not (hidden and origin.startswith(hidden)) and not _is_told(plan, origin, present)
     ]
 
 
-def _is_told(origin: str, present: Collection[str]) -> bool:
-    """Tell whether this is a conversation of a file that is there: a newer export may leave it out, it was said."""
+def _is_told(plan: _Plan, origin: str, present: Container[str]) -> bool:
+    """Tell whether this is a source of a file that is there: a newer export may leave it out, it was said."""
     files = (origin[:at] for at, char in enumerate(origin) if char == "#")
-    return any(file in present and may_be_read(file) for file in files)
+    return any(file in present and any(plan.formats.collections_of(file)) for file in files)
 
 
 def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
@@ -224,7 +223,8 @@ def _arrived(plan: _Plan) -> dict[str, list[str]]:
 
 def _fingerprint(plan: _Plan, entry: FoundFile) -> str | None:
     try:
-        data = read_bytes(entry.file, plan.limits.max_file_bytes) if entry.size <= plan.limits.max_file_bytes else None
+        most = plan.max_bytes(entry)
+        data = read_bytes(entry.file, most) if entry.size <= most else None
     except OSError:  # reported when its turn comes
         return None
     return sha256(data).hexdigest() if data else None

@@ -13,6 +13,7 @@ from treering.core.redaction import redact
 from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import read_bytes
+from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.git import (
     GitRepository,
     PathHistory,
@@ -34,6 +35,7 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
+from treering.ports.format import Formats
 
 _MAP_VERSION = 1
 _MAX_ATTRIBUTES = 100_000
@@ -54,19 +56,9 @@ class RepoAdapter:
     about the files outside it. All that is opened, objects included, lies where `access` allows (without it anywhere).
     """
 
-    kind = "repo"
-
-    def __init__(self, *, access: FileAccess | None = None) -> None:
+    def __init__(self, formats: Formats = BUILT_IN, *, access: FileAccess | None = None) -> None:
+        self._formats = formats
         self._access = access or AnyFile()
-
-    def claims(self, target: str) -> bool:
-        """Tell whether `target` is the top of a work tree or a bare repository."""
-        try:
-            folder = self._access.place(target)
-        except TreeringError:
-            return False
-        bare = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
-        return folder.is_dir() and (bare or (folder / ".git").exists())
 
     def origin(self, target: str) -> str:
         """Return `repo:` and the remote's address without credentials, or the absolute path without a remote."""
@@ -74,7 +66,9 @@ class RepoAdapter:
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """Count the files `read` will report on, and the map."""
-        return 1 + len(_Plan.make(self._open(target), AlreadyRead(), ReadLimits(), options).selected)
+        return 1 + len(
+            _Plan.make(self._open(target), AlreadyRead(), _Reader(self._formats, ReadLimits()), options).selected
+        )
 
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
@@ -85,7 +79,7 @@ class RepoAdapter:
         `NotFound` for an unknown commit, `Denied` where the repository reaches out of what may be read,
         `Unavailable` where git cannot answer.
         """
-        return _readings(_Plan.make(self._open(target), known, limits, options))
+        return _readings(_Plan.make(self._open(target), known, _Reader(self._formats, limits), options))
 
     def _open(self, target: str) -> GitRepository:
         return open_repository(target, self._access)
@@ -100,6 +94,17 @@ class _Item:
     file: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """What files are read with."""
+
+    formats: Formats
+    limits: ReadLimits
+
+    def max_bytes(self, path: str) -> int:
+        return self.formats.max_bytes(path, self.limits)
+
+
 @dataclass(frozen=True)
 class _Plan:
     """Everything one reading rests on."""
@@ -110,16 +115,16 @@ class _Plan:
     items: Sequence[_Item]
     selection: RepoSelection
     known: AlreadyRead
-    limits: ReadLimits
+    reader: _Reader
 
     @classmethod
     def make(
-        cls, repository: GitRepository, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+        cls, repository: GitRepository, known: AlreadyRead, reader: _Reader, options: Mapping[str, Any]
     ) -> "_Plan":
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
-        items = _snapshot(repository, commit, selection, limits)
-        plan = cls(repository, _root(repository), commit, items, selection, known, limits)
+        items = _snapshot(repository, commit, selection, reader)
+        plan = cls(repository, _root(repository), commit, items, selection, known, reader)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
                 f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
@@ -155,7 +160,7 @@ class _Plan:
             if item.file is None:
                 stored.append(item)
             else:
-                yield item, _lying(item.file, self.limits)
+                yield item, _lying(item.file, self.reader.max_bytes(item.entry.path))
         blobs = self.repository.blobs(item.entry for item in stored)
         yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
 
@@ -181,10 +186,11 @@ def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None
     entry, origin = item.entry, plan.origin(item.entry.path)
     if entry.kind in _KINDS:
         return Skipped(origin, _KINDS[entry.kind])
-    if entry.size > plan.limits.max_file_bytes:
-        return Skipped(origin, over_limit(entry.size, plan.limits))
-    if place >= plan.limits.max_items:
-        return Skipped(origin, f"over the limit of {plan.limits.max_items} items in one reading")
+    limits, most = plan.reader.limits, plan.reader.max_bytes(entry.path)
+    if entry.size > most:
+        return Skipped(origin, over_limit(entry.size, most, limits))
+    if place >= limits.max_items:
+        return Skipped(origin, f"over the limit of {limits.max_items} items in one reading")
     mark = plan.attributes.sets_aside(entry.path)
     if mark:
         return Skipped(origin, f"marked {mark} in .gitattributes")
@@ -202,8 +208,9 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
         path=entry.path,
         origin=origin,
         commit=item.commit,
-        limits=plan.limits,
+        limits=plan.reader.limits,
         redact_secrets=plan.selection.redact,
+        formats=plan.reader.formats,
     )
     return replace(reading, fingerprint=plan.fingerprint(entry)) if isinstance(reading, SourceDraft) else reading
 
@@ -296,7 +303,7 @@ def _hot_spots(plan: _Plan) -> list[PathHistory]:
 
 
 def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
-    by_path = {item.entry.path: item for item in items if item.entry.size <= plan.limits.max_file_bytes}
+    by_path = {item.entry.path: item for item in items if item.entry.size <= plan.reader.limits.max_file_bytes}
     chosen = key_files([item.entry for item in by_path.values()])
     read = plan.contents(by_path[entry.path] for entry in chosen)
     texts = {item.entry.path: data.decode("utf-8", "replace") for item, data in read if data}
@@ -335,9 +342,7 @@ def _root(repository: GitRepository) -> str:
     return "repo:" + printable(address.encode("utf-8", "surrogateescape")).replace("#", "%23")
 
 
-def _snapshot(
-    repository: GitRepository, commit: str | None, selection: RepoSelection, limits: ReadLimits
-) -> list[_Item]:
+def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSelection, reader: _Reader) -> list[_Item]:
     found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
     if not selection.worktree:
         return list(found.values())
@@ -350,32 +355,32 @@ def _snapshot(
         if change.deleted:
             found.pop(change.path, None)
         else:
-            item = _lying_item(repository.top, change, limits, commit)
+            item = _lying_item(repository.top, change, reader, commit)
             before = found.get(change.path)
             if before is None or before.entry != item.entry:
                 found[change.path] = item
     return [found[path] for path in sorted(found)]
 
 
-def _lying_item(top: Path, change: WorkChange, limits: ReadLimits, commit: str | None) -> _Item:
+def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | None) -> _Item:
     """Describe a changed file as it lies, with the object id git would give its bytes."""
     if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
         return _Item(TreeEntry(change.path, "symlink", "", 0), None, change.file)
     if change.file.is_dir():
         return _Item(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
-    data = _lying(change.file, limits)
+    data = _lying(change.file, reader.max_bytes(change.path))
     if data is None:
         return _Item(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
     return _Item(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
 
 
-def _lying(file: Path, limits: ReadLimits) -> bytes | None:
-    """Read a regular file within the limit, else `None`."""
+def _lying(file: Path, most: int) -> bytes | None:
+    """Read a regular file of at most `most` bytes, else `None`."""
     try:
-        data = read_bytes(file, limits.max_file_bytes)
+        data = read_bytes(file, most)
     except OSError:
         return None
-    return data if data is not None and len(data) <= limits.max_file_bytes else None
+    return data if data is not None and len(data) <= most else None
 
 
 def _size(file: Path) -> int:

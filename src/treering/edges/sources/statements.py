@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from treering.core.locator import Lines
 from treering.edges.sources import markdown, restructured
 from treering.edges.sources.manifests import is_manifest, manifest_facts
-from treering.edges.sources.markdown import Paragraph
+from treering.edges.sources.markdown import Paragraph, is_markdown
 from treering.edges.sources.sections import Heading, MarkupOutline
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 
@@ -26,11 +26,6 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
     if is_markdown(path) and (found := _decision(path, text, segments)):
         return (found,)
     return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
-
-
-def is_markdown(path: str) -> bool:
-    """Tell by a file's name whether it is Markdown."""
-    return PurePosixPath(path).suffix.lower() in (".md", ".markdown", ".mdown", ".mkd", ".mdx")
 
 
 # Decisions
@@ -93,7 +88,7 @@ def _is_record(path: str, parts: Mapping[str, object]) -> bool:
 
 
 def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
-    """Yield each heading with its own text, in reverse: of two of one name the first counts."""
+    """Return each heading with its own text, in reverse: of two of one name the first counts."""
     ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
     for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
         yield heading, _COMMENT.sub("", "\n".join(outline.lines[heading.body : end])).strip()
@@ -197,7 +192,7 @@ def _constraints(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iter
 
 
 def _rules(path: str, text: str) -> Iterator[tuple[str, str, int]]:
-    """Yield each sentence that commands or forbids, what the next one says of breaking it, and the line."""
+    """Return each sentence that commands or forbids, what the next one says of breaking it, and the line."""
     for paragraph in markdown.paragraphs(text) if is_markdown(path) else _plain_paragraphs(text):
         sentences = _SENTENCE_END.split(_LINK.sub(r"\1", " ".join(paragraph.text.replace("**", "").split())))
         for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):

@@ -42,6 +42,14 @@ def decode(data: bytes) -> Decoded | None:
         return _repaired(data)
 
 
+def opening(head: bytes) -> str:
+    """Read the first bytes of a file, which may end within a character, as text: enough to recognise a first line."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return head[len(mark) :].decode(encoding, "replace")
+    return head.decode("utf-8", "replace")
+
+
 def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) -> list[SegmentDraft]:
     """Cut a file into segments of about 1,200 characters with the lines they stand on.
 

@@ -12,13 +12,15 @@ from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
 from treering.edges import transfer
+from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
-from treering.edges.wiring import AnchorPlace, BackUp, Opening, author, open_engine
+from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.memories.discussion.generating import Generator
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder
+from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
@@ -33,7 +35,7 @@ Data = Mapping[str, Any]
 
 
 def open_space(
-    address: str | None = None,
+    address: str | Address | None = None,
     *,
     actor: str | None = None,
     channel: Channel = "agent",
@@ -55,7 +57,7 @@ def open_space(
     """
     settings = Settings.read()
     opening = Opening(
-        address=settings.space_address(address),
+        address=address if isinstance(address, Address) else settings.space_address(address),
         settings=settings,
         author=author(actor, channel, settings),
         anchor=anchor,
@@ -77,7 +79,8 @@ class Space:
     a read there sees what lies at `/`, and with `options={"descend": True}` everything below.
     """
 
-    address: str
+    address: Address
+    """Printed without its password."""
     engine: Engine
     _close: Callable[[], None]
     _back_up: BackUp

@@ -35,7 +35,7 @@ def archive_fallen(engine: Engine, place: Place) -> None:
 def _fallen(engine: Engine, place: Place) -> list[Knowledge]:
     where = _where(place)
     # The index counts them without reading anything; mostly there are none.
-    if not engine.index.count(Reach(place.scope, where=where, withdrawn=True)):
+    if not engine.index.passages.count(Reach(place.scope, where=where, withdrawn=True)):
         return []
     found = engine.ledger.select(Selection(scope=place.scope, types=("knowledge",), where=where))
     return [item for item in found if isinstance(item, Knowledge) and _home(item) is not None]

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import groupby
 
 from treering.derived.analysis import identifier_text, index_text, query_terms
-from treering.ports.index import TextQuery
+from treering.ports.text import TextQuery
 
 SEPARATOR = ";"
 

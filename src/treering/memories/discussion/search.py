@@ -20,8 +20,10 @@ from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.keywords import Words, keywords_of, question_for
 from treering.memories.discussion.reading import memories_in
 from treering.ports.extractor import Excerpt
-from treering.ports.index import PassageHead, Scored
+from treering.ports.passages import PassageHead, PassageRequest
 from treering.ports.reach import Reach
+from treering.ports.text import NamePart, Scored, TextRequest
+from treering.ports.vectors import NearRequest
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
 from treering.tools.reading import question_of
@@ -198,21 +200,29 @@ class _Search:
         terms, reach, index = question_for(keywords), self._reach(), self.engine.index
 
         def ask(limit: int) -> list[_Candidate]:
-            words = index.by_words(terms, reach=reach, limit=limit)
-            return self._candidates(words, index.by_names(terms, reach=reach, limit=limit))
+            names = tuple(map(NamePart, terms.identifiers))
+            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names)])
+            return self._candidates(found.words, found.names)
 
         return self._weighed(ask, lambda words: [words.hold(keyword) for keyword in keywords])
 
     def _by_words(self, query: str) -> list[Found]:
         terms, reach, index = query_terms(query), self._reach(), self.engine.index
+
+        def ask(limit: int) -> list[_Candidate]:
+            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases))])
+            return self._candidates(found.words)
+
         return self._weighed(
-            lambda limit: self._candidates(index.by_words(terms, reach=reach, limit=limit)),
+            ask,
             lambda words: [f" {term} " in words.terms for term in terms.words],
         )
 
     def _near(self, query: str, limit: int) -> list[_Candidate]:
         vector = self.engine.embedder.embed_query(query)
-        return self._candidates(self.engine.index.by_vector(vector, reach=self._reach(), limit=limit))
+        (near,) = self.engine.index.vectors.search([NearRequest(self._reach(), (vector,), (limit,))])
+        (cosines,) = near.cosines
+        return self._candidates([Scored(key, score) for key, score in cosines.items()])
 
     def _retrieved(self, query: str, limit: int) -> list[_Candidate]:
         """Search as the space itself does."""
@@ -227,8 +237,8 @@ class _Search:
         for ranking in rankings:
             top = max((hit.score for hit in ranking), default=0.0) or 1.0
             best |= {hit.key: max(hit.score / top, best.get(hit.key, 0.0)) for hit in ranking}
-        heads = self.engine.index.heads(list(best))
-        ranked = sorted(heads.values(), key=lambda head: (-best[head.key], head.key))
+        (found,) = self.engine.index.passages.read([PassageRequest(tuple(best))])
+        ranked = sorted(found.heads.values(), key=lambda head: (-best[head.key], head.key))
         return [_Candidate(head, best[head.key]) for head in ranked]
 
     def _weighed(self, ask: _Ask, holds: _Holds) -> list[Found]:

@@ -18,11 +18,13 @@ from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
+from treering.derived.lookup import look_up
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
 from treering.tools.drafting import KnowledgeFields, declaration_note, make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
@@ -218,14 +220,13 @@ class Versions:
 
     def _active(self) -> Knowledge | None:
         """Find the active version by its name: what that costs does not grow with the discussion."""
-        hits = self._engine.index.by_place(self._title, reach=self._reach(), limit=_FEW)
-        found = self._engine.index.heads([hit.key for hit in hits]).values()
+        found = look_up(self._engine.index, TextRequest(self._reach(), _FEW, place=self._title))
         items = [self._engine.ledger.get(head.object_id) for head in found]
         active = [item for item in items if self._is_version(item) and item.status == "active"]
         return max((item for item in active if isinstance(item, Knowledge)), key=_number, default=None)
 
     def _were_there_any(self) -> bool:
-        return bool(self._engine.index.by_place(self._title, reach=self._reach(withdrawn=True), limit=1))
+        return bool(look_up(self._engine.index, TextRequest(self._reach(withdrawn=True), 1, place=self._title)))
 
     def _select(self) -> list[Knowledge]:
         here = Selection(scope=self._place.scope, types=("knowledge",), where=self._where())

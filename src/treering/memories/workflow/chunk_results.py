@@ -10,11 +10,13 @@ from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Create
 from treering.core.redaction import redact
+from treering.derived.lookup import look_up
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.submitting import apply_patch
 from treering.memories.discussion.summaries import citing
 from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
 from treering.tools.drafting import make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
@@ -32,8 +34,7 @@ class KeptResults:
     def find(self, key: str) -> str | None:
         """Return the result that is kept under a key. What that costs does not grow with the discussion."""
         where = And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary")))
-        hits = self.engine.index.by_place(key, reach=Reach(self.place.scope, where=where), limit=_FEW)
-        heads = self.engine.index.heads([hit.key for hit in hits]).values()
+        heads = look_up(self.engine.index, TextRequest(Reach(self.place.scope, where=where), _FEW, place=key))
         found = (self.engine.ledger.get(head.object_id) for head in heads)
         return next((item.summary for item in found if isinstance(item, Knowledge) and self._is_of(item, key)), None)
 

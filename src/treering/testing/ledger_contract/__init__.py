@@ -10,6 +10,7 @@ class TestMyLedger(LedgerContract):
         return open_ledger
 """
 
+from treering.testing.ledger_contract.changes import Changes
 from treering.testing.ledger_contract.claims import Claims
 from treering.testing.ledger_contract.erasure import Erasure
 from treering.testing.ledger_contract.evidence import Evidence
@@ -17,6 +18,7 @@ from treering.testing.ledger_contract.history import History
 from treering.testing.ledger_contract.reading import Reading
 from treering.testing.ledger_contract.reverting import Reverting
 from treering.testing.ledger_contract.review import Review
+from treering.testing.ledger_contract.rules import Rules
 from treering.testing.ledger_contract.scopes import Scopes
 from treering.testing.ledger_contract.summaries import Summaries
 from treering.testing.ledger_contract.transfer import Transfer
@@ -25,6 +27,19 @@ from treering.testing.ledger_contract.writing import Writing
 
 
 class LedgerContract(
-    Writing, Evidence, Summaries, Claims, Work, Reading, History, Reverting, Review, Scopes, Erasure, Transfer
+    Writing,
+    Evidence,
+    Summaries,
+    Claims,
+    Work,
+    Reading,
+    History,
+    Changes,
+    Reverting,
+    Review,
+    Rules,
+    Scopes,
+    Erasure,
+    Transfer,
 ):
     """Inherit this in a test class and return the fixture `open_ledger`."""

@@ -10,10 +10,30 @@ from pydantic import JsonValue
 from treering.core.times import parse_time, render_time
 from treering.edges.sources.conversations.conversation import Conversation, Telling, Unread, fitting
 from treering.edges.sources.conversations.exports import ExportBounds, tellings
+from treering.edges.sources.conversations.recognise import may_be_read
 from treering.edges.sources.text import segment_inline_text
-from treering.ports.adapter import Failed, Reading, ReadLimits, Skipped, SourceDraft
+from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
+from treering.ports.format import FileToRead
 from treering.tools.inline_items import InlineItem, InlineReader
 from treering.tools.tellings import AS_OF
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFormat:
+    """Reads exports of conversations and files of one: a source per conversation."""
+
+    bounds: ExportBounds
+    name: str = "conversations"
+
+    def claims(self, path: str, /) -> bool:
+        """Tell by its name whether a file may hold conversations."""
+        return may_be_read(path)
+
+    def read(
+        self, stream: BinaryIO, file: FileToRead, *, origin: str
+    ) -> Iterator[SourceDraft | Skipped | Failed] | None:
+        """Return a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
+        return ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +45,12 @@ class ExportReader:
     bounds: ExportBounds
     redact_secrets: bool = True
 
-    def read(self, stream: BinaryIO, name: str) -> Iterator[Reading] | None:
+    def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
         """Return a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
         found = tellings(stream, name, self.bounds)
         return None if found is None else map(self._reading, found)
 
-    def _reading(self, told: Telling) -> Reading:
+    def _reading(self, told: Telling) -> SourceDraft | Skipped | Failed:
         match told:
             case Conversation() if not told.messages:
                 return Skipped(self._origin(told), "nobody says anything in it")
@@ -39,7 +59,7 @@ class ExportReader:
             case Unread(place, why):
                 return Failed(f"{self.origin}#{fitting(place)}", why)
 
-    def _source(self, told: Conversation) -> Reading:
+    def _source(self, told: Conversation) -> SourceDraft | Skipped | Failed:
         item = InlineItem(
             kind=told.kind,
             origin=self._origin(told),

@@ -6,7 +6,8 @@ import apsw
 
 from treering.derived.passages import MAX_DAYS, days_of
 from treering.edges.stores.sqlite.reach import Sight
-from treering.ports.index import AskedDays, Passage, Scored
+from treering.ports.passages import AskedDays, Passage
+from treering.ports.text import Scored
 
 _FEW = 500  # keys in one statement
 

@@ -6,19 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import apsw
 
 from treering.core.errors import Corrupt
-from treering.core.objects import Object, Source
-from treering.core.references import references_of
 from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
-from treering.derived.ties import Ties, excerpt_of, ties_of
+from treering.derived.ties import Ties
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
-from treering.ports.extractor import Extractor
 from treering.ports.graph import EdgeType
-from treering.ports.index import Passage
 
 _FEW = 500  # values in one statement
-
-Told = tuple[Passage, tuple[str, ...]]
-"""A passage and the objects that its own object refers to: all that its ties are made of."""
 
 _ENTITY, _OBJECT = "e", "o"
 # By tie: the first letter of a name, which keeps the ids of objects apart from entities called the same.
@@ -30,16 +23,10 @@ _HOLD = (
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
 
 
-def links_of(item: Object) -> tuple[str, ...]:
-    """Return the objects an object refers to. Sources refer to none."""
-    return () if isinstance(item, Source) else references_of(item)
-
-
-def settle_ties(connection: apsw.Connection, told: Mapping[int, Told | None], extractor: Extractor) -> None:
-    """Bring what the graph holds of passages to what they say now; `None` for those that are gone from it."""
-    wanted = _read(told, extractor)
+def settle_ties(connection: apsw.Connection, ties: Mapping[int, Ties | None]) -> None:
+    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it."""
     with rows_of("the graph", hint=REINDEX):
-        _settle(connection, told, wanted)
+        _settle(connection, list(ties), {key: each for key, each in ties.items() if each})
 
 
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
@@ -84,13 +71,13 @@ def graph_damage(connection: apsw.Connection) -> Iterator[str]:
         yield f"{wrong} names of the graph are missing, left over or wrongly counted"
 
 
-def _settle(connection: apsw.Connection, told: Mapping[int, Told | None], wanted: Mapping[int, Ties]) -> None:
-    released = Counter(number for old in _held(connection, list(told)) for number in old.numbers())
+def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[int, Ties]) -> None:
+    released = Counter(number for old in _held(connection, keys) for number in old.numbers())
     held = Counter(name for ties in wanted.values() for name in sorted(_names(ties)))
     # Held first: a name that goes with one passage and comes with another keeps its number.
     counted = connection.executemany(_HOLD, ((_stored(name), count) for name, count in held.items()))
     numbers = dict(zip(held, (number for (number,) in counted), strict=True))
-    gone = ((key,) for key in told.keys() - wanted.keys())
+    gone = ((key,) for key in keys if key not in wanted)
     connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
     records = ((key, pack_ties(_numbered(ties, numbers))) for key, ties in wanted.items())
     connection.executemany("INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)", records)
@@ -98,16 +85,6 @@ def _settle(connection: apsw.Connection, told: Mapping[int, Told | None], wanted
     connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
     unused = ((number,) for number in released)
     connection.executemany("DELETE FROM graph_nodes WHERE id = ? AND passages <= 0", unused)
-
-
-def _read(told: Mapping[int, Told | None], extractor: Extractor) -> dict[int, Ties]:
-    """Extract and tie."""
-    known = {key: each for key, each in told.items() if each}
-    found = extractor.extract([excerpt_of(passage) for passage, _ in known.values()])
-    return {
-        key: ties_of(passage, extraction, links)
-        for (key, (passage, links)), extraction in zip(known.items(), found, strict=True)
-    }
 
 
 def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:

@@ -9,7 +9,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from treering.derived.graph_table import GraphTable
+from treering.derived.graph_table import GraphTable, Keys
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.graph import names_of, numbers_of
@@ -34,38 +34,13 @@ class SqliteGraph:
         self._table = GraphTable()
         self._seen: Moment | None = None
 
-    def named(self, keys: Sequence[str]) -> Mapping[str, int]:
-        """Return the nodes of those of the entity keys that are known."""
-        with self._read() as connection:
-            return {key: 2 * number + 1 for key, number in numbers_of(connection, keys).items()}
-
-    def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
-        """Return the keys of entities, the ids of objects."""
-        with self._read() as connection:
-            found = names_of(connection, [int(node) >> 1 for node in nodes if node & 1])
-        return {2 * number + 1: name for number, name in found.items()}
-
-    def edges(self, nodes: Nodes, *, reach: Reach) -> Edges:
-        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+    def view(self, reach: Reach) -> "SqliteGraphView":
+        """Return the graph as it stands now, for a read at the scope of `reach`."""
         with self._read() as connection:
             scopes = sight(connection, reach).scopes
             with self._lock:
                 self._refresh(connection)
-                return self._table.edges(nodes, scopes)
-
-    def degrees(self, nodes: Nodes, *, reach: Reach) -> npt.NDArray[np.int64]:
-        """Count the edges that `edges` would give for each node."""
-        with self._read() as connection:
-            scopes = sight(connection, reach).scopes
-            with self._lock:
-                self._refresh(connection)
-                return self._table.degrees(nodes, scopes)
-
-    def statements(self, passages: Sequence[int]) -> Statements:
-        """Return what passages state, by passage key."""
-        with self._read() as connection, self._lock:
-            self._refresh(connection)
-            return self._table.statements(np.array(passages, np.int64))
+                return SqliteGraphView(self._database, self._table, self._lock, scopes)
 
     @contextmanager
     def _read(self) -> Iterator[apsw.Connection]:
@@ -96,3 +71,52 @@ class SqliteGraph:
             self._table.discard(np.array(keys, np.int64))
             places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
             self._table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in rows])
+
+
+class SqliteGraphView:
+    """`ports.graph.GraphView`. A passage with key k is node 2k; entities and objects have odd ones.
+
+    The table is shared by all views, each with the lock in hand: what is written while one is used may show in it.
+    """
+
+    def __init__(
+        self, database: Database, table: GraphTable, lock: threading.Lock, scopes: frozenset[int] | None
+    ) -> None:
+        self._database = database
+        self._table = table
+        self._lock = lock
+        self._scopes = scopes
+
+    def of_passages(self, keys: Keys) -> Nodes:
+        """Return the nodes of passages, by key."""
+        return 2 * keys
+
+    def passages_of(self, nodes: Nodes) -> Keys:
+        """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
+        return np.where(nodes & 1, -1, nodes >> 1)
+
+    def named(self, keys: Sequence[str]) -> Mapping[str, int]:
+        """Return the nodes of those of the entity keys that are known."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            return {key: 2 * number + 1 for key, number in numbers_of(connection, keys).items()}
+
+    def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
+        """Return the keys of entities, the ids of objects."""
+        with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
+            found = names_of(connection, [int(node) >> 1 for node in nodes if node & 1])
+        return {2 * number + 1: name for number, name in found.items()}
+
+    def edges(self, nodes: Nodes) -> Edges:
+        """Return all edges out of some nodes that passages in reach (by scope; filters apart) vouch for."""
+        with self._lock:
+            return self._table.edges(nodes, self._scopes)
+
+    def degrees(self, nodes: Nodes) -> npt.NDArray[np.int64]:
+        """Count the edges that `edges` would give for each node."""
+        with self._lock:
+            return self._table.degrees(nodes, self._scopes)
+
+    def statements(self, passages: Sequence[int]) -> Statements:
+        """Return what passages state, by passage key."""
+        with self._lock:
+            return self._table.statements(np.array(passages, np.int64))

@@ -16,7 +16,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.packing import pack, unpack_json
 from treering.edges.stores.sqlite.tables import JOBS
-from treering.ports.index import JobRow
+from treering.ports.jobs import JobRow
 from treering.ports.projection import Change
 
 _ERASED = "(erased)"

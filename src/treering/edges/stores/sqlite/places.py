@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 import apsw
 
+from treering.derived.projection import places_of
 from treering.edges.stores.sqlite.reach import Sight
-from treering.ports.index import Passage, Scored
+from treering.ports.passages import Passage
+from treering.ports.text import Scored
 
 _KEPT_CHARS = 24
 _SHORTEST = 2
@@ -15,7 +17,7 @@ _LAST = "\U0010ffff"
 
 def add_places(connection: apsw.Connection, key: int, passage: Passage) -> None:
     """Make a passage findable by the ends of its names."""
-    for ending in _endings((passage.title, passage.heading, passage.origin)):
+    for ending in _endings(places_of(passage)):
         connection.execute("INSERT INTO passage_endings(ending, key) VALUES(?, ?)", (ending, key))
 
 

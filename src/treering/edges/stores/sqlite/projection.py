@@ -1,22 +1,23 @@
-"""Keeping passages in step with the ledger: a fold over its changes, inside its transactions."""
+"""Keeping rows of passages in step with the ledger, inside its transactions: what `derived.projection` folds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import apsw
 
-from treering.core.objects import Object
 from treering.core.times import render_time
-from treering.derived.passages import gist_hash, passages_of
+from treering.derived.passages import gist_hash
+from treering.derived.projection import Began, Ended, Entry, Forgotten, Touched, steps_of, ties_in
+from treering.derived.ties import Ties
 from treering.edges.stores.sqlite.days import add_days, remove_days
 from treering.edges.stores.sqlite.filters import stored_scalar
-from treering.edges.stores.sqlite.graph import Told, links_of, settle_ties
+from treering.edges.stores.sqlite.graph import settle_ties
 from treering.edges.stores.sqlite.places import add_places, remove_places
 from treering.edges.stores.sqlite.tables import SHOWN, read_state, write_state
 from treering.edges.stores.sqlite.vector_queue import log_vectors, settle_texts
 from treering.edges.stores.sqlite.words import add_words, purge_words, remove_words
 from treering.ports.extractor import Extractor
-from treering.ports.index import Passage
+from treering.ports.passages import Passage
 from treering.ports.projection import Change
 
 _INSERT = (
@@ -28,33 +29,15 @@ _BATCH = 500  # passages read for the graph at a time
 
 def apply_changes(connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor) -> None:
     """Bring the passages of changed objects, and what the graph holds of them, up to date."""
-    fold = _Fold(connection, extractor)
+    fold = _Rows(connection, extractor)
     for change in changes:
         fold.apply(change)
     fold.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A passage, its place in its object, and the objects its object refers to."""
-
-    position: int
-    passage: Passage
-    links: tuple[str, ...]
-
-    @property
-    def told(self) -> Told:
-        return self.passage, self.links
-
-    @property
-    def stated(self) -> tuple[object, ...]:
-        """What its ties are made of that may change while its row stays."""
-        return self.passage.triples, self.links
-
-
 @dataclass(slots=True)
-class _Fold:
-    """One run of changes: what it has looked up, and what has to be settled at its end."""
+class _Rows:
+    """The rows of one run of changes: what it has looked up, and what has to be settled at its end."""
 
     connection: apsw.Connection
     extractor: Extractor
@@ -63,33 +46,33 @@ class _Fold:
     """Texts that gained or lost a passage."""
     revealed: list[int] = field(default_factory=list)
     """Passages whose vector, if they have one, begins or ceases to be searched, or whose ties change."""
-    told: dict[int, Told | None] = field(default_factory=dict)
+    told: dict[int, Entry | None] = field(default_factory=dict)
     """What the graph has to hold of passages that came, went or say something else."""
     erased: bool = False
     shown: int = 0
     """How many more passages are current than before."""
 
     def apply(self, change: Change) -> None:
-        if change.after is None:
-            self._erase(change.object_id)
-            return
-        old = _by_part(change.before)
-        rows = self._open_rows(change.object_id) if old else {}
-        new = _by_part(change.after)
-        for name, part in old.items():
-            if name in rows and (name not in new or not _same(part.passage, new[name].passage)):
-                self._end(rows.pop(name), part.passage, change.seq)
-        for name, part in new.items():
-            if name not in rows:
-                self._begin(part, change.seq)
-            elif part != (was := old.get(name)):
-                self._touch(rows[name], part, was)
+        steps = steps_of(change)
+        rows = self._open_rows(change.object_id) if change.before and change.after else {}
+        for step in steps:
+            match step:
+                case Forgotten(object_id):
+                    self._erase(object_id)
+                case Ended(entry, seq) if entry.passage.part in rows:
+                    self._end(rows.pop(entry.passage.part), entry.passage, seq)
+                case Ended():
+                    pass  # it was not there
+                case Touched(entry, retied=retied) if entry.passage.part in rows:
+                    self._touch(rows[entry.passage.part], entry, retied=retied)
+                case Began(entry, seq) | Touched(entry, seq):
+                    self._begin(entry, seq)
 
     def finish(self) -> None:
         log_vectors(self.connection, self.revealed)
         settle_texts(self.connection, sorted(self.texts))
         for keys in _in_batches(list(self.told)):
-            settle_ties(self.connection, {key: self.told[key] for key in keys}, self.extractor)
+            settle_ties(self.connection, self._ties(keys))
         if self.shown:
             write_state(self.connection, SHOWN, read_state(self.connection, SHOWN) + self.shown)
         if self.erased:
@@ -98,10 +81,15 @@ class _Fold:
             )
             purge_words(self.connection)
 
-    def _begin(self, part: _Part, seq: int) -> None:
-        passage = part.passage
+    def _ties(self, keys: Sequence[int]) -> dict[int, Ties | None]:
+        known = {key: entry for key in keys if (entry := self.told[key])}
+        read = dict(zip(known, ties_in(list(known.values()), self.extractor), strict=True))
+        return {key: read.get(key) for key in keys}
+
+    def _begin(self, entry: Entry, seq: int) -> None:
+        passage = entry.passage
         text_id = self._text_id(passage)
-        self.connection.execute(_INSERT, self._row(passage, part.position, text_id, seq))
+        self.connection.execute(_INSERT, self._row(passage, entry.position, text_id, seq))
         key = self.connection.last_insert_rowid()
         self._keep_metadata(key, passage)
         add_places(self.connection, key, passage)
@@ -110,7 +98,7 @@ class _Fold:
         self.texts.add(text_id)
         if passage.live:
             self.shown += 1
-            self._tell(key, part.told)
+            self._tell(key, entry)
 
     def _end(self, key: int, passage: Passage, seq: int) -> None:
         self.connection.execute("UPDATE passages SET until_seq = ? WHERE key = ?", (seq, key))
@@ -121,14 +109,13 @@ class _Fold:
             self._tell(key, None)
         self.texts.add(self._text_id(passage))
 
-    def _touch(self, key: int, part: _Part, was: _Part | None) -> None:
+    def _touch(self, key: int, entry: Entry, *, retied: bool) -> None:
         sql = "UPDATE passages SET position = ?, updated_at = ? WHERE key = ?"
-        self.connection.execute(sql, (part.position, render_time(part.passage.updated_at), key))
+        self.connection.execute(sql, (entry.position, render_time(entry.passage.updated_at), key))
         self.connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
-        self._keep_metadata(key, part.passage)
-        # Most touches change the time alone, of every passage of an object: these are not read again.
-        if part.passage.live and (was is None or part.stated != was.stated):
-            self._tell(key, part.told)
+        self._keep_metadata(key, entry.passage)
+        if entry.passage.live and retied:
+            self._tell(key, entry)
 
     def _erase(self, object_id: str) -> None:
         sql = "SELECT key, live AND until_seq IS NULL, text_id FROM passages WHERE object_id = ?"
@@ -143,7 +130,7 @@ class _Fold:
             self._tell(key, None)
         self.erased = True
 
-    def _tell(self, key: int, told: Told | None) -> None:
+    def _tell(self, key: int, told: Entry | None) -> None:
         self.told[key] = told
         self.revealed.append(key)
 
@@ -193,26 +180,5 @@ class _Fold:
         return self.connection.last_insert_rowid()
 
 
-def _by_part(item: Object | None) -> dict[str, _Part]:
-    if item is None:
-        return {}
-    links = links_of(item)
-    return {passage.part: _Part(place, passage, links) for place, passage in enumerate(passages_of(item))}
-
-
 def _in_batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
     return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
-
-
-def _same(old: Passage, new: Passage) -> bool:
-    """Tell whether one row can stand for both: nothing differs but what changes in place."""
-    return _essence(old) == _essence(new)
-
-
-def _essence(passage: Passage) -> tuple[object, ...]:
-    return (
-        *(passage.type, passage.kind, passage.status, passage.scope, passage.channel, passage.live),
-        *(passage.role, passage.title, passage.heading, passage.origin, passage.text, passage.gist),
-        passage.metadata.get("path"),  # its words are indexed with the title
-        passage.said,
-    )

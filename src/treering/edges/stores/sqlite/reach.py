@@ -7,8 +7,8 @@ import apsw
 
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, lineage, sees
-from treering.derived.analysis import fts_query
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, condition, joined
+from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.ports.reach import Reach
 
 

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +22,8 @@ from treering.core.errors import Corrupt, InvalidInput
 from treering.core.evidence import Segment, segment_hash
 from treering.core.objects import Object, Source, content_hash, title_of
 from treering.core.patch import Link, PatchRecord, record_hash
+from treering.core.policy import Policy
+from treering.core.policy_log import POLICY, policy_in
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.packing import unpack, unpack_json, unpack_model
 
@@ -216,6 +219,18 @@ class ReadChecks:
         return event
 
 
+@lru_cache(maxsize=16)
+def policy_told(seq: int, body: str | bytes) -> Policy:
+    """Return the policy in a stored event, checked against the event's own hash. Raises `Corrupt`.
+
+    It is asked for with every write and most reads, and changes seldom.
+    """
+    event = unpack_model(AuditEvent, body)
+    if (event.seq, event.target, event.hash) != (seq, POLICY, event_hash(event)):
+        raise _altered(f"event {seq}, about the policy, was changed", POLICY)
+    return policy_in(event)
+
+
 _Value = TypeVar("_Value")
 
 
@@ -265,6 +280,11 @@ def _parts(stored: Stored) -> SourceParts:
 def unreadable(stored: Stored) -> Corrupt:
     """Return the error for a revision that cannot be read at all."""
     return _altered(f"revision {stored.number} of {stored.identity} cannot be read", stored.identity)
+
+
+def missing_revision(identity: str, number: int) -> Corrupt:
+    """Return the error for a revision that is not there, though the log tells of it and of no erasure."""
+    return _altered(f"revision {number} of {identity} is missing", identity)
 
 
 def unreadable_segment(source_id: str) -> Corrupt:

@@ -61,15 +61,26 @@ _SECOND = """
 CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER NOT NULL);
 """
 
-MIGRATIONS: Sequence[str] = (_FIRST, _SECOND)
+# No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
+_THIRD = ""
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
 
 VERSION = len(MIGRATIONS)
+_READABLE = 2
+"""A space of this version or a later one has every table that reads ask for."""
 
 
 def is_current(connection: apsw.Connection) -> bool:
     """Tell whether this is a space whose schema is up to date."""
     return bool(connection.pragma("application_id") == APPLICATION_ID and connection.pragma("user_version") == VERSION)
+
+
+def is_readable(connection: apsw.Connection) -> bool:
+    """Tell whether this is a space that can be read as it is."""
+    version = connection.pragma("user_version")
+    return bool(connection.pragma("application_id") == APPLICATION_ID and _READABLE <= version <= VERSION)
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:

@@ -4,8 +4,8 @@ import re
 
 import apsw
 
-from treering.derived.analysis import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 from treering.edges.stores.sqlite.failures import REINDEX, row_of
+from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
 PROJECTION_VERSION = 3
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""

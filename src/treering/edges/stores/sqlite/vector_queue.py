@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
+from treering.derived.projection import PRIORITIES
 from treering.edges.stores.sqlite.tables import read_state
 
-_PRIORITY = "min(CASE role WHEN 'data' THEN 2 WHEN 'code' THEN 1 ELSE 0 END)"
-# Prose and symbols are embedded first: words and names find code and data well enough meanwhile.
+_RANKS = " ".join(f"WHEN '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
+_PRIORITY = f"min(CASE role {_RANKS} ELSE 0 END)"
 _WAITING = (
     f"SELECT :model, text_id, {_PRIORITY} FROM passages p "  # noqa: S608 - a constant
     "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "

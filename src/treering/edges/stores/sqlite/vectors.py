@@ -1,7 +1,8 @@
 """Vectors of passages: durable by content hash, searched from a table in memory that follows the file."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
@@ -11,11 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.core.errors import InvalidInput
+from treering.derived.passages import gist_hash, passages_of
 from treering.derived.vectors import Stored, VectorTable, restored, stored_form
-from treering.edges.stores.sqlite.reach import Sight
+from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.failures import REINDEX, rows_of
+from treering.edges.stores.sqlite.object_tables import ObjectTables
+from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.tables import SHOWN, read_state
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, fill_queue, log_vectors
-from treering.ports.index import Lag, Scored, Vector
+from treering.ports.text import Scored
+from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 
 _Keys = npt.NDArray[np.int64]
 _State = tuple[int, int, int]
@@ -28,6 +34,62 @@ _SEARCHED = (
     "SELECT p.key, p.scope_id, v.vector FROM passages p JOIN passage_vectors v "
     "ON v.text_id = p.text_id AND v.model_id = ? WHERE p.live = 1 AND p.until_seq IS NULL"
 )
+
+
+class SqliteVectors:
+    """`ports.vectors.Vectors` over the ledger's `Database`."""
+
+    def __init__(self, database: Database, model: str, dimension: int) -> None:
+        self._database = database
+        self._tables = VectorTables(model, dimension)
+
+    def recognise(self, connection: apsw.Connection) -> bool:
+        """Tell whether the space knows the model."""
+        return self._tables.recognise(connection)
+
+    def register(self, connection: apsw.Connection) -> None:
+        """Make the model known to the space, in a write transaction. What it has not embedded is queued."""
+        self._tables.register(connection)
+
+    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
+        """Compare for several requests, all of one moment."""
+        with self._read() as connection:
+            return [self._near(connection, request) for request in requests]
+
+    def lag(self) -> Lag:
+        """Tell how far vectors lag behind."""
+        with self._read() as connection:
+            return self._tables.lag(connection)
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        with self._read() as connection:
+            waiting = self._tables.waiting(connection, limit)
+            texts = _gists(connection, {object_id for _, object_id, _ in waiting})
+        return [Pending(text_hash, texts[text_hash]) for text_hash, _, _ in waiting if text_hash in texts]
+
+    def add(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by content hash, durably. Raises `InvalidInput` for a vector of another dimension."""
+        with self._database.write() as connection:
+            self._tables.add(connection, vectors)
+
+    def _near(self, connection: apsw.Connection, request: NearRequest) -> Near:
+        seen = sight(connection, request.reach)
+        found = {
+            hit.key
+            for vector, limit in zip(request.vectors, request.limits, strict=True)
+            if limit
+            for hit in self._tables.rank(connection, vector, seen, limit)
+        }
+        keys = sorted(found.union(request.keys))
+        cosines = [self._tables.similarities(connection, vector, keys) for vector in request.vectors]
+        return Near(frozenset(found), cosines)
+
+    @contextmanager
+    def _read(self) -> Iterator[apsw.Connection]:
+        """Hold a snapshot, and the rows of the index to what they should be."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            yield connection
 
 
 class VectorTables:
@@ -233,6 +295,13 @@ def _filtered(connection: apsw.Connection, sight: Sight) -> _Keys:
     seen = Sight(replace(sight.reach, withdrawn=False), sight.scopes).condition()
     sql = f"SELECT p.key FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
     return np.array([key for (key,) in connection.execute(sql, seen.bindings)], np.int64)
+
+
+def _gists(connection: apsw.Connection, object_ids: set[str]) -> dict[str, str]:
+    """Read the texts to embed of some objects from the ledger, by content hash."""
+    tables = ObjectTables(connection)
+    objects = [item for identity in sorted(object_ids) if (item := tables.get(identity))]
+    return {gist_hash(passage): passage.gist for item in objects for passage in passages_of(item)}
 
 
 def _unpacked(blob: bytes) -> Vector:

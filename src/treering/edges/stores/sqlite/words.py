@@ -9,12 +9,14 @@ from heapq import nsmallest
 
 import apsw
 
-from treering.derived.analysis import fts_query, identifier_text, index_text
+from treering.derived.projection import names_of, words_of
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
+from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.edges.stores.sqlite.history_words import score_history
 from treering.edges.stores.sqlite.reach import Sight, scope_tokens
 from treering.edges.stores.sqlite.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
-from treering.ports.index import Passage, Scored, TextQuery
+from treering.ports.passages import Passage
+from treering.ports.text import Scored
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
 """What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
@@ -27,15 +29,12 @@ _SHORTEST_NAME = 3  # a trigram index finds no less
 def add_words(connection: apsw.Connection, key: int, passage: Passage, *, current: bool) -> None:
     """Index a passage's text."""
     words, names = _tables(current)
-    title = place_of(passage)
+    found = words_of(passage)
     connection.execute(
         f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        (key, index_text(title), index_text(passage.heading), index_text(passage.text), scope_tokens(passage.scope)),
+        (key, found.title, found.heading, found.body, scope_tokens(passage.scope)),
     )
-    named = f"{title}\n{passage.heading}\n{passage.text}"
-    # Every word of a signature is a name. In bodies of code plain words are many, and the word index finds them.
-    name = identifier_text(named, code=passage.role == "symbol")
-    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, name))
+    connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, names_of(passage)))
 
 
 def remove_words(connection: apsw.Connection, key: int, *, current: bool) -> None:
@@ -50,15 +49,8 @@ def purge_words(connection: apsw.Connection) -> None:
         connection.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
 
 
-def place_of(passage: Passage) -> str:
-    """Return what a passage's source is called, with its path where the title does not say it."""
-    path = str(passage.metadata.get("path", ""))
-    return passage.title if path in passage.title else f"{passage.title} {path}"
-
-
-def rank_words(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
-    """Rank by BM25 over words and phrases."""
-    terms = (*query.words, *query.phrases)
+def rank_words(connection: apsw.Connection, terms: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
+    """Rank by BM25 over words and phrases (terms of several words)."""
     if not terms:
         return []
     match, narrowed = sight.match(fts_query(terms)), _beyond_scope(sight)
@@ -68,9 +60,9 @@ def rank_words(connection: apsw.Connection, query: TextQuery, sight: Sight, limi
     return _best(ranked, limit)
 
 
-def rank_names(connection: apsw.Connection, query: TextQuery, sight: Sight, limit: int) -> list[Scored]:
+def rank_names(connection: apsw.Connection, wanted: Sequence[str], sight: Sight, limit: int) -> list[Scored]:
     """Rank by BM25 over stretches of names."""
-    names = [name for name in query.identifiers if len(name) >= _SHORTEST_NAME]
+    names = [name for name in wanted if len(name) >= _SHORTEST_NAME]
     if not names:
         return []
     match, narrowed = fts_query(names), _all_of([_beyond_scope(sight), sight.place()])

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 from typer import Option
@@ -19,7 +19,7 @@ class Access:
             metavar="ADDRESS",
             help="sqlite:PATH, or the name of a space. Default: TREERING_SPACE, else the nearest .treering/ folder.",
         ),
-    ] = ""
+    ] = field(default="", repr=False)  # there may be a password in it
     as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
 
 

@@ -114,7 +114,11 @@ def serve(
         files=files,
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(
-            chat.within, chat.tokens, chat.wait_ms / 1_000, tags=chat.tags, store_seconds=chat.store_ms / 1_000
+            within=chat.within,
+            tokens=chat.tokens,
+            wait_seconds=chat.wait_ms / 1_000,
+            tags=chat.tags,
+            store_seconds=chat.store_ms / 1_000,
         ),
         bounds=Bounds(
             read_seconds=waiting.reading,

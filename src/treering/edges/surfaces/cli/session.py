@@ -1,16 +1,17 @@
 """An open space for the time of one command: progress while it works, one answer, and what follows."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from treering.core.characters import visible_line
+from treering.edges.address import Address
 from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
@@ -26,9 +27,9 @@ Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
 
 
 @contextmanager
-def opened(access: Access, writing: WriteFlags | None = None, *, create: bool = False) -> Iterator[Space]:
+def opened(access: Access | Address, writing: WriteFlags | None = None, *, create: bool = False) -> Iterator[Space]:
     """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits."""
-    address = Settings.read().space_address(access.space or None)
+    address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
     if create:
         _prepare(address)
     name = writing or WriteFlags()
@@ -91,11 +92,13 @@ def is_piped() -> bool:
 def embed_later(space: Space, writing: WriteFlags) -> None:
     """Have vectors that wait made by a process of its own, which outlives this one and holds no terminal."""
     wanted = Settings.read().background and not writing.no_background
-    if not wanted or not space.engine.index.lag().pending:
+    if not wanted or not space.engine.index.vectors.lag().pending:
         return
-    worker = subprocess.Popen(  # noqa: S603 - this very program, with an address as its own argument
+    worker = subprocess.Popen(
         # -P: without it Python would import modules from the working folder first, such as a repository's numpy.py.
-        [sys.executable, "-P", "-m", "treering", "vectors", "--quiet", "--space", space.address],
+        [sys.executable, "-P", "-m", "treering", "vectors", "--quiet"],
+        # Everybody on this machine can read the arguments of a process; its environment only its user.
+        env={**os.environ, "TREERING_SPACE": space.address.url},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -106,9 +109,11 @@ def embed_later(space: Space, writing: WriteFlags) -> None:
     worker.returncode = 0
 
 
-def _prepare(address: str) -> None:
+def _prepare(address: Address) -> None:
     """Keep a new `.treering/` folder out of version control."""
-    folder = Path(address.removeprefix("sqlite:")).parent
+    if address.file is None:
+        return
+    folder = address.file.parent
     if folder.name == FOLDER and not folder.exists():
         make_folder(folder)
         with suppress(FileExistsError):  # another process was first

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from treering.core.errors import InvalidInput, Unavailable
-from treering.edges.surfaces.cli.flags import Access
+from treering.edges.address import file_address
 from treering.edges.surfaces.cli.rendering import render
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line, show
 from treering.edges.surfaces.cli.session import is_piped, opened, watched
@@ -25,7 +25,7 @@ def try_here(task: str, *, wait: bool) -> None:
     console = Console(highlight=False)
     with (
         TemporaryDirectory(prefix="treering-") as folder,
-        opened(Access(space=f"sqlite:{Path(folder) / 'try.db'}"), create=True) as space,
+        opened(file_address(Path(folder) / "try.db"), create=True) as space,
     ):
         for lines in _steps(space, task or TASK, wait=wait):
             show(console, lines)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from treering.core.characters import visible_line
 from treering.core.errors import NotFound, nearest
-from treering.edges.settings import FILE, FOLDER, Settings
+from treering.edges.address import Address
+from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
@@ -19,11 +20,11 @@ _PLURALS = {"patch": "patches"}
 def init(access: Access) -> None:
     """Make a space. Without an address it is this folder's own, whatever lies in the folders above."""
     settings = Settings.read()
-    here = access.space or settings.space or f"sqlite:{settings.folder / FOLDER / FILE}"
-    path = Path(settings.space_address(here).removeprefix("sqlite:"))
-    existed = path.exists()
-    with opened(Access(space=here), create=True) as space:
-        facts = {"address": space.address, "created": not existed}
+    named = access.space or settings.space
+    address = settings.space_address(named) if named else settings.own_space
+    existed = _is_there(address)
+    with opened(address, create=True):
+        facts = {"address": str(address), "created": not existed}
     said = f"{'There is already a space' if existed else 'Made a space'} at {facts['address']}."
     lines = [line(said), line("Next: treering ingest .", indent=2)]
     answer(access, facts, lines)
@@ -50,7 +51,7 @@ def import_from(folder: Path, access: Access, writing: WriteFlags) -> None:
     with opened(access, writing, create=True) as space:
         counts = space.import_from(folder)
         said = line(f"Imported from {folder}: {_listed(counts)}.")
-        answer(access, {"address": space.address, "counts": counts}, [said])
+        answer(access, {"address": str(space.address), "counts": counts}, [said])
         embed_later(space, writing)
 
 
@@ -58,13 +59,13 @@ def vectors(access: Access, *, quiet: bool) -> None:
     """Make all vectors that wait; quietly, only where nobody else is at it."""
     with opened(access) as space:
         index = space.engine.index
-        waiting = index.lag().pending
+        waiting = index.vectors.lag().pending
         if quiet and not (waiting and _is_free(space)):
             return
         if waiting:
             with watched(space) as busy:
                 busy.embed_pending()
-        lag = index.lag()
+        lag = index.vectors.lag()
     if not quiet:
         made = waiting - lag.pending
         facts = {"made": made, "pending": lag.pending, "total": lag.total}
@@ -86,6 +87,15 @@ def unlock(name: str, access: Access) -> None:
         raise NotFound(f"No process holds the lease {name!r}.", hint=hint)
     lines = [line(f"Taken away: {_told(cleared)}"), line("Its holder stops at its next renewal.", indent=2)]
     answer(access, {"cleared": asdict(cleared)}, lines)
+
+
+def _is_there(address: Address) -> bool:
+    """Tell whether there is a space already. One in memory is new every time."""
+    try:
+        with opened(address):
+            return not address.in_memory
+    except NotFound:
+        return False
 
 
 def _told(one: Holding) -> str:

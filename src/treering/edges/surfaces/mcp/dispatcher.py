@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from treering.core.characters import visible_json
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.markers import without_markers
+from treering.edges.address import Address
 from treering.edges.sources.access import FileAccess
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
@@ -47,7 +48,7 @@ class _Bound(Value):
 class ToolDispatcher:
     """Answers the calls of one client, from any thread. `files`: which files its `ingest` may read."""
 
-    def __init__(self, address: str, files: FileAccess) -> None:
+    def __init__(self, address: Address | str, files: FileAccess) -> None:
         self._address = address
         self._files = files
         self._space: Space | None = None

@@ -30,6 +30,7 @@ from mcp_types import (
 )
 
 from treering import __version__
+from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import FileAccess, files_of_server
 from treering.edges.surfaces.logs import log_warnings
@@ -47,7 +48,11 @@ _LISTING = "listing.json"
 
 
 def serve(
-    address: str, *, underscore_names: bool = False, files: Path | None = None, read_seconds: float = READ_SECONDS
+    address: Address | str,
+    *,
+    underscore_names: bool = False,
+    files: Path | None = None,
+    read_seconds: float = READ_SECONDS,
 ) -> None:
     """Serve a space over standard input and output until the client hangs up.
 
@@ -65,7 +70,11 @@ def serve(
 
 
 def build_server(
-    address: str, *, underscore_names: bool = False, files: Path | None = None, read_seconds: float = READ_SECONDS
+    address: Address | str,
+    *,
+    underscore_names: bool = False,
+    files: Path | None = None,
+    read_seconds: float = READ_SECONDS,
 ) -> Server[None]:
     """Make a server of the space an address names, which is opened by the first call; see `serve`."""
     access = files_of_server(files, Path.cwd())
@@ -99,7 +108,7 @@ async def _serve(server: Server[None]) -> None:
 class _Tools:
     """Lists and calls the four tools."""
 
-    def __init__(self, address: str, *, underscored: bool, files: FileAccess, read_seconds: float) -> None:
+    def __init__(self, address: Address | str, *, underscored: bool, files: FileAccess, read_seconds: float) -> None:
         self._address = address
         self._files = files
         self._underscored = underscored

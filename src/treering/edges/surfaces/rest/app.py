@@ -12,6 +12,7 @@ from fastapi import FastAPI, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.edges.address import Address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.projects import ProjectSpaces
 from treering.edges.settings import Settings
@@ -19,11 +20,12 @@ from treering.edges.surfaces.rest import chat, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.contract import Operation, document
 from treering.edges.surfaces.rest.failures import answer_failures
-from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
+from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ServedSpace, Stop, report_progress
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
+from treering.memories.chat_memory import ChatMemory
 from treering.memories.discussion.generating import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
@@ -35,7 +37,7 @@ from treering.tools.envelope import Value
 class Serving:
     """What is served, and within which bounds."""
 
-    space: str
+    space: Address | str
     """The address of the space of the four tools."""
     projects: Path
     """The folder that holds the projects' spaces."""
@@ -114,7 +116,13 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     bounds = serving.bounds
     workers = Workers(bounds.worked_on_at_once, stop=stop)
     upstream = Upstream(serving.upstream) if serving.upstream else None
-    memory = Remembering(space, serving.memory, stop=stop, embedder=serving.embedder, generator=serving.generator)
+    memory = ChatMemory(
+        space.engine,
+        serving.memory,
+        ending=lambda: stop.said,
+        embedder=serving.embedder,
+        generator=serving.generator,
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -134,7 +142,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         *_state_of(space),
         *wiki.operations(space, workers, bounds),
         *projects.operations(_memory(spaces, stop), workers, bounds),
-        *chat.operations(chat.ChatEndpoint(upstream, memory)),
+        *chat.operations(chat.ChatEndpoint(upstream, memory, serving.memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)

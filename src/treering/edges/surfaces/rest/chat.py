@@ -1,5 +1,6 @@
 """The chat endpoint: OpenAI's API in front of any upstream, with memory before and after."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +18,12 @@ from treering.edges.surfaces.rest.bodies import read_body
 from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
 from treering.edges.surfaces.rest.contract import Operation, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
-from treering.edges.surfaces.rest.remembering import MemorySettings, Remembering
+from treering.edges.surfaces.rest.remembering import MemorySettings, told_of_recall, told_of_storing
 from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
 from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
+from treering.memories.chat_memory import ChatMemory
 from treering.memories.discussion.identity import Place, place_of
+from treering.tools.turns import Message
 
 DISCUSSION_HEADER = "X-Treering-Discussion"
 SCOPE_HEADER = "X-Treering-Scope"
@@ -56,9 +59,10 @@ class ModelList(BaseModel):
 class ChatEndpoint:
     """Answers `/v1/chat/completions` and `/v1/models` by asking the upstream; without one it says so."""
 
-    def __init__(self, upstream: Upstream | None, memory: Remembering) -> None:
+    def __init__(self, upstream: Upstream | None, memory: ChatMemory, settings: MemorySettings) -> None:
         self._upstream = upstream
         self._memory = memory
+        self._settings = settings
         # Bodies with pictures are long: reading them holds up nobody else, and waits for no tool.
         self._readers = CapacityLimiter(_READ_AT_ONCE)
 
@@ -66,9 +70,9 @@ class ChatEndpoint:
         """Answer a chat."""
         upstream = self._asked_upstream()
         data = await read_body(request)
-        read = partial(read_chat_body, data, tags=self._memory.settings.tags)
+        read = partial(read_chat_body, data, tags=self._settings.tags)
         chat = await run_sync(read, limiter=self._readers)
-        asked = _asked(request, data, chat, self._memory.settings)
+        asked = _asked(request, data, chat, self._settings)
         return await unless_gone(request.receive, self._answer(upstream, request, asked))
 
     async def models(self, request: Request) -> Response:
@@ -92,8 +96,8 @@ class ChatEndpoint:
         body, told = asked.body, asked.told
         keep: Keep = _forget
         if asked.chat and asked.place:
-            recall = await self._memory.recall(asked.place, asked.chat.messages)
-            told, keep = recall.told, partial(self._memory.keep, asked.place, asked.chat.messages)
+            recall = await asyncio.wrap_future(self._memory.recall(asked.place, asked.chat.messages))
+            told, keep = told_of_recall(recall), partial(self._keep, asked.place, asked.chat.messages)
             if recall.reminder.text:
                 body = await run_sync(asked.chat.with_recalled, recall.reminder.text, limiter=self._readers)
         answer = await upstream.ask(request, "POST", "chat/completions", body)
@@ -104,6 +108,9 @@ class ChatEndpoint:
         if said is not None:
             told += await keep(said)
         return _response(answer, data, _headers(answer, told))
+
+    async def _keep(self, place: Place, messages: Sequence[Message], said: str) -> str:
+        return told_of_storing(await asyncio.wrap_future(self._memory.keep(place, messages, said)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 from treering.core.errors import NotFound, Unavailable
+from treering.edges.address import Address
 from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
@@ -49,7 +50,7 @@ class ServedSpace:
     """
 
     def __init__(
-        self, address: str, *, stop: Stop, background: bool, embedder: Embedder | None, files: Path | None
+        self, address: Address | str, *, stop: Stop, background: bool, embedder: Embedder | None, files: Path | None
     ) -> None:
         self._address = address
         self._stop = stop

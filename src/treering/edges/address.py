@@ -1,0 +1,145 @@
+"""Addresses of spaces: read from what people write, printed without what is secret.
+
+    sqlite:PATH      a file; a bare PATH without a colon, and one with a Windows drive, mean the same
+    :memory:         a space that is gone when it is closed
+    NAME             the file NAME.db in the folder of named spaces
+    SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,…][/PATH][?OPTION=VALUE&…]      a space behind a server
+
+A password reaches a store through `Address.url` and `Address.password`, and nobody else: it is in no `str`, no `repr`
+and no error. What is printed is an address again, of the same space, without the password.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from treering.core.errors import InvalidInput
+
+FILES = "sqlite"
+"""The scheme of spaces that are files: what a bare path means."""
+
+MEMORY = ":memory:"
+_MEMORY_WORDS = {MEMORY, "memory:"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^\[\]:@/?#,\s]*)(?::[0-9]{1,5})?")
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|api_?key|access_?key", re.IGNORECASE)
+_HINT = f"Write {FILES}:PATH, a path without a colon, the name of a space, or {MEMORY}."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Address:
+    """Where a space is.
+
+    `place`: of a file its path; else host, port and path, as they stand in a URL. `user` and `password` are plain,
+    not percent-encoded. `options` are in their order.
+    """
+
+    scheme: str
+    place: str
+    user: str = ""
+    password: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_file(self) -> bool:
+        """Tell whether `place` is the path of a file, or `MEMORY`."""
+        return self.scheme == FILES
+
+    @property
+    def in_memory(self) -> bool:
+        """Tell whether the space is gone when it is closed."""
+        return self.is_file and self.place == MEMORY
+
+    @property
+    def file(self) -> Path | None:
+        """The file a space is kept in; none where it is in memory or behind a server."""
+        return Path(self.place) if self.is_file and not self.in_memory else None
+
+    @property
+    def url(self) -> str:
+        """The whole address, with its password: for stores, and for the environment of a process of our own."""
+        return _written(self)
+
+    def __str__(self) -> str:
+        """Write the address without its password, and without options that are secret by their name."""
+        shown = tuple(option for option in self.options if not _SECRET.search(option[0]))
+        return _written(replace(self, password="", options=shown))
+
+    def __repr__(self) -> str:
+        return f"Address({str(self)!r})"
+
+
+def file_address(path: Path | str) -> Address:
+    """Return the address of a space that is a file."""
+    return Address(FILES, str(path))
+
+
+def parse_address(text: str, *, named: Path) -> Address:
+    """Read an address as people write it. `named`: the folder of named spaces.
+
+    Raises `InvalidInput` for what is none; whatever stands behind a scheme is not repeated, for it may be a password.
+    Whether there is a store for a scheme is not looked at.
+    """
+    if text in _MEMORY_WORDS:
+        return file_address(MEMORY)
+    if _NAME.fullmatch(text):
+        return file_address(named / f"{text}.db")
+    scheme, colon, rest = text.partition(":")
+    if text and (not colon or PureWindowsPath(text).drive):
+        return file_address(text)
+    if not _SCHEME.fullmatch(scheme):
+        raise InvalidInput(f"{scheme[:_SHOWN]!r} is no kind of space.", hint=_HINT)
+    return _with_scheme(scheme.lower(), rest)
+
+
+def _with_scheme(scheme: str, rest: str) -> Address:
+    if scheme == FILES:
+        if not rest:
+            raise InvalidInput(f"The address '{scheme}:' has no path.", hint=_HINT)
+        return file_address(rest)
+    if rest.removeprefix("//") in {"", "/"}:
+        raise InvalidInput(f"The address '{scheme}:' has no host.", hint=f"Write {scheme}://HOST/PATH.")
+    return _server(scheme, rest.removeprefix("//"))
+
+
+def _server(scheme: str, rest: str) -> Address:
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    behind = rest[len(authority) :]
+    secret, _, hosts = authority.rpartition("@")
+    # A "/" or "@" that belongs to a password would make the rest of it a path, which is printed.
+    if set(behind) & {"@", "#"} or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
+        raise InvalidInput(
+            f"What follows '{scheme}:' is no host, path and options.",
+            hint="In a user name, a password and an option, write @ : / ? # % in percent-encoding: %40 %3A %2F %3F "
+            "%23 %25. Behind a host there may be a port, a number.",
+        )
+    path, _, options = behind.partition("?")
+    user, _, password = (_decoded(scheme, part) for part in secret.partition(":"))
+    _decoded(scheme, options)
+    return Address(scheme, f"{hosts}{path}", user, password, tuple(parse_qsl(options, keep_blank_values=True)))
+
+
+def _decoded(scheme: str, text: str) -> str:
+    try:
+        text.encode()
+        return unquote(text, errors="strict")
+    except UnicodeError:
+        pass  # what is wrong with it would be told with the text itself
+    raise InvalidInput(f"What follows '{scheme}:' is no UTF-8, percent-encoded.", hint="Correct its percent-encoding.")
+
+
+def _written(address: Address) -> str:
+    """Write all of an address."""
+    if address.in_memory:
+        return MEMORY
+    if address.is_file:
+        return f"{address.scheme}:{address.place}"
+    password = f":{quote(address.password, safe='')}" if address.password else ""
+    user = f"{quote(address.user, safe='')}{password}@" if address.user or password else ""
+    options = f"?{urlencode(address.options)}" if address.options else ""
+    return f"{address.scheme}://{user}{address.place}{options}"
+
+
+_SHOWN = 100  # characters of a text that should have been a scheme

@@ -1,0 +1,55 @@
+"""The formats built in: which are known, and in which order they are asked."""
+
+from treering.edges.sources import markdown
+from treering.edges.sources.binary import BinaryFormat
+from treering.edges.sources.code.languages import language_of
+from treering.edges.sources.code.segments import segment_code
+from treering.edges.sources.conversations.exports import ExportBounds
+from treering.edges.sources.conversations.sources import ConversationFormat
+from treering.edges.sources.text import opening, segment_inline_text, segment_text
+from treering.edges.sources.text_format import CleanText, Cut, InlineTextFormat, TextFormat
+from treering.ports.format import Formats
+
+
+def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
+    """Return the formats built in; `exports` bounds what is read of exports of conversations."""
+    return Formats(
+        documents=(MARKDOWN, CODE, TEXT, BinaryFormat()),
+        collections=(ConversationFormat(exports or ExportBounds()),),
+    )
+
+
+def _is_markdown(path: str, _head: bytes) -> bool:
+    return markdown.is_markdown(path)
+
+
+def _cut_markdown(clean: CleanText) -> Cut:
+    found = markdown.outline(clean.text)
+    title = next((heading.name for heading in found.headings if heading.level == 1), "")
+    segments = markdown.segments_of(found, clean.place(), max_chars=clean.max_chars)
+    return Cut(segments, title=title, language="markdown")
+
+
+def _is_code(path: str, head: bytes) -> bool:
+    return language_of(path, opening(head)) is not None
+
+
+def _cut_code(clean: CleanText) -> Cut:
+    segments, outline = segment_code(clean.path, clean.text, commit=clean.commit, max_chars=clean.max_chars)
+    return Cut(segments, language=clean.language, outline=outline)
+
+
+def _is_any(_path: str, _head: bytes) -> bool:
+    return True
+
+
+def _cut_text(clean: CleanText) -> Cut:
+    return Cut(segment_text(clean.path, clean.text, commit=clean.commit, max_chars=clean.max_chars))
+
+
+MARKDOWN = InlineTextFormat(
+    "markdown", _is_markdown, _cut_markdown, segmenter=markdown.segment_inline_markdown, kind="markdown"
+)
+CODE = TextFormat("code", _is_code, _cut_code)
+TEXT = InlineTextFormat("text", _is_any, _cut_text, segmenter=segment_inline_text)
+BUILT_IN = built_in_formats()

@@ -1,0 +1,83 @@
+"""Reading passages by key: what a hit needs of them, who may see them, what stands beside them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.days import on_days
+from treering.edges.stores.sqlite.failures import REINDEX, rows_of
+from treering.edges.stores.sqlite.reach import sight
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
+from treering.ports.reach import Reach
+
+_FEW = 500  # keys in one statement
+_HEADS = (
+    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, '') "
+    "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
+)
+# Beside a turn stands what has the next or the last position in the same object, of the same time.
+_BESIDE = (
+    "SELECT p.key, n.key FROM passages p JOIN passages n ON n.object_id = p.object_id "
+    "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
+    "WHERE p.key IN (?*) ORDER BY n.position"
+)
+_TURNS = frozenset({"conversation", "meeting_record"})
+
+
+class SqlitePassages:
+    """`ports.passages.Passages` over the ledger's `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
+        """Read passages for several requests, all of one moment."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            return [_found(connection, request) for request in requests]
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        with rows_of("the index", hint=REINDEX), self._database.read() as connection:
+            seen = sight(connection, reach).condition()
+            sql = f"SELECT count(*) FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
+            return int(next(connection.execute(sql, seen.bindings))[0])
+
+
+def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFound:
+    heads = _heads(connection, request.keys)
+    beside = _beside(connection, heads) if request.beside else {}
+    new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
+    heads |= _heads(connection, list(new))
+    visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
+    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)))
+
+
+def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:
+    return {row[0]: PassageHead(*row) for row in _by_keys(connection, _HEADS, keys)}
+
+
+def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
+    turns = [key for key, head in heads.items() if head.kind in _TURNS]
+    found: dict[int, list[int]] = {}
+    for key, other in _by_keys(connection, _BESIDE, turns):
+        found.setdefault(key, []).append(other)
+    return found
+
+
+def _visible(connection: apsw.Connection, keys: Sequence[int], reach: Reach) -> frozenset[int]:
+    seen = sight(connection, reach).condition()
+    sql = f"SELECT p.key FROM passages p WHERE {seen.sql} AND p.key IN (?*)"  # noqa: S608 - only our own SQL
+    return frozenset(key for (key,) in _by_keys(connection, sql, keys, before=seen.bindings))
+
+
+def _by_keys(
+    connection: apsw.Connection, sql: str, keys: Sequence[int], *, before: Sequence[str | int | float | bytes] = ()
+) -> list[Any]:
+    """Run a query whose `?*` stands for a list of keys, a few hundred at a time."""
+    rows: list[Any] = []
+    for start in range(0, len(keys), _FEW):
+        batch = keys[start : start + _FEW]
+        rows += connection.execute(sql.replace("?*", ",".join("?" * len(batch))), (*before, *batch))
+    return rows

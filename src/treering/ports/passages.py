@@ -1,0 +1,103 @@
+"""The port of passages: the texts that can be found, what a hit needs of them, and who may see them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Protocol
+
+from treering.core.evidence import Triple
+from treering.ports.reach import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One searchable text: a segment of a source (`part` is its id), or the text form of an object (`part` empty).
+
+    `gist` is what is embedded; `live` tells whether the object may be presented as how things stand. `said` is when a
+    turn of a conversation was said.
+    """
+
+    object_id: str
+    part: str
+    type: str
+    kind: str
+    status: str
+    scope: str
+    role: str
+    title: str
+    heading: str
+    text: str
+    gist: str
+    origin: str
+    channel: str
+    created_at: datetime
+    updated_at: datetime
+    live: bool
+    triples: tuple[Triple, ...] = ()
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    said: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PassageHead:
+    """What a hit needs before its text is read from the ledger."""
+
+    key: int
+    object_id: str
+    part: str
+    type: str
+    kind: str
+    scope: str
+    role: str
+    title: str
+    heading: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDays:
+    """Days that a question is about, both ends within, and what a turn of that time counts for (0 to 1)."""
+
+    first: date
+    last: date
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PassageRequest:
+    """Passages to read, by key.
+
+    With `reach`, which of them a read may see is told too; with `days`, how well each tells of those days; with
+    `beside`, the turns before and after each turn of a conversation are read with it.
+    """
+
+    keys: tuple[int, ...]
+    reach: Reach | None = None
+    days: tuple[AskedDays, ...] = ()
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PassagesFound:
+    """What was read of passages, by key; those that are gone meanwhile are in none of it."""
+
+    heads: Mapping[int, PassageHead] = field(default_factory=dict)
+    """Of those asked for, and of those beside them."""
+    visible: frozenset[int] = frozenset()
+    """Those asked for that a read in reach may see, filters included."""
+    beside: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Of turns of a conversation, the turns before and after."""
+    dated: Mapping[int, float] = field(default_factory=dict)
+    """How well those in `heads` tell of the days asked for, as `TextFound.days` gives it."""
+
+
+class Passages(Protocol):
+    """The passages of one space, by key. A key stands for one passage in all parts of an index."""
+
+    def read(self, requests: Sequence[PassageRequest]) -> Sequence[PassagesFound]:
+        """Read passages for several requests, in one round trip; the answers are in their order."""
+        ...
+
+    def count(self, reach: Reach) -> int:
+        """Count the passages in reach."""
+        ...

@@ -1,0 +1,56 @@
+"""What is asked of a database: all that one open space keeps, as one value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from treering.core.audit import Anchor
+from treering.core.policy import Policy
+from treering.ports.clock import Clock
+from treering.ports.index import Index
+from treering.ports.jobs import JobLog
+from treering.ports.lease import Leases
+from treering.ports.ledger import AnchorStore, Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What stores are opened with, whatever their technology.
+
+    `model_id` and `dimension` are those of the embedder whose vectors the index keeps. With `create` a space that is
+    not there is made; without it, it raises `NotFound`.
+    """
+
+    clock: Clock
+    model_id: str
+    dimension: int
+    policy: Policy | None = None
+    """By what to read a space that holds no policy and cannot be written. Any other holds the policy in force."""
+    anchor: AnchorStore | None = None
+    create: bool = True
+
+
+class BackUp(Protocol):
+    """Copies a space into a file while others use it."""
+
+    def __call__(self, target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:
+        """Make the copy, telling how many bytes of how many are copied; return the head of its audit log."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The stores of one open space. Safe to use from many threads.
+
+    `read_only`: whether nothing can be written, as on a read-only medium. `close` releases files and connections of
+    all of them; doing it twice is harmless.
+    """
+
+    ledger: Ledger
+    index: Index
+    jobs: JobLog
+    leases: Leases
+    back_up: BackUp
+    close: Callable[[], None]
+    read_only: bool = False

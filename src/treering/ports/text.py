@@ -1,0 +1,81 @@
+"""The port of search by text: words, parts of names, places and days, with filters inside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from treering.ports.passages import AskedDays
+from treering.ports.reach import Reach
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """What to look for, as `derived.analysis` prepares it.
+
+    `words` are terms of the word index. `identifiers` are names as typed, folded, for the index of parts of names.
+    `phrases` are what stood in double quotes, each as terms of the word index one after the other.
+    """
+
+    words: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A passage key and its raw score in one arm; higher is better."""
+
+    key: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class NamePart:
+    """A name to look for inside of others. Where the term `whole` occurs in anything current, it is left out."""
+
+    name: str
+    whole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """One search by text. What is empty is not looked for."""
+
+    reach: Reach
+    limit: int
+    """Of each ranking but that by days."""
+    words: tuple[str, ...] = ()
+    """Terms, and phrases of several terms with a space between each two; any of them is enough."""
+    names: tuple[NamePart, ...] = ()
+    place: str = ""
+    """An object id, segment id, origin, title or heading, or the end of one."""
+    days: tuple[AskedDays, ...] = ()
+    days_limit: int = 2_000
+    known: tuple[str, ...] = ()
+    """Terms of which is asked whether anything current in the scopes of the reach has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFound:
+    """What one search by text found, best first."""
+
+    words: Sequence[Scored] = ()
+    """By BM25 over the words."""
+    names: Sequence[Scored] = ()
+    """By BM25 over stretches of names."""
+    places: Sequence[Scored] = ()
+    """By how much of an id, origin, title or heading it is, from 0 to 1."""
+    days: Sequence[Scored] = ()
+    """Turns said on days asked for, or that speak of them; then the newest.
+
+    A period that only in part is asked for counts by that part; of several the best counts.
+    """
+    known: frozenset[str] = frozenset()
+
+
+class TextSearch(Protocol):
+    """Search by text in one space."""
+
+    def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
+        """Search for several requests, in one round trip; the answers are in their order."""
+        ...

@@ -1,0 +1,73 @@
+"""The port of search by meaning: vectors of passages, and the queue of texts that wait for one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.ports.reach import Reach
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NearRequest:
+    """What to compare with some vectors (`float32[dimension]`, unit length).
+
+    The `limits[i]` passages nearest to `vectors[i]` are looked for, and `keys` are compared besides.
+    """
+
+    reach: Reach
+    vectors: tuple[Vector, ...]
+    limits: tuple[int, ...]
+    keys: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The passages that are nearest to any of the vectors, and exact cosines."""
+
+    found: frozenset[int]
+    cosines: Sequence[Mapping[int, float]]
+    """By vector: the cosine of each passage in `found` or asked for by key that has a vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How many live passages wait for their vector, of how many."""
+
+    pending: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A text that waits to be embedded, by content hash."""
+
+    text_hash: str
+    text: str
+
+
+class Vectors(Protocol):
+    """The vectors that one model made for one space; what another model made is never mixed with them."""
+
+    def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
+        """Compare for several requests, in one round trip; the answers are in their order."""
+        ...
+
+    def lag(self) -> Lag:
+        """Tell how far vectors lag behind."""
+        ...
+
+    def pending(self, limit: int) -> Sequence[Pending]:
+        """Return texts that wait for a vector: prose and symbols first, bodies of code and data last."""
+        ...
+
+    def add(self, vectors: Mapping[str, Vector]) -> None:
+        """Keep vectors by content hash, durably; a text never needs embedding twice.
+
+        Raises `InvalidInput` for a vector of another dimension.
+        """
+        ...

@@ -1,0 +1,128 @@
+"""What programs may import: these names, and nothing deeper, stay where they are."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import treering
+import treering.testing
+
+PUBLIC = [
+    "NODE_TYPES",
+    "Activity",
+    "Answer",
+    "Author",
+    "Budget",
+    "BuiltInGenerator",
+    "Channel",
+    "Conflict",
+    "ContextPack",
+    "Corrupt",
+    "Denied",
+    "DiscussionSearch",
+    "DiscussionSettings",
+    "Embedder",
+    "EvidenceRef",
+    "Excerpt",
+    "Generator",
+    "GeneratorWorkflows",
+    "Hit",
+    "InvalidInput",
+    "Knowledge",
+    "LanguageModel",
+    "Message",
+    "MissingExtra",
+    "ModelExtractor",
+    "ModelGenerator",
+    "Node",
+    "NodeType",
+    "NotFound",
+    "Policy",
+    "Progress",
+    "Projects",
+    "Receipt",
+    "Segment",
+    "Source",
+    "Space",
+    "Supervisor",
+    "Ticket",
+    "TicketMemory",
+    "TreeringError",
+    "Triple",
+    "Unavailable",
+    "Usage",
+    "WilmerImport",
+    "WorkItem",
+    "WorkflowGenerator",
+    "WorkflowRunner",
+    "__version__",
+    "load_workflow",
+    "open",
+    "open_model",
+    "open_projects",
+    "read_conversations",
+    "read_discussion",
+    "scene_of",
+    "write_discussion",
+]
+FOR_BACKENDS = ["Builder", "HashingEmbedder", "LedgerContract", "MemoryLedger", "SteppingClock"]
+FACADES = [(treering, PUBLIC), (treering.testing, FOR_BACKENDS)]
+facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=["treering", "treering.testing"])
+
+HEAVY = ("apsw", "numpy", "onnxruntime", "pydantic", "pytest", "tokenizers", "tree_sitter", "typer", "yaml")
+"""What takes time to import."""
+
+
+@facades
+def test_the_public_names_are_these(module, names):
+    assert sorted(module.__all__) == sorted(names)
+    assert set(names) <= set(dir(module))
+
+
+@facades
+def test_every_name_is_what_a_type_checker_takes_it_for(module, names):
+    declared = dict(declared_names(module))
+    assert set(declared) | {"__version__"} >= set(names)
+    for name, (home, original) in declared.items():
+        assert getattr(module, name) is getattr(import_module(home), original), name
+
+
+@facades
+def test_no_other_name_is_found(module, names):
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        _ = module.nothing_of_this_name
+
+
+@pytest.mark.parametrize("module", ["treering", "treering.testing"])
+def test_importing_a_facade_loads_nothing_heavy(module):
+    loaded = modules_after(f"import {module}")
+    assert module in loaded
+    assert loaded.isdisjoint(HEAVY)
+    assert not {name for name in loaded if name.startswith(("treering.edges", "treering.core"))}
+
+
+def test_an_error_is_had_without_loading_a_store_or_a_model():
+    loaded = modules_after("from treering import NotFound, TreeringError")
+    assert "treering.core.errors" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def declared_names(module):
+    """Return (name, (home, name there)) for what a module imports for type checkers only."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for statement in node.body:
+                for alias in statement.names:
+                    yield alias.asname or alias.name, (statement.module, alias.name)
+
+
+def modules_after(statement):
+    """Return the names of all modules that a fresh Python has loaded after a statement."""
+    program = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    # -I: nothing of this folder or environment is loaded besides.
+    done = subprocess.run([sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True)
+    return set(done.stdout.split())

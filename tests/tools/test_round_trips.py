@@ -1,0 +1,122 @@
+"""How often a read asks a store: over a network, each time is a wait."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import pytest
+
+from space_parts import decide, note, open_space, task
+from treering.ports.index import Index
+from treering.tools.catalog import call
+from treering.tools.envelope import Envelope
+
+MOST_OF_SEARCH = 8
+MOST_OF_CONTEXT = 16
+
+
+class Counted:
+    """A port whose calls are counted, by port and method."""
+
+    def __init__(self, port, name, calls):
+        self._port, self._name, self._calls = port, name, calls
+
+    def __getattr__(self, name):
+        found = getattr(self._port, name)
+        if not callable(found):
+            return found
+
+        def counted(*args, **kwargs):
+            self._calls[f"{self._name}.{name}"] += 1
+            return found(*args, **kwargs)
+
+        return counted
+
+
+@dataclass(frozen=True)
+class CountedIndex:
+    """An index whose parts count how often they are asked."""
+
+    inner: Index
+    calls: Counter
+
+    @property
+    def passages(self):
+        return Counted(self.inner.passages, "passages", self.calls)
+
+    @property
+    def text(self):
+        return Counted(self.inner.text, "text", self.calls)
+
+    @property
+    def vectors(self):
+        return Counted(self.inner.vectors, "vectors", self.calls)
+
+    @property
+    def graph(self):
+        return Counted(self.inner.graph, "graph", self.calls)
+
+    @property
+    def upkeep(self):
+        return Counted(self.inner.upkeep, "upkeep", self.calls)
+
+
+@pytest.fixture(scope="module")
+def space():
+    with open_space(channel="user") as opened:
+        places = [
+            note(opened, f"The uploader retries {n} times when the network of region {n} drops.", origin=f"{n}.md")
+            for n in range(40)
+        ]
+        talk = [{"name": "Ann", "content": f"The uploader failed {n} times on 8 May 2024."} for n in range(20)]
+        opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": talk}]})
+        for n in range(5):
+            decide(opened, f"Retry the uploader {n} times", places[n])
+        stale = decide(opened, "The uploader never retries", places[9])
+        opened.crystallize("knowledge", input={"id": stale, "revision": 1, "status": "stale"})
+        task(opened, "Make the retries of the uploader configurable")
+        opened.embed_pending()
+        yield opened
+
+
+def trips(space, mode, asked, **options):
+    """Return how often each port was asked for one answer, and the answer."""
+    calls = Counter()
+    engine = space.engine
+    counted = replace(engine, ledger=Counted(engine.ledger, "ledger", calls), index=CountedIndex(engine.index, calls))
+    report = call(counted, "query", Envelope(mode=mode, input=asked, options=options))
+    return calls, report
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How often does the uploader retry when the network drops?",
+        "uploader",
+        "What failed on 8 May 2024?",
+        "Which decision was made about retries of the uploader in region 3?",
+    ],
+)
+def test_a_search_asks_the_stores_at_most_eight_times(space, text):
+    calls, report = trips(space, "search", {"text": text})
+    assert report.hits
+    assert calls.total() <= MOST_OF_SEARCH, calls
+
+
+def test_hits_of_knowledge_name_their_sources_without_asking_again(space):
+    calls, report = trips(space, "search", {"text": "Retry the uploader 3 times in which regions?"})
+    assert any(hit.type == "knowledge" and hit.source_id for hit in report.hits)
+    assert calls.total() <= MOST_OF_SEARCH, calls
+
+
+def test_a_deep_search_asks_three_times_more_at_most(space):
+    calls, report = trips(space, "search", {"text": "How often does the uploader of region 7 retry?"}, deep=True)
+    assert report.hits
+    assert calls.total() <= MOST_OF_SEARCH + 3, calls
+
+
+def test_context_asks_the_stores_at_most_sixteen_times(space):
+    asked = {"task": "Make the retries of the uploader configurable when the network of region 3 drops"}
+    calls, report = trips(space, "context", asked)
+    assert {item.section for item in report.pack.items} >= {"decisions", "work", "sources"}
+    assert "stale" in str(report.pack.missing_context)
+    assert calls.total() <= MOST_OF_CONTEXT, calls
