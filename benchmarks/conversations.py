@@ -13,7 +13,7 @@ from benchmarks.labelled_space import LabelledSpace, Searcher
 from benchmarks.plan import Plan
 from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, Recall, evaluate_all
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import Mode, SearchOptions
+from treering.memories.discussion.recall.search import DiscussionSearch, RecallMode
 from treering.ports.embedder import Embedder
 from treering.tools.turns import Message
 
@@ -70,8 +70,8 @@ def through_discussions(collection: Collection, embedder: Embedder, *, natural: 
     asked = {question.text: question.asked_at for question in collection.questions}
 
     def search(question: str, limit: int) -> Sequence[str]:
-        mode: Mode = "natural" if natural else "hybrid"
-        options = SearchOptions(what="turns", mode=mode, limit=_SPARE * limit, asked_at=asked.get(question))
+        mode: RecallMode = "natural" if natural else "hybrid"
+        options = DiscussionSearch(what="turns", mode=mode, limit=_SPARE * limit, asked_at=asked.get(question))
         found = memory.search(question, options)
         places = ((hit.source_id, hit.segment_id) for hit in found)
         return list(dict.fromkeys(passages[place] for place in places))[:limit]

@@ -17,9 +17,9 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
-from treering.memories.discussion.search import SearchOptions
+from treering.memories.discussion.recall.search import DiscussionSearch
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.model import Usage
 from treering.tools.turns import Message
@@ -64,15 +64,15 @@ class ScriptedGenerator:
         self.calls["condense"] += 1
         return Generated(tuple(memories[:1]))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         """Keep the last 2,000 characters."""
         self.calls["fold"] += 1
-        return Written("\n".join([summary, *(item.summary for item in memories)])[-2_000:])
+        return GeneratedText("\n".join([summary, *(item.summary for item in memories)])[-2_000:])
 
-    def merge(self, facts: str, document: str) -> Written:
+    def merge(self, facts: str, document: str) -> GeneratedText:
         """Keep the last 2,000 characters."""
         self.calls["merge"] += 1
-        return Written(f"{document}\n{facts}"[-2_000:])
+        return GeneratedText(f"{document}\n{facts}"[-2_000:])
 
 
 def growth(plan: Plan) -> list[Row]:
@@ -116,7 +116,7 @@ class _Drive:
                     self._note(search, turn, lambda question=question: self._search(question))
 
     def _search(self, question: str) -> None:
-        self.discussion.search(question, SearchOptions(what="both", mode="hybrid", limit=10))
+        self.discussion.search(question, DiscussionSearch(what="both", mode="hybrid", limit=10))
 
     def _note(self, step: str, turn: int, work: Callable[[], object]) -> None:
         cost = cost_of(work)

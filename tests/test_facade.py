@@ -69,7 +69,24 @@ PUBLIC = [
     "scene_of",
     "write_discussion",
 ]
-FOR_BACKENDS = ["Builder", "HashingEmbedder", "LedgerContract", "MemoryLedger", "SteppingClock"]
+FOR_BACKENDS = [
+    "Builder",
+    "CollectionContract",
+    "DocumentDraft",
+    "EmbedderContract",
+    "FileToRead",
+    "FormatContract",
+    "FormatLimits",
+    "HashingEmbedder",
+    "LedgerContract",
+    "Lines",
+    "MemoryLedger",
+    "ModelContract",
+    "ReadLimits",
+    "SegmentDraft",
+    "SteppingClock",
+    "instruction_flags",
+]
 FACADES = [(treering, PUBLIC), (treering.testing, FOR_BACKENDS)]
 facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=["treering", "treering.testing"])
 

@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from treering.edges.models.pydantic_ai import open_model
     from treering.edges.projects import Projects, open_projects
     from treering.edges.sources.conversations.exports import read_conversations
+    from treering.edges.sources.wilmer.importing import WilmerImport
     from treering.edges.surfaces.space import Space
     from treering.edges.surfaces.space import open_space as open  # noqa: A004 - the name users expect
-    from treering.memories.discussion.built_in import BuiltInGenerator
-    from treering.memories.discussion.by_model import ModelGenerator
-    from treering.memories.discussion.generating import Generator
-    from treering.memories.discussion.search import SearchOptions as DiscussionSearch
+    from treering.edges.workflow_text import load as load_workflow
+    from treering.memories.discussion.generators.built_in import BuiltInGenerator
+    from treering.memories.discussion.generators.by_model import ModelGenerator
+    from treering.memories.discussion.generators.generator import Generator
+    from treering.memories.discussion.recall.search import DiscussionSearch
     from treering.memories.discussion.settings import DiscussionSettings
-    from treering.memories.discussion.wilmer import WilmerImport
     from treering.memories.supervisor import Supervisor
     from treering.memories.ticket import TicketMemory
     from treering.memories.ticket_record import Ticket
     from treering.memories.workflow.catalog import NODE_TYPES
-    from treering.memories.workflow.checking import load as load_workflow
     from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
     from treering.memories.workflow.registry import NodeType
     from treering.memories.workflow.running import Runner as WorkflowRunner
@@ -133,18 +133,18 @@ _HOMES = {
     "treering.edges.models.pydantic_ai": ["open_model"],
     "treering.edges.projects": ["Projects", "open_projects"],
     "treering.edges.sources.conversations.exports": ["read_conversations"],
+    "treering.edges.sources.wilmer.importing": ["WilmerImport"],
     "treering.edges.surfaces.space": ["Space", "open"],
-    "treering.memories.discussion.built_in": ["BuiltInGenerator"],
-    "treering.memories.discussion.by_model": ["ModelGenerator"],
-    "treering.memories.discussion.generating": ["Generator"],
-    "treering.memories.discussion.search": ["DiscussionSearch"],
+    "treering.edges.workflow_text": ["load_workflow"],
+    "treering.memories.discussion.generators.built_in": ["BuiltInGenerator"],
+    "treering.memories.discussion.generators.by_model": ["ModelGenerator"],
+    "treering.memories.discussion.generators.generator": ["Generator"],
+    "treering.memories.discussion.recall.search": ["DiscussionSearch"],
     "treering.memories.discussion.settings": ["DiscussionSettings"],
-    "treering.memories.discussion.wilmer": ["WilmerImport"],
     "treering.memories.supervisor": ["Supervisor"],
     "treering.memories.ticket": ["TicketMemory"],
     "treering.memories.ticket_record": ["Ticket"],
     "treering.memories.workflow.catalog": ["NODE_TYPES"],
-    "treering.memories.workflow.checking": ["load_workflow"],
     "treering.memories.workflow.generator": ["GeneratorWorkflows", "WorkflowGenerator"],
     "treering.memories.workflow.registry": ["NodeType"],
     "treering.memories.workflow.running": ["WorkflowRunner"],
@@ -159,7 +159,6 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 _NAMES_THERE = {
-    "DiscussionSearch": "SearchOptions",
     "Hit": "ShownHit",
     "WorkflowRunner": "Runner",
     "load_workflow": "load",

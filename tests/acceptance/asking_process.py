@@ -8,6 +8,7 @@ from project_parts import PROJECT, graph_of, open_projects
 from treering.ports.ledger import Selection
 from treering.tools import catalog
 from treering.tools.envelope import Envelope
+from treering.tools.rights import READS
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
             for question in questions:
                 options = {"explain": True, "deep": True}
                 asked = Envelope(mode="search", input={"text": question}, options=options)
-                report = catalog.call(engine, "query", asked).model_dump(mode="json")
+                report = catalog.call(engine, "query", asked, granted=READS).model_dump(mode="json")
                 told += [report["trace"], [(hit["text"], hit["score"], hit["explain"]) for hit in report["hits"]]]
             sources = engine.ledger.select(Selection(descend=True))
             names = {item.id: item.title for item in sources}

@@ -10,7 +10,7 @@ from threading import Barrier, Thread
 import pytest
 
 from space_parts import open_space
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.tools.turns import Message
@@ -42,12 +42,12 @@ class Script:
         title = " + ".join(item.title for item in memories)
         return Generated((MemoryItem(title=title, summary=title),))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         self.folded.append(tuple(item.title for item in memories))
-        return Written(" / ".join(filter(None, [summary, *self.folded[-1]])))
+        return GeneratedText(" / ".join(filter(None, [summary, *self.folded[-1]])))
 
-    def merge(self, facts: str, document: str) -> Written:
-        return Written(f"{document}\n{facts}".strip())
+    def merge(self, facts: str, document: str) -> GeneratedText:
+        return GeneratedText(f"{document}\n{facts}".strip())
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
+from treering.edges.surfaces.operations import OPERATIONS
 from treering.edges.surfaces.rest.bodies import MOST_VALUES
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import STATUSES, Failure
@@ -35,12 +36,15 @@ from treering.tools.catalog import TOOLS
 from treering.tools.crystallize_knowledge import KnowledgeInput
 from treering.tools.crystallize_work import WorkItemInput
 from treering.tools.drafting import KnowledgeFields, WorkItemFields
-from treering.tools.envelope import Envelope, Mode, Report, Tool
+from treering.tools.envelope import Envelope, Mode, Operation, Report, Tool
+from treering.tools.rights import Rights
 from treering.tools.rules import semantic, structure
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPENAPI = Path(__file__).parents[1] / "edges/surfaces/rest/openapi.json"
 """What the server promises, which a test beside it holds equal to what it serves."""
+TABLE = Path(__file__).parents[1] / "edges/surfaces/golden/operations.txt"
+"""All operations on all surfaces, which a test beside it holds equal to what they offer."""
 
 BLOCK = re.compile(r"<!-- rendered: (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
@@ -173,6 +177,39 @@ def _named(annotation: Any) -> str:
         return plain[annotation]
     name = getattr(annotation, "__name__", str(annotation))
     return {"datetime": "time", "AwareDatetime": "time", "JsonValue": "JSON"}.get(name, name)
+
+
+# Operations
+
+
+def _operations_table() -> str:
+    head, *rows = [re.split(r" {2,}", line.strip()) for line in TABLE.read_text(encoding="utf-8").splitlines()]
+    marked = [(f"`{row[0]}`", _marked_rights(row[1]), row[2], f"`{row[3]}`", *row[4:]) for row in rows]
+    return _table(tuple(name.lower() for name in head), marked)
+
+
+def _marked_rights(names: str) -> str:
+    return names if names == "-" else _listed(names.split())
+
+
+def _rights() -> str:
+    return _table(
+        ("right", "an operation with it"), [(f"`{name}`", text) for name, text in attribute_docs(Rights).items()]
+    )
+
+
+def _besides() -> str:
+    return "\n\n".join(part for one in OPERATIONS.values() for part in _operation(one))
+
+
+def _operation(one: Operation[Any]) -> Iterator[str]:
+    yield f"### {one.name}"
+    yield one.summary
+    for called, model in (("input", one.input), ("options", one.options)):
+        if model.model_fields:
+            yield f"`{called}`: {_about(model)}"
+            yield _fields(model)
+    yield f"Answer: `{one.report.__name__}`. {_about(one.report)}"
 
 
 # Objects
@@ -413,6 +450,9 @@ def _table(head: tuple[str, ...], rows: Any) -> str:
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "verbs": _verbs,
+    "operations": _operations_table,
+    "rights": _rights,
+    "besides": _besides,
     "parts": _parts,
     "reports": _reports,
     "transitions": _transitions,

@@ -13,15 +13,15 @@ from treering.core.errors import InvalidInput
 from treering.memories import chat_memory
 from treering.memories.alarms import Alarms
 from treering.memories.chat_memory import ChatBounds, ChatMemory, Storing
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.identity import Place, place_of
-from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.identity import DiscussionRef, discussion_ref
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.testing.hashing_embedder import HashingEmbedder
 from treering.tools.turns import Message
 
 SAID = "The cellar key lies under the third flowerpot."
 ASKED = "Where does the cellar key lie?"
-ONE, TWO = place_of("one"), place_of("two")
+ONE, TWO = discussion_ref("one"), discussion_ref("two")
 PATIENT = ChatBounds(wait_seconds=30, store_seconds=30)
 HURRIED = ChatBounds(wait_seconds=0.05, store_seconds=0.05)
 
@@ -45,7 +45,7 @@ def remembering(folder, bounds=PATIENT, *, policy=None, embedder=None, **options
             memory.close()
 
 
-def kept(folder, place: Place):
+def kept(folder, place: DiscussionRef):
     with space_parts.open_space(f"sqlite:{folder / 'space.db'}", create=False) as space:
         return [(message.role, message.text) for message in MessageLog(space.engine, place).read()]
 
@@ -145,11 +145,11 @@ def test_while_somebody_else_writes_exchanges_are_told_to_be_late_and_stored_beh
     with remembering(tmp_path, ChatBounds(wait_seconds=0.1, store_seconds=0.1)) as memory:
         memory.keep(ONE, user("first"), "Noted.").result()
         with written_by_somebody_else(tmp_path):
-            told = [memory.keep(place_of(f"d{at}"), user(f"remark {at}"), "Noted.").result() for at in range(3)]
+            told = [memory.keep(discussion_ref(f"d{at}"), user(f"remark {at}"), "Noted.").result() for at in range(3)]
 
     assert told == [Storing("late")] * 3
     for at in range(3):
-        assert kept(tmp_path, place_of(f"d{at}")) == [("user", f"remark {at}"), ("assistant", "Noted.")]
+        assert kept(tmp_path, discussion_ref(f"d{at}")) == [("user", f"remark {at}"), ("assistant", "Noted.")]
 
 
 def test_once_the_store_moves_again_exchanges_are_waited_for_again(tmp_path):
@@ -158,7 +158,7 @@ def test_once_the_store_moves_again_exchanges_are_waited_for_again(tmp_path):
         with written_by_somebody_else(tmp_path):
             assert memory.keep(ONE, user("first", "Noted.", "second"), "Noted.").result().how == "late"
         memory.recall(ONE, user("second")).result()  # comes when what waited is stored
-        told = (memory.keep(place_of(f"d{at}"), user("hi"), "Noted.").result() for at in range(10))
+        told = (memory.keep(discussion_ref(f"d{at}"), user("hi"), "Noted.").result() for at in range(10))
         assert any(storing.how == "stored" for storing in told)
 
 
@@ -201,7 +201,7 @@ def test_what_is_over_the_bound_is_not_held_and_is_counted(tmp_path, monkeypatch
     with remembering(tmp_path, HURRIED) as memory:
         memory.keep(ONE, user("first"), "Noted.").result()
         with written_by_somebody_else(tmp_path):
-            told = [memory.keep(place_of(f"d{at}"), user("hi"), "Noted.").result() for at in range(4)]
+            told = [memory.keep(discussion_ref(f"d{at}"), user("hi"), "Noted.").result() for at in range(4)]
             unstored = memory.recall(TWO, user(ASKED)).result().unstored
 
     assert [storing.how for storing in told] == ["late", "late", "lost", "lost"]
@@ -233,10 +233,10 @@ def test_when_it_is_closed_everything_is_stored_and_no_thread_is_left(tmp_path):
     with remembering(tmp_path) as memory:
         memory.warm()
         for at in range(10):
-            memory.keep(place_of(f"d{at}"), user(f"remark {at}"), "Noted.")
+            memory.keep(discussion_ref(f"d{at}"), user(f"remark {at}"), "Noted.")
 
     assert {thread.name for thread in threading.enumerate()} <= before
-    assert all(kept(tmp_path, place_of(f"d{at}")) for at in range(10))
+    assert all(kept(tmp_path, discussion_ref(f"d{at}")) for at in range(10))
 
 
 def test_asked_when_it_is_closed_it_recalls_nothing(tmp_path):

@@ -1,6 +1,7 @@
 import json
 import sys
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from subprocess import PIPE, Popen
 
 import pytest
@@ -16,8 +17,10 @@ from treering.derived.asking import Budget
 from treering.memories.documents import text_of
 from treering.memories.project import ProjectMemory
 from treering.ports.reach import Reach
+from treering.testing.late_index import LateIndex
 from treering.tools import catalog
 from treering.tools.envelope import Envelope
+from treering.tools.rights import WRITES
 
 CACHE = "The cache served stale pages; versioned keys fixed it."
 DEPLOY = "Deploys run at night and never on a Friday."
@@ -71,7 +74,7 @@ def test_only_documents_are_retrieved_and_other_sources_take_no_places(memory):
     memory.index("acme", [CACHE])
     with memory.engine("acme") as engine:
         notes = [{"text": f"The cache served stale pages in case {n}."} for n in range(50)]
-        catalog.call(engine, "ingest", Envelope(mode="source", input={"items": notes}))
+        catalog.call(engine, "ingest", Envelope(mode="source", input={"items": notes}), granted=WRITES)
     assert found(memory, "the cache served stale pages", 1) == [CACHE]
 
 
@@ -148,7 +151,7 @@ def test_knowledge_that_rested_on_a_deleted_document_alone_is_stale(memory):
             "evidence_refs": [{"source_id": source.id, "segment_id": source.segments[0].segment_id}],
             "status": "active",
         }
-        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact))
+        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact), granted=WRITES)
     (known,) = objects(memory, "acme", "knowledge")
     assert memory.delete("acme", [CACHE]).staled == (known.id,)
 
@@ -327,3 +330,21 @@ def test_two_processes_index_and_delete_in_one_project_and_nothing_is_lost(tmp_p
         with memory.engine("acme") as engine:
             assert engine.ledger.verify()
             assert not engine.index.upkeep.differences()
+
+
+def test_a_late_index_hides_no_document_that_is_put_in_or_taken_out(memory):
+    @contextmanager
+    def late_engine(project_id, *, create):
+        with memory.engine(project_id, create=create) as engine:
+            index = LateIndex(engine.index, lambda: 0)
+            index.hold()
+            yield replace(engine, index=index)
+
+    late = ProjectMemory(late_engine)
+    assert outcomes(late.index("acme", [CACHE, DEPLOY])) == ["created", "created"]
+    assert outcomes(late.index("acme", [CACHE])) == ["unchanged"]
+    assert outcomes(late.delete("acme", [CACHE])) == ["deleted"]
+    assert outcomes(late.index("acme", [CACHE])) == ["created"]
+    report = late.delete("acme", [CACHE], erase=True)
+    assert (outcomes(report), len(report.erasure.ids)) == (["erased"], 2)
+    assert documents(memory, "acme") == [DEPLOY]

@@ -9,7 +9,7 @@ from treering.core.errors import Unavailable
 from treering.edges.clock import SystemClock
 from treering.memories.assessing import ModelAssessor, Script
 from treering.memories.supervisor import ANSWER_CHARS, Limits, Response, Supervisor
-from treering.memories.ticket import Failure, Ticket, TicketMemory
+from treering.memories.ticket import MemoryFailure, Ticket, TicketMemory
 from treering.testing.clocks import SteppingClock
 
 AGAIN = Ticket(id="T-2", title="Cache again", description="It serves stale pages after the last deploy")
@@ -265,4 +265,4 @@ def test_a_memory_that_fails_holds_up_no_ticket_and_is_reported_at_the_end(memor
     report = supervisor(Script([go_on("Begin"), done()]), NotingWorker(), memory).run([CACHE])
     assert report.results[0].outcome == "completed"
     assert {failure.step for failure in report.memory_failures} == {"start", "turn", "resume", "keep", "complete"}
-    assert Failure("start", "These projects were closed.") in report.memory_failures
+    assert MemoryFailure("start", "These projects were closed.") in report.memory_failures

@@ -8,10 +8,11 @@ from memory_parts import CACHE, LESSON, documents, objects, open_projects
 from treering.core.errors import InvalidInput, Unavailable
 from treering.core.objects import Activity, Source, WorkItem
 from treering.memories.project import ProjectMemory
-from treering.memories.ticket import Completed, Failure, RunState, Ticket, TicketMemory
+from treering.memories.ticket import Completed, MemoryFailure, RunState, Ticket, TicketMemory
 from treering.tools import catalog
 from treering.tools.envelope import Envelope
 from treering.tools.erasure import erase
+from treering.tools.rights import WRITES
 
 DOCUMENT = f"Ticket: {CACHE.title}. {CACHE.description}. {LESSON}"
 LIKE_IT = Ticket(title="Cache again", description="Stale pages after the last deploy")
@@ -115,7 +116,7 @@ def test_knowledge_that_rested_on_a_reverted_ticket_alone_is_stale(memory, ticke
         "status": "active",
     }
     with memory.engine("acme") as engine:
-        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact))
+        catalog.call(engine, "crystallize", Envelope(mode="knowledge", input=fact), granted=WRITES)
     tickets.revert(CACHE)
     assert only(memory, "knowledge").status == "stale"
 
@@ -200,7 +201,7 @@ def test_a_memory_that_fails_blocks_no_ticket_and_says_so_at_the_end(caplog):
         assert tickets.complete(CACHE, LESSON) is None
         assert not tickets.revert(CACHE)
     steps = ["start", "turn", "resume", "keep", "complete", "revert"]
-    assert tickets.failures == [Failure(step, "The disk is gone.") for step in steps]
+    assert tickets.failures == [MemoryFailure(step, "The disk is gone.") for step in steps]
     assert len(caplog.records) == len(steps)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import treering
 from treering import Space
-from treering.memories.discussion.generating import Background, Chunk, Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.model import Usage
@@ -48,13 +48,13 @@ class CountedModel:
         self._note("condense", memories[0].title)
         return Generated(tuple(memories[:1]))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         self._note("fold", memories[0].title)
-        return Written("\n".join(filter(None, [summary, *(item.title for item in memories)])))
+        return GeneratedText("\n".join(filter(None, [summary, *(item.title for item in memories)])))
 
-    def merge(self, facts: str, document: str) -> Written:
+    def merge(self, facts: str, document: str) -> GeneratedText:
         self._note("merge", facts[:20])
-        return Written(f"{document}\n{facts}".strip())
+        return GeneratedText(f"{document}\n{facts}".strip())
 
     def _note(self, kind: str, about: str) -> None:
         os.write(self._calls, f"{kind} {about!r}\n".encode())

@@ -36,6 +36,7 @@ from treering.testing.memory_ledger import MemoryLedger
 from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Envelope
 from treering.tools.ingest import TOOL
+from treering.tools.rights import EVERYTHING
 
 ADA = Author(actor="ada", channel="user")
 
@@ -168,7 +169,7 @@ class Desk:
         **options: Any,
     ) -> Any:
         envelope = Envelope(mode=mode, scope=scope, input=given or {}, options=options)
-        return TOOL.call(engine or self.engine, envelope)
+        return TOOL.call(engine or self.engine, envelope, granted=EVERYTHING)
 
     def note(self, text: str, **fields: Any) -> Any:
         return self.ingest("source", {"items": [{"text": text, **fields}]})

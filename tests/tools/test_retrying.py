@@ -1,39 +1,36 @@
 import pytest
 
-from treering.core.errors import Conflict, InvalidInput
+from treering.core.errors import Conflict, Denied, NotFound
 from treering.tools.retrying import ATTEMPTS, retry_on_conflict
 
 
-class Beaten:
-    """A write that somebody else beats some times, and that counts how often it is tried."""
+class Work:
+    """Fails with some errors in turn, then is done; counts its calls."""
 
-    def __init__(self, times, error=Conflict):
-        self.times = times
-        self.error = error
-        self.tried = 0
+    def __init__(self, *errors):
+        self.left = list(errors)
+        self.calls = 0
 
     def __call__(self):
-        self.tried += 1
-        if self.tried <= self.times:
-            raise self.error(f"Somebody was first, {self.tried} times.", hint="Again.")
-        return f"written at try {self.tried}"
+        self.calls += 1
+        if self.left:
+            raise self.left.pop(0)
+        return "done"
 
 
-def test_a_write_is_tried_again_until_nobody_is_first():
-    write = Beaten(2)
-    assert retry_on_conflict(write) == "written at try 3"
+def test_work_is_called_again_until_nobody_is_first():
+    work = Work(*[Conflict("first")] * (ATTEMPTS - 1))
+    assert (retry_on_conflict(work), work.calls) == ("done", ATTEMPTS)
 
 
-@pytest.mark.parametrize("attempts", [1, 2, ATTEMPTS])
-def test_after_so_many_attempts_the_last_conflict_is_raised(attempts):
-    write = Beaten(attempts)
-    with pytest.raises(Conflict, match=f"first, {attempts} times"):
-        retry_on_conflict(write, attempts=attempts)
-    assert write.tried == attempts
+def test_the_error_of_the_last_attempt_is_raised():
+    work = Work(*(Conflict(f"attempt {number}") for number in range(1, 9)))
+    with pytest.raises(Conflict, match="attempt 3"):
+        retry_on_conflict(work, attempts=3)
 
 
-def test_another_error_is_not_tried_again():
-    write = Beaten(1, InvalidInput)
-    with pytest.raises(InvalidInput):
-        retry_on_conflict(write)
-    assert write.tried == 1
+def test_other_errors_are_raised_at_once():
+    work = Work(NotFound("gone"), Denied("no"))
+    with pytest.raises(Denied):
+        retry_on_conflict(work, on=(Conflict, NotFound))
+    assert work.calls == 2

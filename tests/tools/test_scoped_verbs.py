@@ -15,6 +15,7 @@ from treering.ports.ledger import Selection
 from treering.testing.builders import Builder
 from treering.tools.catalog import TOOLS, call
 from treering.tools.envelope import Envelope
+from treering.tools.rights import EVERYTHING
 
 NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 
@@ -22,7 +23,8 @@ NOBODY = {kind: f"{prefix}:{'0' * 26}" for kind, prefix in PREFIXES.items()}
 def told(space, verb, mode, scope, given, **options):
     """Return what a call answers: its report, or its error, as data."""
     try:
-        report = call(space.engine, verb, Envelope(mode=mode, scope=scope, input=given, options=options))
+        envelope = Envelope(mode=mode, scope=scope, input=given, options=options)
+        report = call(space.engine, verb, envelope, granted=EVERYTHING)
     except TreeringError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint, "details": error.details}
     return json.loads(report.model_dump_json())

@@ -6,15 +6,18 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailable
 from treering.edges.private_files import make_folder, private, write_new
 from treering.ports.ledger import Ledger, Record
+from treering.tools.envelope import Call, Nothing, Operation, Value
+from treering.tools.rights import DECIDES, READS
 
 FORMAT = "treering-export"
 VERSION = 3
@@ -65,6 +68,51 @@ def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     manifest = _read_manifest(folder)
     ledger.load(_read(folder, manifest))
     return manifest.counts
+
+
+class FolderInput(Value):
+    """Where the plain files are."""
+
+    folder: Path = Field(description="A folder.")
+
+
+class Moved(Value):
+    """What was written or read."""
+
+    folder: Path
+    counts: dict[str, int]
+    """The number of records per table."""
+
+
+def _export(call: Call, given: FolderInput, _options: Nothing) -> Moved:
+    return Moved(folder=given.folder, counts=export_space(call.engine.ledger, given.folder))
+
+
+def _import(call: Call, given: FolderInput, _options: Nothing) -> Moved:
+    counts = import_space(call.engine.ledger, given.folder)
+    call.engine.vectoriser.start()
+    return Moved(folder=given.folder, counts=counts)
+
+
+EXPORT = Operation(
+    "export",
+    "Write a space as plain files into a new folder.",
+    FolderInput,
+    Nothing,
+    Moved,
+    _export,
+    rights=replace(READS, writes_files=True, needs_person=True),
+)
+IMPORT = Operation(
+    "import",
+    "Fill an empty space from an export, with the same ids and the same audit log.",
+    FolderInput,
+    Nothing,
+    Moved,
+    _import,
+    rights=replace(DECIDES, reads_files=True),
+    makes_space=True,
+)
 
 
 class _Manifest(BaseModel):

@@ -17,9 +17,9 @@ from typing import Literal, Protocol, TypeVar
 from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError, Unavailable
 from treering.memories.alarms import Alarms
 from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.log import Recorded
+from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.identity import DiscussionRef
+from treering.memories.discussion.log.message_log import Recorded
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import Check, interruptible
 from treering.tools.engine import Engine
@@ -109,13 +109,13 @@ class ChatMemory:
         self._unstored = 0
         self._is_behind = False
         self._is_closed = False
-        self._due: set[Place] = set()
+        self._due: set[DiscussionRef] = set()
 
     def warm(self) -> None:
         """Have what the first recall needs loaded. Returns at once."""
         self._making.submit(self._warm).add_done_callback(self._made)
 
-    def recall(self, place: Place, messages: Sequence[Message]) -> Future[Recall]:
+    def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Future[Recall]:
         """Recall what belongs to a conversation, if that is done in time. To cancel it saves the work.
 
         What was said before is stored first, as far as half the time allows, so that who asks one thing after the
@@ -127,7 +127,7 @@ class ChatMemory:
         ready.add_done_callback(lambda _: self._ask(recall, place, messages, began))
         return recall
 
-    def keep(self, place: Place, messages: Sequence[Message], answer: str) -> Future[Storing]:
+    def keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> Future[Storing]:
         """Store an exchange, and work up what it adds.
 
         The future is settled when it is stored, when that takes too long or when it fails. The exchange is stored, too,
@@ -168,7 +168,7 @@ class ChatMemory:
             ready.set_result(None)
         return ready
 
-    def _ask(self, recall: Future[Recall], place: Place, messages: Sequence[Message], began: float) -> None:
+    def _ask(self, recall: Future[Recall], place: DiscussionRef, messages: Sequence[Message], began: float) -> None:
         if recall.done() or self._is_closed:
             self._skip(recall)
             return
@@ -198,14 +198,14 @@ class ChatMemory:
             with self._lock:
                 self._is_behind = self._waiting > 0
 
-    def _remind(self, place: Place, messages: Sequence[Message]) -> Reminder:
+    def _remind(self, place: DiscussionRef, messages: Sequence[Message]) -> Reminder:
         try:
             with interruptible(_ends_after(_LONGEST_RECALL)):
                 return self._companion(self._open_engine(create=False), place).remind(messages)
         except NotFound:
             return NOTHING  # no space yet
 
-    def _keep(self, place: Place, messages: Sequence[Message], answer: str) -> Recorded:
+    def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> Recorded:
         recorded = self._companion(self._open_engine(create=True), place).keep(messages, answer)
         with self._lock:
             new = place not in self._due
@@ -214,7 +214,7 @@ class ChatMemory:
             self._making.submit(self._make, place).add_done_callback(self._made)
         return recorded
 
-    def _make(self, place: Place) -> None:
+    def _make(self, place: DiscussionRef) -> None:
         with self._lock:
             self._due.discard(place)
         engine = self._open_engine(create=False).with_progress(self._check_ending)
@@ -225,7 +225,7 @@ class ChatMemory:
             self._embedder.embed_query(_WARMING.id)
         self._remind(_WARMING, (Message(role="user", content=_WARMING.id),))
 
-    def _companion(self, engine: Engine, place: Place) -> Companion:
+    def _companion(self, engine: Engine, place: DiscussionRef) -> Companion:
         return Companion(engine, place, generator=self._generator, tokens=self._bounds.tokens)
 
     def _count(self, kept: Future[Recorded], storing: Future[Storing]) -> None:
@@ -257,7 +257,7 @@ _LOG = logging.getLogger(__name__)
 _RECALLS_AT_ONCE = 4
 _LONGEST_RECALL = 30.0
 """Seconds after which a recall ends that nobody waits for any more. What it has loaded serves the next one."""
-_WARMING = Place("warming")
+_WARMING = DiscussionRef("warming")
 
 _T = TypeVar("_T")
 

@@ -19,13 +19,11 @@ from treering.core.filters import Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.scope import ROOT
 from treering.derived.asking import Budget
-from treering.derived.lookup import look_up
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
 from treering.ports.adapter import Vanished
+from treering.ports.ledger import Selection
 from treering.ports.model import LanguageModel
-from treering.ports.reach import Reach
-from treering.ports.text import TextRequest
 from treering.tools import catalog, erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Value
@@ -34,6 +32,8 @@ from treering.tools.ingest_batch import Writer
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, ItemResult
 from treering.tools.ingest_run import Run, Task
+from treering.tools.retrying import retry_on_conflict
+from treering.tools.rights import READS, WRITES
 from treering.tools.search import SearchReport
 
 MOST_QUERIES = 100
@@ -223,7 +223,7 @@ def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> I
     given = list(items)
     options = {"wait": wait, "max_items": len(given)}
     envelope = Envelope(mode="source", scope=ROOT, input={"items": given}, options=options)
-    return cast("IngestReport", catalog.call(engine, "ingest", envelope))
+    return cast("IngestReport", catalog.call(engine, "ingest", envelope, granted=WRITES))
 
 
 def _indexed(engine: Engine, documents: Sequence[Document], report: IngestReport) -> Iterable[Indexed]:
@@ -279,7 +279,7 @@ def _best(engine: Engine, query: str, count: int) -> dict[str, float]:
 def _search(engine: Engine, query: str, limit: int) -> SearchReport:
     where = {"type": "source", "origin": {"prefix": PREFIX}}
     envelope = Envelope(mode="search", scope=ROOT, input={"text": query}, options={"limit": limit, "filter": where})
-    return cast("SearchReport", catalog.call(engine, "query", envelope))
+    return cast("SearchReport", catalog.call(engine, "query", envelope, granted=READS))
 
 
 def _whole(engine: Engine, identity: str) -> str | None:
@@ -311,26 +311,22 @@ def _deleted(place: int, item: ItemResult | None) -> Deleted:
 
 
 def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteReport:
-    receipt: ErasureReceipt | None = None
-    for attempt in range(_TRIES):
+
+    def erase() -> tuple[dict[str, list[str]], ErasureReceipt | None]:
         copies = {origin: _copies(engine, origin) for origin in dict.fromkeys(origins)}
         named = [identity for found in copies.values() for identity in found]
-        try:
-            receipt = erasure.erase(engine, named, reason="Erase documents") if named else None
-            break
-        except (Conflict, NotFound):
-            # Somebody else deleted, indexed or erased one of them; what is there now is read again.
-            if attempt == _TRIES - 1:
-                raise
+        return copies, erasure.erase(engine, named, reason="Erase documents") if named else None
+
+    # Somebody else may delete, index or erase one of them meanwhile.
+    copies, receipt = retry_on_conflict(erase, on=(Conflict, NotFound))
     results = tuple(_erased(place, copies.pop(origin, [])) for place, origin in enumerate(origins))
     return _delete_report(project_id, results, staled=receipt.staled if receipt else (), erasure=receipt)
 
 
 def _copies(engine: Engine, origin: str) -> list[str]:
     """Return the sources that hold a document, and that held it before it was deleted and indexed again."""
-    reach = Reach(scope=ROOT, where=Compare("origin", "eq", origin), withdrawn=True)
-    found = look_up(engine.index, TextRequest(reach, _MOST_COPIES, place=origin))
-    return sorted({head.object_id for head in found})
+    where = Compare("origin", "eq", origin)
+    return [item.id for item in engine.ledger.select(Selection(scope=ROOT, types=("source",), where=where))]
 
 
 def _erased(place: int, copies: Sequence[str]) -> Deleted:
@@ -357,6 +353,4 @@ _NO_MODEL = "Give a model: treering.open_projects(model=â€¦), or ProjectMemory(â
 _UNKNOWN = "no document has this text"
 _SHOWN = 80
 _SEGMENTS_EACH = 2  # hits asked for per document wanted: most documents are short
-_TRIES = 5
-_MOST_COPIES = 10_000
 _DELETED: Mapping[str, DeleteOutcome] = {"removed": "deleted", "proposed": "proposed", "failed": "failed"}

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from treering.core.errors import Denied, TreeringError
 from treering.derived.asking import Budget
 from treering.memories.assessing import Assessment, Assessor, Briefing
-from treering.memories.ticket import Failure, RunState, Ticket, TicketMemory
+from treering.memories.ticket import MemoryFailure, RunState, Ticket, TicketMemory
 from treering.ports.clock import Clock
 from treering.ports.model import Usage
 from treering.tools.engine import Progress, silent
@@ -71,7 +71,7 @@ class SupervisorReport(Value):
     """What became of all tickets, and what memory could not do meanwhile."""
 
     results: tuple[TicketResult, ...]
-    memory_failures: tuple[Failure, ...] = ()
+    memory_failures: tuple[MemoryFailure, ...] = ()
 
 
 class Supervisor:

@@ -14,7 +14,7 @@ from treering.memories.project import ProjectMemory, checked_project_id
 from treering.memories.ticket_record import Completed, RunState, Ticket, TicketRecord
 from treering.tools.retrying import retry_on_conflict
 
-__all__ = ["Completed", "Failure", "RunState", "Ticket", "TicketMemory"]
+__all__ = ["Completed", "MemoryFailure", "RunState", "Ticket", "TicketMemory"]
 
 HEADING = "Memories invoked:"
 """The first line of a block of memories."""
@@ -28,7 +28,7 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class MemoryFailure:
     """Something memory could not do, and why."""
 
     step: str
@@ -43,7 +43,7 @@ class TicketMemory:
 
     def __init__(self, project_id: str, memory: ProjectMemory | None = None, *, passages: int = PASSAGES) -> None:
         self.project_id = checked_project_id(project_id)
-        self.failures: list[Failure] = []
+        self.failures: list[MemoryFailure] = []
         self._memory = memory
         self._passages = passages
 
@@ -116,7 +116,7 @@ class TicketMemory:
         # Beside our own: files that cannot be reached, and models that break off (ONNX Runtime's errors).
         except (TreeringError, OSError, RuntimeError) as error:
             _LOG.warning("Memory of project %s failed at %s: %s", self.project_id, step, error)
-            self.failures.append(Failure(step, str(error)))
+            self.failures.append(MemoryFailure(step, str(error)))
             return otherwise
 
 

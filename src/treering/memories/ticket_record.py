@@ -208,7 +208,7 @@ class TicketRecord:
         return changes.results[0].source_id, list(changes.operations())
 
     def _resolved(self, item: WorkItem | None, source: str, summary: str) -> tuple[str, list[Operation]]:
-        resolution = redact(summary).text.strip() or _NO_SUMMARY
+        resolution = summary.strip() or _NO_SUMMARY
         if item is None:
             made = self._draft(self._description(), source_refs=(source,))
             return made.id, [Create(object=made), _move(made, "resolved", resolution)]
@@ -221,8 +221,8 @@ class TicketRecord:
         now = self._engine.clock.now()
         fields: dict[str, Any] = {
             "kind": "implementation",
-            "title": redact(self._ticket.title).text,
-            "summary": redact(summary).text,
+            "title": self._ticket.title,
+            "summary": summary,
             "status": "finalized",
             "outcome": "success",
             "started_at": item.opened_at if item else now,

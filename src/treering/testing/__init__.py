@@ -1,24 +1,56 @@
-"""Contract suites and honest fakes for people who write backends. `LedgerContract` needs pytest."""
+"""What people need who write backends: contract suites (they need pytest), honest fakes, and values of formats."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treering.core.injection import instruction_flags
+    from treering.core.locator import Lines
+    from treering.ports.adapter import ReadLimits, SegmentDraft
+    from treering.ports.format import DocumentDraft, FileToRead, FormatLimits
     from treering.testing.builders import Builder
     from treering.testing.clocks import SteppingClock
+    from treering.testing.embedder_contract import EmbedderContract
+    from treering.testing.format_contract import CollectionContract, FormatContract
     from treering.testing.hashing_embedder import HashingEmbedder
     from treering.testing.ledger_contract import LedgerContract
     from treering.testing.memory_ledger import MemoryLedger
+    from treering.testing.model_contract import ModelContract
 
-__all__ = ["Builder", "HashingEmbedder", "LedgerContract", "MemoryLedger", "SteppingClock"]
+__all__ = [
+    "Builder",
+    "CollectionContract",
+    "DocumentDraft",
+    "EmbedderContract",
+    "FileToRead",
+    "FormatContract",
+    "FormatLimits",
+    "HashingEmbedder",
+    "LedgerContract",
+    "Lines",
+    "MemoryLedger",
+    "ModelContract",
+    "ReadLimits",
+    "SegmentDraft",
+    "SteppingClock",
+    "instruction_flags",
+]
 
-_HOME_OF = {
-    "Builder": "treering.testing.builders",
-    "HashingEmbedder": "treering.testing.hashing_embedder",
-    "LedgerContract": "treering.testing.ledger_contract",
-    "MemoryLedger": "treering.testing.memory_ledger",
-    "SteppingClock": "treering.testing.clocks",
+_HOMES = {
+    "treering.core.injection": ["instruction_flags"],
+    "treering.core.locator": ["Lines"],
+    "treering.ports.adapter": ["ReadLimits", "SegmentDraft"],
+    "treering.ports.format": ["DocumentDraft", "FileToRead", "FormatLimits"],
+    "treering.testing.builders": ["Builder"],
+    "treering.testing.clocks": ["SteppingClock"],
+    "treering.testing.embedder_contract": ["EmbedderContract"],
+    "treering.testing.format_contract": ["CollectionContract", "FormatContract"],
+    "treering.testing.hashing_embedder": ["HashingEmbedder"],
+    "treering.testing.ledger_contract": ["LedgerContract"],
+    "treering.testing.memory_ledger": ["MemoryLedger"],
+    "treering.testing.model_contract": ["ModelContract"],
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

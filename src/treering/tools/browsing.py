@@ -18,7 +18,9 @@ from treering.core.times import render_time
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.ports.ledger import AsOf, Selection
 from treering.tools.envelope import Call, Mode, Report, Value
+from treering.tools.flagging import flagged
 from treering.tools.reading import ReadOptions, parse_moment
+from treering.tools.rights import READS
 from treering.tools.scoped_ledger import whole
 
 _MOST_SEGMENTS = 200
@@ -72,14 +74,17 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     # An object that was seen at that moment may have moved since; what was told of it until then is its page's.
     events = whole(ledger).events_of(item.id)
     until = ledger.sequence(moment)
+    shown = shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
+    history = tuple(_change(event) for event in events if event.seq <= until)
     return PageReport(
         verb="query",
         mode="page",
         scope=call.scope,
+        warnings=flagged([(item.id, (shown, [change.reason for change in history]))]),
         ids=(item.id,),
-        object=shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS),
+        object=shown,
         title=title_of(item),
-        history=tuple(_change(event) for event in events if event.seq <= until),
+        history=history,
         links=tuple(link.model_dump() for link in ledger.links(item.id, as_of=moment)),
         dependents=tuple(_dependents(call, item.id, moment)),
     )
@@ -150,6 +155,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
         mode="related",
         scope=call.scope,
         status="ok" if found else "empty",
+        warnings=flagged((neighbour.id, neighbour.title) for neighbour in found),
         ids=tuple(neighbour.id for neighbour in found),
         neighbours=tuple(sorted(found, key=lambda one: (one.depth, one.relation, one.id))),
     )
@@ -202,6 +208,7 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
         mode="recent",
         scope=call.scope,
         status="ok" if kept else "empty",
+        warnings=flagged((change.id, (change.title, change.reason)) for change in kept),
         ids=tuple(dict.fromkeys(change.id for change in kept)),
         changes=kept,
         more=len(shown) - len(kept),
@@ -249,6 +256,7 @@ def expand(call: Call, given: ExpandInput, options: ReadOptions) -> ExpandReport
         mode="expand",
         scope=call.scope,
         status="ok" if not missing else "partial" if items else "empty",
+        warnings=flagged((item.id, (item.title, item.text, item.object)) for item in items),
         ids=tuple(item.id for item in items),
         items=tuple(items),
         missing=tuple(missing),
@@ -362,7 +370,9 @@ def _around(call: Call, item: Source, segment_id: str, around: int) -> Sequence[
     return [call.engine.ledger.segment(item.id, segment_id)]
 
 
-PAGE = Mode("page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page)
+PAGE = Mode(
+    "page", "One object with its history, links and dependents.", PageInput, ReadOptions, PageReport, page, rights=READS
+)
 RELATED = Mode(
     "related",
     "Neighbours of an object by link type, direction and depth.",
@@ -370,8 +380,17 @@ RELATED = Mode(
     ReadOptions,
     RelatedReport,
     related,
+    rights=READS,
 )
-RECENT = Mode("recent", "What changed, by window of time.", RecentInput, ReadOptions, RecentReport, recent)
+RECENT = Mode(
+    "recent", "What changed, by window of time.", RecentInput, ReadOptions, RecentReport, recent, rights=READS
+)
 EXPAND = Mode(
-    "expand", "Exact source lines, neighbours and versions behind ids.", ExpandInput, ReadOptions, ExpandReport, expand
+    "expand",
+    "Exact source lines, neighbours and versions behind ids.",
+    ExpandInput,
+    ReadOptions,
+    ExpandReport,
+    expand,
+    rights=READS,
 )

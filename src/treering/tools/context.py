@@ -44,6 +44,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rights import READS
 
 _LIFETIME = timedelta(hours=1)
 _SOURCES = 24
@@ -427,4 +428,5 @@ CONTEXT = Mode(
     options=SearchOptions,
     report=ContextReport,
     run=context,
+    rights=READS,
 )

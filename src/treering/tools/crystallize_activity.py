@@ -16,6 +16,7 @@ from treering.tools.drafting import (
     draft_work_item,
 )
 from treering.tools.envelope import Call, Mode, Value
+from treering.tools.rights import WRITES
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
 
@@ -70,4 +71,6 @@ ACTIVITY = Mode(
     WriteOptions,
     WriteReport,
     crystallize_activity,
+    rights=WRITES,
+    makes_space=True,
 )

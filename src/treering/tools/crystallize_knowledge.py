@@ -19,6 +19,7 @@ from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
+from treering.tools.rights import WRITES
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
 _NEAR = 0.6
@@ -207,6 +208,8 @@ KNOWLEDGE = Mode(
     WriteOptions,
     WriteReport,
     crystallize_knowledge,
+    rights=WRITES,
+    makes_space=True,
 )
 PROMOTE = Mode(
     "promote",
@@ -215,6 +218,8 @@ PROMOTE = Mode(
     WriteOptions,
     WriteReport,
     promote,
+    rights=WRITES,
+    makes_space=True,
 )
 SUPERSEDE = Mode(
     "supersede",
@@ -223,4 +228,6 @@ SUPERSEDE = Mode(
     WriteOptions,
     WriteReport,
     supersede,
+    rights=WRITES,
+    makes_space=True,
 )

@@ -9,6 +9,7 @@ from treering.core.objects import WorkItem
 from treering.core.patch import AddLink, Create, Link, LinkType, Operation, Transition, Update
 from treering.tools.drafting import WorkItemFields, draft_work_item
 from treering.tools.envelope import Call, Mode, Value, parse
+from treering.tools.rights import WRITES
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
 
@@ -78,4 +79,6 @@ WORK_ITEM = Mode(
     WriteOptions,
     WriteReport,
     crystallize_work_item,
+    rights=WRITES,
+    makes_space=True,
 )

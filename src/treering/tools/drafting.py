@@ -11,6 +11,7 @@ from treering.core.lengths import HEADING, TITLE, shortened
 from treering.core.locator import Section
 from treering.core.objects import Activity, Knowledge, MemorySource, Node, Source, WorkItem, invalid_fields
 from treering.core.patch import Create, Operation
+from treering.core.screening import screened
 from treering.derived.passages import passages_of
 from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
 from treering.tools.envelope import Call, Value, parse
@@ -91,9 +92,10 @@ def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tup
 
 
 def draft_node(call: Call, fields: NodeFields) -> Node:
-    """Make a node."""
-    slug = fields.slug or "-".join("".join(c if c.isalnum() else " " for c in fields.name.casefold()).split())
-    return make(call, Node, {**fields.model_dump(mode="json"), "slug": slug or digest(fields.name)[:12]})
+    """Make a node. A slug made of its name holds no secret of it: in a slug none would be known for one."""
+    name = screened(fields.name).value
+    slug = fields.slug or "-".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
+    return make(call, Node, {**fields.model_dump(mode="json"), "slug": slug or digest(name)[:12]})
 
 
 def draft_work_item(call: Call, fields: WorkItemFields) -> WorkItem:
@@ -125,7 +127,8 @@ def make(call: Call, cls: type[_Made], fields: dict[str, Any]) -> _Made:
 
 
 def declaration_note(call: Call, fields: KnowledgeFields) -> Source:
-    """Make the note that holds a person's declaration word for word, so that it can be cited."""
+    """Make the note that holds a person's declaration word for word, but for secrets, so that it can be cited."""
+    fields = screened(fields).value
     words = _declaration(call, fields)
     now = call.engine.clock.now()
     salt = fresh_salt(call.engine.clock)

@@ -2,17 +2,21 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
-from treering.core.scope import ROOT, Scope
+from treering.core.scope import ROOT, Scope, parse_scope
+from treering.core.screening import screened
 from treering.tools.engine import Engine
-from treering.tools.scoped_ledger import ScopedLedger
+from treering.tools.rights import Rights, require
+from treering.tools.scoped_ledger import ReadingLedger, ScopedLedger
 
 Verb = Literal["ingest", "query", "crystallize", "lint"]
 
@@ -21,6 +25,10 @@ class Value(BaseModel):
     """A frozen value that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Nothing(Value):
+    """Nothing."""
 
 
 class Envelope(Value):
@@ -57,19 +65,52 @@ class Call:
 
 _SHOWN_CHARS = 200
 
-Run = Callable[[Call, Any, Any], Report]
+Answer = TypeVar("Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
-    """One ability of a verb, declared as data: `run(call, input, options) -> report`."""
+class Operation(Generic[Answer]):
+    """One thing a space can be asked, declared as data: `run(call, input, options) -> report`.
+
+    A surface runs it only where it grants all its rights.
+    """
 
     name: str
     summary: str
     input: type[Value]
     options: type[Value]
-    report: type[Report]
-    run: Run
+    report: type[Answer]
+    run: Callable[[Call, Any, Any], Answer]
+    _: KW_ONLY
+    rights: Rights
+    """What it does. There is no default: an operation that does not say it cannot be made."""
+    repeatable: bool = False
+    """Whether the same call again changes nothing more."""
+    makes_space: bool = False
+    """Whether it may be the first thing a space hears of: a new space is made for it."""
+
+    def perform(
+        self,
+        engine: Engine,
+        *,
+        scope: str = ROOT,
+        given: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+        granted: Rights,
+    ) -> Answer:
+        """Check what is asked and run it.
+
+        Raises `Denied` where it does more than is granted, `InvalidInput` naming each wrong field.
+        """
+        require(self.name, self.rights, granted=granted)
+        asked = parse(self.input, given or {}, where="input")
+        wishes = parse(self.options, options or {}, where="options")
+        return self.run(Call(lent(engine, self.rights), parse_scope(scope)), asked, wishes)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode(Operation[Report]):
+    """One ability of a verb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +126,11 @@ class Tool:
         """Name the mode an empty `mode` stands for."""
         return next(iter(self.modes))
 
+    @property
+    def rights(self) -> Rights:
+        """What any of its modes does."""
+        return reduce(or_, (mode.rights for mode in self.modes.values()))
+
     def find(self, name: str) -> Mode:
         """Return a mode by name, the default for an empty name. Raises `InvalidInput` with the nearest known name."""
         mode = self.modes.get(name or self.default)
@@ -96,24 +142,40 @@ class Tool:
             )
         return mode
 
-    def call(self, engine: Engine, envelope: Envelope) -> Report:
-        """Check an envelope and run its mode. Raises `InvalidInput` naming each wrong field."""
+    def call(self, engine: Engine, envelope: Envelope, *, granted: Rights) -> Report:
+        """Check an envelope and run its mode.
+
+        Raises `Denied` for a mode that does more than is granted, `InvalidInput` naming each wrong field.
+        """
         mode = self.find(envelope.mode)
+        self.require(mode, granted=granted)
         given = parse(mode.input, envelope.input, where="input")
         options = parse(mode.options, envelope.options, where="options")
-        return mode.run(_call(engine, envelope, f"{self.name} {mode.name}", options), given, options)
+        return mode.run(_call(engine, envelope, self.name, mode, options), given, options)
+
+    def require(self, mode: Mode, *, granted: Rights) -> None:
+        """Raise `Denied` for a mode that does more than is granted."""
+        require(f"{self.name} in mode {mode.name!r}", mode.rights, granted=granted)
 
 
-def _call(engine: Engine, envelope: Envelope, ability: str, options: Value) -> Call:
+def lent(engine: Engine, rights: Rights) -> Engine:
+    """Return an engine that reaches no further than rights say: adapters only for what reads outside the space."""
+    return engine if rights.reads_files or rights.fetches else replace(engine, adapters={})
+
+
+def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Value) -> Call:
     # Reads see below their scope only where they ask for it; writes and lint work on what lies there.
     descend = getattr(options, "descend", True)
-    ledger = ScopedLedger(engine.ledger, scope=envelope.scope, descend=descend)
+    seen = ScopedLedger if mode.rights.writes else ReadingLedger
+    ledger = seen(engine.ledger, scope=envelope.scope, descend=descend)
     keyed = getattr(options, "idempotency_key", None) is not None
-    return Call(replace(engine, ledger=ledger), envelope.scope, _request(ability, envelope) if keyed else "")
+    request = _request(f"{verb} {mode.name}", envelope) if keyed else ""
+    return Call(replace(lent(engine, mode.rights), ledger=ledger), envelope.scope, request)
 
 
 def _request(ability: str, envelope: Envelope) -> str:
-    data = envelope.model_dump(mode="json", include={"input"}, fallback=str)
+    # Of what is kept: a digest of a short secret could be guessed.
+    data = screened(envelope.model_dump(mode="json", include={"input"}, fallback=str)).value
     return digest(json.dumps([ability, data], sort_keys=True))
 
 

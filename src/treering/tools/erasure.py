@@ -1,20 +1,24 @@
 """Erasing objects for good, proving that they are gone, and naming what is out of reach."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic import Field
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.objects import Object, Source, title_of
-from treering.core.patch import Erase, Patch
+from treering.core.patch import Erase
 from treering.derived.analysis import query_terms
 from treering.derived.lookup import look_up
 from treering.derived.passages import passages_of
-from treering.ports.clock import fresh_id
 from treering.ports.ledger import Record
 from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
 from treering.tools.engine import Engine
-from treering.tools.envelope import Value
+from treering.tools.envelope import Call, Operation, Value
+from treering.tools.review import ReasonOptions
+from treering.tools.rights import DECIDES
+from treering.tools.submission import new_patch
 
 _PROBED = 1000
 
@@ -56,6 +60,13 @@ class ErasureReceipt(Value):
         return bool(self.probes) and all(probe.found == 0 for probe in self.probes)
 
 
+class EraseInput(Value):
+    """What to erase."""
+
+    # That there is one is only told here: `erase` says better what is wrong.
+    ids: tuple[str, ...] = Field(description="The ids of the objects.", json_schema_extra={"minItems": 1})
+
+
 def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureReceipt:
     """Erase objects with all their revisions, then look for them everywhere.
 
@@ -66,13 +77,8 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     if not items:
         raise InvalidInput("No ids of objects to erase were given.", hint="Give the ids of objects, such as src:01k….")
     texts = {text for item in items for text in _texts(engine, item)}
-    patch = Patch(
-        id=fresh_id("patch", engine.clock),
-        source=engine.author,
-        operations=tuple(Erase(id=item.id, expected_revision=item.revision) for item in items),
-        reason=reason,
-        created_at=engine.clock.now(),
-    )
+    erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
+    patch = new_patch(engine, erasing, author=engine.author, reason=reason).value
     receipt = engine.ledger.commit(patch)
     # From here on it is erased: what fails now is said in the receipt.
     remaining = engine.ledger.compact()
@@ -93,6 +99,21 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
         out_of_reach=(*_OUT_OF_REACH, *_origins(items), *proof.reasons),
         remaining=remaining,
     )
+
+
+def _erase(call: Call, given: EraseInput, options: ReasonOptions) -> ErasureReceipt:
+    return erase(call.engine, given.ids, reason=options.reason)
+
+
+ERASE = Operation(
+    "erase",
+    "Remove objects for good, everywhere, and prove it.",
+    EraseInput,
+    ReasonOptions,
+    ErasureReceipt,
+    _erase,
+    rights=replace(DECIDES, destroys=True),
+)
 
 
 @dataclass(frozen=True, slots=True)

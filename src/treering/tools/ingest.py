@@ -1,6 +1,7 @@
 """The verb `ingest`: bring outside input in."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
@@ -17,6 +18,7 @@ from treering.tools.ingest_report import IngestReport, JobReport, JobRow, bounde
 from treering.tools.ingest_run import Run, Task
 from treering.tools.inline_items import InlineItem, InlineReader
 from treering.tools.reading_ahead import reading_ahead
+from treering.tools.rights import READS, WRITES
 
 _SILENCE_SECONDS = 60.0
 _WARNINGS = 50
@@ -82,7 +84,7 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
     """Bring in what is given inline."""
     reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
     writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
-    task = Task("source", "what was given inline", len(given.items))
+    task = Task("source", "what was given inline", len(given.items), options.redact_secrets)
     return _run(call, task, writer, map(reader.read, given.items), options)
 
 
@@ -140,7 +142,8 @@ def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions) -> In
     readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=wishes)
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
     total = None if call.engine.progress is silent else adapter.count(path, wishes)
-    return _run(call, Task(kind, path, total), writer, readings, options)
+    task = Task(kind, path, total, options.redact_secrets)
+    return _run(call, task, writer, readings, options)
 
 
 def _adapter(call: Call, kind: str) -> Adapter:
@@ -209,11 +212,51 @@ def _parsed(found: Mapping[str, Any]) -> JobRow:
         ) from error
 
 
+_BRINGS_IN_FILES = replace(WRITES, reads_files=True)
+
 _MODES = (
-    Mode("path", "Read a file or a folder.", PathInput, IngestOptions, IngestReport, ingest_path),
-    Mode("repo", "Read a git repository.", RepoInput, RepoOptions, IngestReport, ingest_repo),
-    Mode("source", "Keep inline texts or conversations.", SourceInput, IngestOptions, IngestReport, ingest_source),
-    Mode("status", "Tell how a job stands, item by item.", StatusInput, StatusOptions, JobReport, ingest_status),
+    Mode(
+        "path",
+        "Read a file or a folder.",
+        PathInput,
+        IngestOptions,
+        IngestReport,
+        ingest_path,
+        rights=_BRINGS_IN_FILES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "repo",
+        "Read a git repository.",
+        RepoInput,
+        RepoOptions,
+        IngestReport,
+        ingest_repo,
+        rights=_BRINGS_IN_FILES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "source",
+        "Keep inline texts or conversations.",
+        SourceInput,
+        IngestOptions,
+        IngestReport,
+        ingest_source,
+        rights=WRITES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "status",
+        "Tell how a job stands, item by item.",
+        StatusInput,
+        StatusOptions,
+        JobReport,
+        ingest_status,
+        rights=READS,
+    ),
 )
 
 TOOL = Tool(

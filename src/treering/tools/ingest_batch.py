@@ -7,12 +7,12 @@ from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, Treer
 from treering.core.objects import Source
 from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
 from treering.core.policy import needs_review
-from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
 from treering.tools.ingest_changes import Changes, Item, SourceGone, SourceToWrite, origins_of
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import ItemResult
 from treering.tools.retrying import retry_on_conflict
+from treering.tools.submission import new_patch
 
 _MOST_PROPOSALS = 10_000
 _Mark = tuple[str, str]
@@ -76,13 +76,9 @@ class Writer:
         operations = changes.operations()
         if not operations:
             return BatchOutcome(tuple(changes.results))
-        patch = Patch(
-            id=fresh_id("patch", self.engine.clock),
-            source=self.author,
-            operations=operations,
-            reason=self.reason,
-            created_at=self.engine.clock.now(),
-        )
+        # What was read has passed the same gate before it was compared with what is known (`ingest_run`).
+        made = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False)
+        patch = made.value
         if self.dry_run:
             return self._preview(patch, changes.results)
         if needs_review(patch, self.engine.ledger.policy):

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from treering.core.errors import Corrupt, Unavailable
+from treering.core.screening import Screened, screened
 from treering.ports.adapter import Failed, Reading, Skipped, SourceDraft, Unchanged, Vanished
 from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
@@ -26,6 +27,7 @@ from treering.tools.inline_items import recalled_warning
 from treering.tools.segments import without_recalled_segments
 from treering.tools.shortening import with_short_names
 
+_IDENTITY = ("origin", "fingerprint", "warnings")
 _BATCH_ITEMS = 64
 _BATCH_CHARS = 2_000_000
 _BATCH_AGE = timedelta(seconds=1)
@@ -42,6 +44,7 @@ class Task:
     mode: str
     target: str
     total: int | None = None
+    redact_secrets: bool = True
 
 
 @dataclass(slots=True)
@@ -152,8 +155,9 @@ class Run:
         if state and state.fingerprint == draft.fingerprint and not moved_from:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
-        draft, recalled = without_recalled_segments(with_short_names(draft))
-        warnings = [*draft.warnings, *([recalled_warning(recalled)] if recalled else [])]
+        kept = _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
+        draft, recalled = without_recalled_segments(with_short_names(kept.value))
+        warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
         self._put(SourceToWrite(draft, moved_from))
 
@@ -221,3 +225,13 @@ class Run:
     def _save(self, row: JobRow) -> None:
         self._saved_at = row.updated_at
         self._engine.jobs.save(row.id, row.model_dump(mode="json"))
+
+
+def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
+    """Return what an adapter read without secrets, also one that looks for none.
+
+    An origin is the adapter's name for the item, by which it finds it again; it stays.
+    """
+    names = {name: getattr(draft, name) for name in _IDENTITY}
+    made = screened(replace(draft, origin="", fingerprint="", warnings=()))
+    return Screened(replace(made.value, **names), made.secrets) if made.secrets else Screened(draft)

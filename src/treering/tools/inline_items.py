@@ -11,7 +11,7 @@ from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import Triple
 from treering.core.injection import instruction_flags
 from treering.core.lengths import FIELDS, shortened
-from treering.core.redaction import redact
+from treering.core.screening import screened
 from treering.core.times import Instant
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
 from treering.ports.segmenter import Segmenter
@@ -51,7 +51,7 @@ class InlineReader:
 
     def read(self, item: InlineItem) -> SourceDraft | Skipped | Failed:
         """Return the item as a source. Raises `InvalidInput` where no segmenter knows its content type."""
-        name = shortened(item.origin or item.title or f"a {item.kind}", _NAME_CHARS)
+        name = self._name(item)
         size = len(item.text) + sum(len(message.content) for message in item.messages)
         if size > self.limits.max_file_bytes:
             return Failed(name, f"{size} characters are over the limit of {self.limits.max_file_bytes}")
@@ -62,6 +62,11 @@ class InlineReader:
         if not _is_writable(item):
             return Failed(_printable(name), "it holds a number JSON cannot write, or text that is not valid Unicode")
         return self._draft(_Cleaned.of(item, self.redact_secrets), name)
+
+    def _name(self, item: InlineItem) -> str:
+        """Name an item in the report, which is kept with the job."""
+        name = item.origin[: 2 * _NAME_CHARS] or item.title[: 2 * _NAME_CHARS] or f"a {item.kind}"
+        return shortened(screened(name).value if self.redact_secrets else name, _NAME_CHARS)
 
     def _draft(self, cleaned: "_Cleaned", name: str) -> SourceDraft | Skipped | Failed:
         item = cleaned.item
@@ -115,14 +120,16 @@ class _Cleaned:
         recalled = sum(part.recalled for part in parts)
         warnings = [recalled_warning(recalled)] if recalled else []
         warnings += [_redacted(secret, turn) for turn, part in enumerate(parts) for secret in part.secrets]
-        messages = [
+        messages = tuple(
             message.model_copy(update={"content": part.text})
             for message, part in zip(item.messages, parts[1:], strict=True)
-        ]
-        title = redact(item.title).text if redact_secrets else item.title
-        triples = tuple(filter(_is_harmless, item.triples)) if redact_secrets else item.triples
-        changes = {"title": title, "text": parts[0].text, "messages": tuple(messages), "triples": triples}
-        return cls(item.model_copy(update=changes), recalled, warnings)
+        )
+        item = item.model_copy(update={"text": parts[0].text, "messages": messages})
+        if not redact_secrets:
+            return cls(item, recalled, warnings)
+        harmless = tuple(triple for triple in item.triples if not screened(triple).secrets)
+        kept = screened(item.model_copy(update={"triples": harmless}))
+        return cls(kept.value, recalled, [*warnings, *kept.warnings])
 
 
 def _texts(item: InlineItem) -> list[str]:
@@ -150,11 +157,6 @@ def _with_triples(segments: Sequence[SegmentDraft], triples: Sequence[Triple]) -
         held = [sum(end in text for end in ends) for text in texts]
         stated[held.index(max(held))].append(triple)
     return [replace(segment, triples=tuple(own)) for segment, own in zip(segments, stated, strict=True)]
-
-
-def _is_harmless(triple: Triple) -> bool:
-    """Tell whether a triple holds no secret: one that does says nothing worth keeping."""
-    return not redact("\n".join((triple.subject, triple.relation, triple.object))).findings
 
 
 def _content_type(item: InlineItem) -> Literal["text", "markdown"]:

@@ -16,6 +16,7 @@ from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
 from treering.ports.interrupt import check_between_steps, check_interrupt
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
+from treering.tools.rights import READS, WRITES
 from treering.tools.rules import semantic, structure
 from treering.tools.rules.survey import Finding, Rule, Survey, survey
 from treering.tools.scoped_ledger import scope_of_patch, whole
@@ -304,12 +305,36 @@ TOOL = Tool(
     modes={
         mode.name: mode
         for mode in (
-            Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure),
-            Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic),
-            Mode("repair", "Apply the fixes findings carry.", LintInput, RepairOptions, RepairReport, repair),
-            Mode("reindex", "Verify or rebuild projections.", ReindexInput, ReindexOptions, ReindexReport, reindex),
+            Mode("structure", "Broken form.", LintInput, LintOptions, LintReport, lint_structure, rights=READS),
+            Mode("semantic", "Drifted meaning.", LintInput, LintOptions, LintReport, lint_semantic, rights=READS),
             Mode(
-                "audit", "Verify the audit log; who changed what and why.", AuditInput, LintOptions, AuditReport, audit
+                "repair",
+                "Apply the fixes findings carry.",
+                LintInput,
+                RepairOptions,
+                RepairReport,
+                repair,
+                rights=WRITES,
+                repeatable=True,
+            ),
+            Mode(
+                "reindex",
+                "Verify or rebuild projections.",
+                ReindexInput,
+                ReindexOptions,
+                ReindexReport,
+                reindex,
+                rights=WRITES,
+                repeatable=True,
+            ),
+            Mode(
+                "audit",
+                "Verify the audit log; who changed what and why.",
+                AuditInput,
+                LintOptions,
+                AuditReport,
+                audit,
+                rights=READS,
             ),
         )
     },

@@ -1,21 +1,25 @@
-"""Writing again where somebody else was first."""
+"""Trying again where somebody else was first."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from treering.core.errors import Conflict
+from treering.core.errors import Conflict, TreeringError
+
+_Done = TypeVar("_Done")
 
 ATTEMPTS = 5
-Outcome = TypeVar("Outcome")
+"""How often work is tried that somebody else was faster with."""
 
 
-def retry_on_conflict(write: Callable[[], Outcome], *, attempts: int = ATTEMPTS) -> Outcome:
-    """Call `write` until it raises no `Conflict`, at most `attempts` times; raises the last one.
+def retry_on_conflict(
+    work: Callable[[], _Done], *, attempts: int = ATTEMPTS, on: tuple[type[TreeringError], ...] = (Conflict,)
+) -> _Done:
+    """Return what `work` gives. While it raises one of the errors `on`, it is called again, and has to read anew.
 
-    `write` has to read anew what it changes, or it loses against the same change again.
+    Raises the error of the last of so many `attempts`.
     """
     for _ in range(attempts - 1):
-        with suppress(Conflict):
-            return write()
-    return write()
+        with suppress(*on):
+            return work()
+    return work()

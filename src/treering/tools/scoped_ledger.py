@@ -298,6 +298,42 @@ class ScopedLedger:
         return sees(self._scope, scope, descend=self._descend)
 
 
+class ReadingLedger(ScopedLedger):
+    """A ledger seen from a scope that takes no change: for an operation that says it only reads."""
+
+    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def approve(self, patch_id: str, *, by: Author) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def load(self, records: Iterable[Record]) -> None:  # noqa: ARG002 - as its port
+        """Raise `Denied`."""
+        raise _only_reads()
+
+    def compact(self) -> tuple[str, ...]:
+        """Raise `Denied`."""
+        raise _only_reads()
+
+
+def _only_reads() -> Denied:
+    return Denied("This operation says that it only reads.", hint="Declare `writes` in its rights, if it has to.")
+
+
 def whole(ledger: Ledger) -> Ledger:
     """Return the ledger of the whole space behind a scoped one."""
     return ledger.whole if isinstance(ledger, ScopedLedger) else ledger

@@ -18,6 +18,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rights import READS
 
 
 class SearchInput(Value):
@@ -77,4 +78,5 @@ SEARCH = Mode(
     options=SearchOptions,
     report=SearchReport,
     run=search,
+    rights=READS,
 )

@@ -6,10 +6,13 @@ from typing import Literal
 from pydantic import Field
 
 from treering.core.diff import ObjectChange, changes_of
-from treering.core.patch import Operation, Patch, PatchRecord, Receipt
+from treering.core.patch import Author, Operation, Patch, PatchRecord, Receipt
 from treering.core.policy import needs_review
+from treering.core.screening import Screened, kept_key, screened
 from treering.ports.clock import fresh_id
+from treering.tools.engine import Engine
 from treering.tools.envelope import Call, Report, Value, Verb
+from treering.tools.screened_operations import screened_operations
 
 
 class WriteOptions(Value):
@@ -38,16 +41,40 @@ class WriteReport(Report):
 
 
 def build_patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Patch:
-    """Make a patch in the engine's name."""
-    author = call.engine.author.model_copy(update={"tool": f"wiki.{verb}"})
-    return Patch(
-        id=fresh_id("patch", call.engine.clock),
+    """Make a patch in the engine's name, without secrets."""
+    return _patch(call, operations, verb=verb, reason=reason).value
+
+
+def new_patch(
+    engine: Engine,
+    operations: Sequence[Operation],
+    *,
+    author: Author,
+    reason: str,
+    request: str = "",
+    redact_secrets: bool = True,
+) -> Screened[Patch]:
+    """Make a patch with the secrets in its operations and its reason redacted: every patch of a tool is made here.
+
+    Without `redact_secrets` the operations stay as they are; a reason, which nothing can erase, never does.
+    """
+    given = tuple(operations)
+    kept = screened_operations(given, engine.ledger) if redact_secrets else Screened(given)
+    why = screened(reason, place="reason")
+    patch = Patch(
+        id=fresh_id("patch", engine.clock),
         source=author,
-        operations=tuple(operations),
-        reason=reason,
-        created_at=call.engine.clock.now(),
-        request=call.request,
+        operations=kept.value,
+        reason=why.value,
+        created_at=engine.clock.now(),
+        request=request,
     )
+    return Screened(patch, (*kept.secrets, *why.secrets))
+
+
+def _patch(call: Call, operations: Sequence[Operation], *, verb: Verb, reason: str) -> Screened[Patch]:
+    author = call.engine.author.model_copy(update={"tool": f"wiki.{verb}"})
+    return new_patch(call.engine, operations, author=author, reason=reason, request=call.request)
 
 
 def submit(
@@ -62,20 +89,21 @@ def submit(
 ) -> WriteReport:
     """Show, propose or apply operations as one patch, as options and the space's policy say.
 
-    Without an operation nothing happens, and the report says so.
+    Without an operation nothing happens, and the report says so. What was redacted is among its warnings.
     """
     if not operations:
         return WriteReport(verb=verb, mode=mode, scope=call.scope, status="unchanged", warnings=warnings)
-    patch = build_patch(call, operations, verb=verb, reason=options.reason)
+    made = _patch(call, operations, verb=verb, reason=options.reason)
+    patch, warnings, key = made.value, (*warnings, *made.warnings), kept_key(options.idempotency_key)
     ledger = call.engine.ledger
     outcome: Receipt | PatchRecord | None = None
     diff: tuple[ObjectChange, ...] = ()
     if options.dry_run:
         diff = changes_of(ledger.preview(patch).writes)
     elif needs_review(patch, ledger.policy):
-        outcome = ledger.propose(patch, idempotency_key=options.idempotency_key)
+        outcome = ledger.propose(patch, idempotency_key=key)
     else:
-        outcome = ledger.commit(patch, idempotency_key=options.idempotency_key)
+        outcome = ledger.commit(patch, idempotency_key=key)
         call.engine.vectoriser.start()
     receipt = outcome if isinstance(outcome, Receipt) else None
     return WriteReport(

@@ -1,11 +1,15 @@
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import treering
+from treering.core.filters import parse_filter
 from treering.core.policy import Policy
 from treering.edges.stores.sqlite.schema import VERSION
+from treering.ports.ledger import Selection
 from treering.testing.hashing_embedder import HashingEmbedder
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -50,3 +54,10 @@ def test_an_older_space_can_be_written(space):
     items = [{"kind": "note", "origin": "new", "title": "new", "text": "Written by a newer version."}]
     assert space.ingest(mode="source", input={"items": items}).counts == {"created": 1}
     assert space.engine.ledger.verify()
+
+
+def test_an_older_space_gets_the_index_by_name_when_it_is_opened_to_write(space, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "space.db")) as connection:
+        assert connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'objects_by_name'").fetchone()
+    named = Selection(types=("source",), where=parse_filter({"title": "store", "status": "active"}))
+    assert [item.title for item in space.engine.ledger.select(named)] == ["store"]

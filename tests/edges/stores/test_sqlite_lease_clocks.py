@@ -10,7 +10,7 @@ from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.memories.discussion.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.lease import LONGEST_SECONDS, VECTORS

@@ -6,8 +6,8 @@ import pytest
 import treering
 from treering.core.errors import Unavailable
 from treering.edges.surfaces.cli.rendering.discussions import render_made
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.making import Made
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.making import MakingReport
 from treering.tools.turns import Message
 
 WORDS = (
@@ -385,13 +385,13 @@ def test_a_chunk_that_failed_is_told_of(desk):
 
 
 def test_the_lines_of_an_update_tell_of_everything_that_became_of_it():
-    made = Made(done=2, empty=1, failed=1, condensed=3, errors=("no answer",), rejected=("no title",))
+    made = MakingReport(done=2, empty=1, failed=1, condensed=3, errors=("no answer",), rejected=("no title",))
     assert [one.text.plain for one in render_made(made)] == [
         "Made, of chunks of messages: 2 done, 1 empty, 1 failed; 3 condensed.",
         "failed: no answer",
         "not used: no title",
     ]
-    (busy,) = render_made(Made(busy=True))
+    (busy,) = render_made(MakingReport(busy=True))
     assert busy.text.plain == "Another process is making memories of it; --wait waits for that."
 
 

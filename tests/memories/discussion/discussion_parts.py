@@ -7,9 +7,8 @@ from pathlib import Path
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Supersede
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.identity import apply_patch, discussion_ref
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.tools.drafting import make
 from treering.tools.envelope import Call
 from treering.tools.turns import Message
@@ -39,7 +38,7 @@ def at_hours(*hours):
 
 def new_log(space, discussion_id=""):
     """Return the log of a discussion that nothing is kept of."""
-    return MessageLog(space.engine, place_of(discussion_id or f"talk {next(_numbers)}"))
+    return MessageLog(space.engine, discussion_ref(discussion_id or f"talk {next(_numbers)}"))
 
 
 def texts(log):
@@ -59,7 +58,7 @@ def remember(space, log, first, last, *, title="A memory", form="memory", parent
         {"source_id": kept.source_id, "segment_id": segment_id} for kept in place for segment_id in kept.segment_ids
     ]
     item = make(
-        Call(space.engine, log.place.scope),
+        Call(space.engine, log.ref.scope),
         Knowledge,
         {
             "kind": "summary",
@@ -76,7 +75,7 @@ def remember(space, log, first, last, *, title="A memory", form="memory", parent
     if replaces:
         before = space.engine.ledger.get(replaces)
         operations.append(Supersede(id=before.id, expected_revision=before.revision, by=item.id))
-    apply_patch(space.engine, log.place, operations, reason="A memory for a test")
+    apply_patch(space.engine, log.ref, operations, reason="A memory for a test")
     return item.id
 
 

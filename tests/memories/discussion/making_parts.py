@@ -8,13 +8,13 @@ from decimal import Decimal
 
 from treering.core.errors import Unavailable
 from treering.derived.asking import Budget
-from treering.memories.discussion.by_model import ModelGenerator, Prompt, Prompts
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.generators.by_model import ModelGenerator, Prompt, Prompts
+from treering.memories.discussion.identity import discussion_ref
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.making import MemoryMaker
-from treering.memories.discussion.reading import Memories
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions
 from treering.ports.ledger import Selection
 from treering.ports.model import Answer, Usage
 from treering.testing.clocks import SteppingClock
@@ -90,10 +90,10 @@ class Talk:
         self.prompts = prompts
         self.clock = SteppingClock()
         self.engine = replace(space.engine, clock=self.clock)
-        self.place = place_of("talk")
+        self.ref = discussion_ref("talk")
         self.settings = settings
-        self.log = MessageLog(self.engine, self.place)
-        self.memories = Memories(self.engine, self.place)
+        self.log = MessageLog(self.engine, self.ref)
+        self.memories = Memories(self.engine, self.ref)
 
     def say(self, count, *, start=None):
         """Say so many more turns; return the discussion."""
@@ -106,7 +106,7 @@ class Talk:
     def maker(self, *, progress=silent, **changes):
         generator = ModelGenerator(self.model, budget=Budget(requests=10_000), prompts=self.prompts)
         settings = replace(self.settings, **changes)
-        return MemoryMaker(self.engine, self.place, settings=settings, generator=generator, progress=progress)
+        return MemoryMaker(self.engine, self.ref, settings=settings, generator=generator, progress=progress)
 
     def make(self, *, most=None, wait_seconds=0.0, **changes):
         return self.maker(**changes).make(most=most, wait_seconds=wait_seconds)
@@ -125,8 +125,8 @@ class Talk:
         return found
 
     def text(self, form):
-        return Versions(self.engine, self.place, form).current()
+        return Versions(self.engine, self.ref, form).current()
 
     def knowledge(self, status="active"):
-        found = self.engine.ledger.select(Selection(scope=self.place.scope, types=("knowledge",)))
+        found = self.engine.ledger.select(Selection(scope=self.ref.scope, types=("knowledge",)))
         return [each for each in found if each.status == status]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from treering.memories.discussion.generating import Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Generated, GeneratedText, MemoryItem
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.tools.turns import Message
@@ -40,12 +40,12 @@ class Script:
     def fold(self, summary, memories):
         self.folded.append([item.summary for item in memories])
         if self.fold_with:
-            return Written(self.fold_with(summary, memories))
-        return Written(" / ".join(filter(None, [summary, *self.folded[-1]])))
+            return GeneratedText(self.fold_with(summary, memories))
+        return GeneratedText(" / ".join(filter(None, [summary, *self.folded[-1]])))
 
     def merge(self, facts, document):
         self.merged.append(facts)
-        return Written(self.merge_with(facts, document) if self.merge_with else f"{document}\n{facts}".strip())
+        return GeneratedText(self.merge_with(facts, document) if self.merge_with else f"{document}\n{facts}".strip())
 
 
 def opened(space, script=None, settings=SETTINGS, identity="talk"):

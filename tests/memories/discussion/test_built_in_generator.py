@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
-from treering.memories.discussion.generating import Background, Chunk, Line, MemoryItem
+from treering.memories.discussion.generators.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
+from treering.memories.discussion.generators.generator import Background, Chunk, MemoryItem, SpokenLine
 
 AT = datetime(2024, 5, 1, 9, tzinfo=UTC)
 RULES = BuiltInGenerator()
@@ -20,7 +20,7 @@ NOTHING = Background(recent=unread, everything=unread, summary=unread)
 
 
 def said(*lines, at=None):
-    return Chunk(tuple(Line(speaker, text, at) for speaker, text in lines))
+    return Chunk(tuple(SpokenLine(speaker, text, at) for speaker, text in lines))
 
 
 def remembered(*lines, at=None):

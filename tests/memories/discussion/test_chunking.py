@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.chunking import chunk_key, due_chunks
-from treering.memories.discussion.kept import ChunkState, Kept
+from treering.memories.discussion.log.blocks import ChunkState, StoredMessage
 from treering.memories.discussion.settings import DiscussionSettings
+from treering.memories.discussion.summaries.chunks import chunk_key, due_chunks
 
 SETTINGS = DiscussionSettings(chunk_tokens=100, max_messages=3, lookback=2)
 NO_LOOKBACK = replace(SETTINGS, lookback=0)
@@ -15,7 +15,7 @@ LONG = "word " * 100
 
 
 def kept(position, text="short", *, deleted=False):
-    return Kept(position, "user", "user", text, None, "", "src:1", (f"seg_{position}",), deleted)
+    return StoredMessage(position, "user", "user", text, None, "", "src:1", (f"seg_{position}",), deleted)
 
 
 def many(end, first=0):

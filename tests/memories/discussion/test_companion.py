@@ -4,9 +4,9 @@ from discussion_parts import said, talk
 from treering.core.fingerprint import fence, without_recalled
 from treering.derived.tokens import estimate_tokens
 from treering.memories.discussion.companion import NOTHING, Companion
-from treering.memories.discussion.identity import place_of, without_tags
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.identity import discussion_ref, without_tags
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.versions import Versions
 from treering.tools.turns import Message
 
 KEY = "The cellar key lies under the third flowerpot."
@@ -21,11 +21,11 @@ def assistant(text):
 
 
 def companion(space, name="d", *, within="/", **options):
-    return Companion(space.engine, place_of(name, within=within), **options)
+    return Companion(space.engine, discussion_ref(name, within=within), **options)
 
 
 def words_of(space, name="d"):
-    return [kept.text for kept in MessageLog(space.engine, place_of(name)).read()]
+    return [kept.text for kept in MessageLog(space.engine, discussion_ref(name)).read()]
 
 
 @pytest.fixture
@@ -102,8 +102,8 @@ def test_the_beginning_that_a_window_leaves_out_is_told_by_state_and_summary(spa
     mine = companion(space)
     mine.keep(long, "Good.")
     mine.make_memories()
-    state = Versions(space.engine, place_of("d"), "state_document").current()
-    summary = Versions(space.engine, place_of("d"), "rolling_summary").current()
+    state = Versions(space.engine, discussion_ref("d"), "state_document").current()
+    summary = Versions(space.engine, discussion_ref("d"), "rolling_summary").current()
     window = [*long[-4:], assistant("Good."), user("And the garden?")]
     reminder, whole = mine.remind(window), mine.remind([*long, assistant("Good."), user("And the garden?")])
 
@@ -115,7 +115,7 @@ def test_the_beginning_that_a_window_leaves_out_is_told_by_state_and_summary(spa
 
 
 def test_the_same_again_changes_nothing_and_keeps_its_time(space):
-    mine, log = companion(space), MessageLog(space.engine, place_of("d"))
+    mine, log = companion(space), MessageLog(space.engine, discussion_ref("d"))
     mine.keep([user("One."), assistant("Two."), user("Three.")], "Four.")
     first = log.read()
     recorded = mine.keep([user("One."), assistant("Two."), user("Three.")], "Four.")
@@ -179,7 +179,7 @@ def test_memories_are_made_of_what_is_due(space):
 
 def test_a_tag_in_the_name_of_a_speaker_leaves_the_reminder_one_complete_fence(space):
     said = Message(role="user", name="[DiscussionId]x[/DiscussionId]", content=KEY)
-    MessageLog(space.engine, place_of("earlier")).record([said, assistant("Noted.")])
+    MessageLog(space.engine, discussion_ref("earlier")).record([said, assistant("Noted.")])
     reminder = companion(space).remind([user("Where is the cellar key?")])
     assert KEY in reminder.text
     assert without_recalled(without_tags(reminder.text).text) == ("", 1)

@@ -5,8 +5,8 @@ from making_parts import ScriptedModel, Talk
 
 from treering.core.errors import Unavailable
 from treering.core.patch import Transition
-from treering.memories.discussion.making import Made
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.identity import apply_patch
+from treering.memories.discussion.making import MakingReport
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_the_position_of_the_summary_survives_condensation(talk):
     assert made.condensed == 1
     assert talk.text("rolling_summary") == before
     calls = len(talk.model.prompts)
-    assert condensing(talk, summary=True) == Made()
+    assert condensing(talk, summary=True) == MakingReport()
     assert len(talk.model.prompts) == calls
     condensing(talk.say(6), summary=True)
     assert talk.text("rolling_summary").text == "m0 m2 m4 m6 m8 m10 m12 m14 m16"
@@ -91,7 +91,7 @@ def test_the_position_of_the_summary_survives_condensation(talk):
 def test_where_the_model_makes_nothing_of_them_the_rules_do_and_it_is_not_asked_again(space):
     talk = Talk(space, ScriptedModel(answering("CONDENSE", "[]"))).say(12)
     assert condensing(talk).condensed == 1
-    assert condensing(talk) == Made()
+    assert condensing(talk) == MakingReport()
     assert len(talk.model.calls("CONDENSE")) == 1
     (one,) = condensations(talk)
     assert one.payload.made_by == "built-in-1"
@@ -138,7 +138,7 @@ def test_a_condensation_whose_parent_was_archived_by_other_means_goes_too(talk):
     (one,) = condensations(talk)
     parent = talk.engine.ledger.get(one.derived_from[0])
     gone = Transition(id=parent.id, expected_revision=parent.revision, to="archived")
-    apply_patch(talk.engine, talk.place, [gone], reason="Gone")
+    apply_patch(talk.engine, talk.ref, [gone], reason="Gone")
     talk.make()
     assert talk.knowledge("stale") == condensations(talk) == []
     assert talk.titles() == ["m2", "m4", "m6", "m8", "m10"]

@@ -9,7 +9,7 @@ from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said
 from space_parts import records
 from treering.core.errors import NotFound, Unavailable
 from treering.edges.discussion_files import read_discussion, write_discussion
-from treering.memories.discussion.search import SearchOptions
+from treering.memories.discussion.recall.search import DiscussionSearch
 
 ODD = (*TALK, "a\n\n---\n\nb\u2028c", "ok", 'x "y" --> z', "the end")
 CONDENSING = replace(SETTINGS, condense_every=2, condense_after=1, min_per_summary=1)
@@ -37,7 +37,7 @@ def told(space, settings=CONDENSING):
 
 def answers(discussion):
     """Everything a discussion says, but for ids."""
-    found = discussion.search("Ada boat", SearchOptions(what="both", mode="natural"))
+    found = discussion.search("Ada boat", DiscussionSearch(what="both", mode="natural"))
     return {
         "messages": [(kept.position, kept.role, kept.text, kept.at, kept.deleted) for kept in discussion.messages()],
         "all": [replace(memory, id="") for memory in discussion.all_memories()],

@@ -7,39 +7,39 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.core.scope import parse_scope
-from treering.memories.discussion.identity import Tagged, checked_id, home_of, place_of, without_tags
+from treering.memories.discussion.identity import Tagged, checked_id, discussion_ref, home_of, without_tags
 
 
 def test_a_discussion_lies_below_the_scope_it_is_kept_in():
-    assert place_of("garden").scope == "/discussion/garden"
-    assert place_of("garden", within="/team/ada").scope == "/team/ada/discussion/garden"
+    assert discussion_ref("garden").scope == "/discussion/garden"
+    assert discussion_ref("garden", within="/team/ada").scope == "/team/ada/discussion/garden"
     assert home_of("/team") == "/team/discussion"
 
 
 def test_its_sources_bear_its_id():
-    assert place_of("garden", within="/team").origin == "discussion:garden"
+    assert discussion_ref("garden", within="/team").origin == "discussion:garden"
 
 
 def test_white_space_around_an_id_does_not_count():
-    assert place_of("  garden\n").id == "garden"
+    assert discussion_ref("  garden\n").id == "garden"
 
 
 @pytest.mark.parametrize("unfit", ["", "  ", "a/b", "..", ".", "a\\b", "/etc", "a\nb", "a\x00b", "a\x7fb", "x" * 129])
 def test_an_id_that_is_empty_long_or_could_be_a_path_is_refused(unfit):
     with pytest.raises(InvalidInput) as refused:
-        place_of(unfit)
+        discussion_ref(unfit)
     assert refused.value.hint
 
 
 @pytest.mark.parametrize("unfit", [None, 7, ["garden"]])
 def test_an_id_that_is_no_text_is_refused(unfit):
     with pytest.raises(InvalidInput):
-        place_of(unfit)
+        discussion_ref(unfit)
 
 
 def test_a_scope_that_is_none_is_refused():
     with pytest.raises(InvalidInput):
-        place_of("garden", within="team")
+        discussion_ref("garden", within="team")
 
 
 @given(st.text(max_size=140))
@@ -48,7 +48,7 @@ def test_every_id_that_passes_makes_a_scope(text):
         name = checked_id(text)
     except InvalidInput:
         return
-    assert parse_scope(place_of(name).scope).endswith(f"/{name}")
+    assert parse_scope(discussion_ref(name).scope).endswith(f"/{name}")
 
 
 def test_a_tag_names_the_discussion_and_is_taken_out():

@@ -22,12 +22,10 @@ from space_parts import decide, note, records, status
 from treering.core.errors import Conflict, Denied, InvalidInput
 from treering.core.fingerprint import fence
 from treering.core.policy import Policy
-from treering.memories.discussion.blocks import Condensation
-from treering.memories.discussion.history import History
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.kept import ChunkState
-from treering.memories.discussion.log import MessageLog, Recorded
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.identity import apply_patch, discussion_ref
+from treering.memories.discussion.log.blocks import ChunkState, Condensation
+from treering.memories.discussion.log.message_log import MessageLog, Recorded
+from treering.memories.discussion.log.snapshot import LogSnapshot
 from treering.tools.turns import Message
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -104,7 +102,7 @@ def test_a_pause_of_four_hours_between_two_known_times_begins_a_block(log):
 
 
 def test_each_block_tells_its_place_and_its_discussion(space):
-    log = MessageLog(space.engine, place_of("garden", within="/team"))
+    log = MessageLog(space.engine, discussion_ref("garden", within="/team"))
     log.record(talk(0, 41))
     first, second = (log.block(head).source for head in log.blocks())
     assert (first.scope, first.origin) == ("/team/discussion/garden", "discussion:garden#000000000")
@@ -158,7 +156,7 @@ def test_a_space_that_wants_review_is_told_so_and_keeps_no_proposal(space, log):
 
 def test_the_same_messages_of_two_processes_at_once_are_there_once(open_space, tmp_path):
     address = str(tmp_path / "space.db")
-    logs = [MessageLog(open_space(address).engine, place_of("garden")) for _ in range(2)]
+    logs = [MessageLog(open_space(address).engine, discussion_ref("garden")) for _ in range(2)]
     outcomes = []
     together = threading.Barrier(2)
 
@@ -180,7 +178,7 @@ def test_the_same_messages_of_two_processes_at_once_are_there_once(open_space, t
 
 def test_appending_from_two_processes_at_once_keeps_everything_in_one_order(open_space, tmp_path):
     address = str(tmp_path / "space.db")
-    logs = [MessageLog(open_space(address).engine, place_of("garden")) for _ in range(2)]
+    logs = [MessageLog(open_space(address).engine, discussion_ref("garden")) for _ in range(2)]
 
     def write(log, name):
         for at in range(25):
@@ -229,14 +227,14 @@ class ReadingNoted:
 def test_what_is_written_at_the_end_reads_the_last_block_alone_however_many_there_are(space, log, write):
     log.record(talk(0, 210))
     ledger = ReadingNoted(space.engine.ledger)
-    write(MessageLog(replace(space.engine, ledger=ledger), log.place))
+    write(MessageLog(replace(space.engine, ledger=ledger), log.ref))
     assert set(ledger.read) == {log.blocks()[-1].source_id}
 
 
 def test_all_again_reads_nothing(space, log):
     log.record(talk(0, 210))
     ledger = ReadingNoted(space.engine.ledger)
-    MessageLog(replace(space.engine, ledger=ledger), log.place).record(talk(0, 210))
+    MessageLog(replace(space.engine, ledger=ledger), log.ref).record(talk(0, 210))
     assert ledger.read == []
 
 
@@ -416,7 +414,7 @@ class TestDeleting:
 
 def write(space, log, change):
     """Write a change of the first block."""
-    apply_patch(space.engine, log.place, [change(log.block(log.blocks()[0]))], reason="A test")
+    apply_patch(space.engine, log.ref, [change(log.block(log.blocks()[0]))], reason="A test")
 
 
 @QUICK
@@ -527,8 +525,8 @@ def shape(log):
 def test_a_look_at_a_discussion_that_somebody_else_wrote_since_writes_nothing(open_space, tmp_path):
     address = str(tmp_path / "space.db")
     here, there = (open_space(address).engine for _ in range(2))
-    MessageLog(there, place_of("garden")).append(talk(0, 3))
-    seen = History.of(here.ledger, place_of("garden"))
-    MessageLog(there, place_of("garden")).append(talk(3, 4))
+    MessageLog(there, discussion_ref("garden")).append(talk(0, 3))
+    seen = LogSnapshot.of(here.ledger, discussion_ref("garden"))
+    MessageLog(there, discussion_ref("garden")).append(talk(3, 4))
     with pytest.raises(Conflict):
         seen.block(seen.heads[-1])

@@ -10,10 +10,10 @@ from making_parts import PROMPTS, SETTINGS, ScriptedModel, Talk, failing_at, ite
 
 from treering.core.errors import Denied, Unavailable
 from treering.core.patch import Transition, Update
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.by_model import Prompt
-from treering.memories.discussion.making import Made, MemoryMaker
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.by_model import Prompt
+from treering.memories.discussion.identity import apply_patch
+from treering.memories.discussion.making import MakingReport, MemoryMaker
 from treering.memories.leasing import held
 from treering.tools.turns import Message
 
@@ -70,14 +70,14 @@ def test_a_chunk_may_give_several_memories(space):
 def test_what_is_done_is_not_made_again(talk):
     talk.say(5).make()
     calls = len(talk.model.prompts)
-    assert talk.make() == Made()
+    assert talk.make() == MakingReport()
     assert len(talk.model.prompts) == calls
     assert talk.titles() == ["m0", "m2"]
 
 
 def test_making_where_nothing_was_said_writes_nothing(talk):
     before = talk.engine.ledger.sequence()
-    assert talk.make() == Made()
+    assert talk.make() == MakingReport()
     assert talk.engine.ledger.sequence() == before
 
 
@@ -95,7 +95,7 @@ def test_the_lookback_leaves_out_the_last_messages(talk):
 
 def test_the_rules_make_memories_without_a_model(talk):
     talk.log.record([Message(content="We decided to use Postgres.", role="user"), Message(content="ok", role="user")])
-    maker = MemoryMaker(talk.engine, talk.place, settings=SETTINGS, generator=BuiltInGenerator())
+    maker = MemoryMaker(talk.engine, talk.ref, settings=SETTINGS, generator=BuiltInGenerator())
     assert maker.make().done == 1
     assert talk.titles() == ["Decision: Postgres"]
 
@@ -188,7 +188,7 @@ def test_rejected_items_are_reported_and_kept_with_the_chunk(space):
 def test_an_empty_extraction_is_a_success_and_not_billed_again(space):
     talk = Talk(space, ScriptedModel(answering("[]"))).say(4)
     assert talk.make().empty == 2
-    assert talk.make() == Made()
+    assert talk.make() == MakingReport()
     assert len(talk.model.prompts) == 2
     assert talk.states() == [(0, "empty"), (2, "empty")]
 
@@ -279,8 +279,8 @@ def test_a_limit_on_chunks_leaves_the_rest_for_later(talk):
 
 def test_a_second_process_sees_that_one_is_at_it(talk):
     talk.say(4)
-    with held(talk.engine.leases, f"discussion:{talk.place.scope}", "another", 60):
-        assert talk.make() == Made(busy=True)
+    with held(talk.engine.leases, f"discussion:{talk.ref.scope}", "another", 60):
+        assert talk.make() == MakingReport(busy=True)
     assert talk.model.prompts == []
     assert talk.make().done == 2
 
@@ -312,7 +312,7 @@ def test_a_chunk_that_another_process_made_meanwhile_is_not_written_twice(open_s
 
     def overtaken(prompt):
         late.model.reply = None
-        late.engine.leases.take(f"discussion:{late.place.scope}", _holder(late), seconds=0)
+        late.engine.leases.take(f"discussion:{late.ref.scope}", _holder(late), seconds=0)
         other.make()
 
     late.model.reply = overtaken
@@ -322,14 +322,14 @@ def test_a_chunk_that_another_process_made_meanwhile_is_not_written_twice(open_s
 
 
 def _holder(talk):
-    return talk.engine.leases.holder(f"discussion:{talk.place.scope}")
+    return talk.engine.leases.holder(f"discussion:{talk.ref.scope}")
 
 
 def test_nothing_is_written_once_the_lease_is_lost(space):
     talk = Talk(space).say(4)
 
     def taken_over(prompt):
-        name = f"discussion:{talk.place.scope}"
+        name = f"discussion:{talk.ref.scope}"
         talk.engine.leases.take(name, _holder(talk), seconds=0)
         talk.engine.leases.take(name, "another", seconds=60)
 
@@ -383,7 +383,7 @@ def test_memories_of_a_source_that_was_archived_by_other_means_are_archived(spac
     talk.make()
     (head,) = talk.log.blocks()
     gone = Transition(id=head.source_id, expected_revision=head.revision, to="archived")
-    apply_patch(talk.engine, talk.place, [gone], reason="Gone")
+    apply_patch(talk.engine, talk.ref, [gone], reason="Gone")
     assert len(talk.knowledge("stale")) == 1
     talk.make()
     assert talk.knowledge("stale") == []
@@ -397,7 +397,7 @@ def test_what_is_left_of_a_block_that_lost_words_by_other_means_is_made_anew(spa
     source = talk.engine.ledger.get(head.source_id)
     left = [segment.model_dump() for segment in source.segments if segment.locator.turn != 2]
     cut = Update(id=source.id, expected_revision=source.revision, changes={"segments": left})
-    apply_patch(talk.engine, talk.place, [cut], reason="Cut")
+    apply_patch(talk.engine, talk.ref, [cut], reason="Cut")
     assert [memory.title for memory in talk.knowledge("stale")] == ["m2"]
     talk.make()
     assert talk.knowledge("stale") == []
@@ -435,7 +435,7 @@ def test_nothing_new_costs_nothing(space):
     talk = Talk(space).say(7)
     talk.make(state=True, summary=True)
     calls = len(talk.model.prompts)
-    assert talk.make(state=True, summary=True) == Made()
+    assert talk.make(state=True, summary=True) == MakingReport()
     assert len(talk.model.prompts) == calls
 
 
@@ -450,7 +450,7 @@ def test_an_empty_answer_never_replaces_a_text_and_is_not_billed_again(space, ki
     assert talk.text(form).text == before[form]
     assert made.rejected
     calls = len(talk.model.prompts)
-    assert talk.make(state=True, summary=True) == Made()
+    assert talk.make(state=True, summary=True) == MakingReport()
     assert len(talk.model.prompts) == calls
     talk.model.reply = None
     talk.say(6).make(state=True, summary=True)

@@ -4,7 +4,7 @@ from recollection_parts import SETTINGS, TALK, Script, opened, said, summaries, 
 from space_parts import records
 from treering.core.errors import InvalidInput
 from treering.memories.discussion.memory import DiscussionMemory, Recollection
-from treering.memories.discussion.stateless import StatelessDiscussion
+from treering.memories.discussion.recall.stateless import StatelessDiscussion
 
 
 @pytest.mark.parametrize("identity", ["", "  ", "a/b", "..", "a\\b", "a\nb", "x" * 129, None, 7])
@@ -20,7 +20,7 @@ def test_a_scope_that_is_none_is_refused(space):
 
 def test_the_space_gives_the_memory_of_its_discussions_made_by_rules(space):
     discussion = space.discussions(settings=SETTINGS).open(" talk ")
-    assert (discussion.id, discussion.place.scope) == ("talk", "/discussion/talk")
+    assert (discussion.id, discussion.ref.scope) == ("talk", "/discussion/talk")
     discussion.record(said("We decided to paint the boat blue on Monday."), start=0)
     made = discussion.update()
     assert made.done == 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.generating import MemoryItem
-from treering.memories.discussion.parsing import Parsed, Unreadable, parse_items, plain_text
+from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.parsing import ParsedMemories, UnreadableAnswer, parse_items, plain_text
 
 ITEM = '{"title": "The move", "summary": "Ada moves to Rome in May.", "entities": ["Ada", "Rome"]}'
 OTHER = ITEM.replace("move", "journey")
@@ -18,7 +18,7 @@ MOVE = MemoryItem(title="The move", summary="Ada moves to Rome in May.", entitie
 
 def titles(answer):
     found = parse_items(answer)
-    assert isinstance(found, Parsed), found
+    assert isinstance(found, ParsedMemories), found
     return [item.title for item in found.items]
 
 
@@ -44,7 +44,7 @@ def titles(answer):
     ],
 )
 def test_one_memory_is_found_in_every_shape_that_models_give_it(answer):
-    assert parse_items(answer) == Parsed((MOVE,))
+    assert parse_items(answer) == ParsedMemories((MOVE,))
 
 
 @pytest.mark.parametrize("answer", [f"{ITEM}\n{OTHER}", f"[{ITEM}]\n\n[{OTHER}]", f'{{"a": [{ITEM}], "b": [{OTHER}]}}'])
@@ -57,7 +57,7 @@ def test_several_values_are_all_read_in_order(answer):
     ["[]", " [ ]\n", "{}", '{"memories": []}', "```json\n[]\n```", "nothing", "None.", "No new memories.", "null"],
 )
 def test_nothing_to_remember_is_an_answer(answer):
-    assert parse_items(answer) == Parsed()
+    assert parse_items(answer) == ParsedMemories()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_nothing_to_remember_is_an_answer(answer):
     ["", "I cannot help with that.", "<think>[] or not</think>", "{{{{", "[" * 3_000, "No, Ada moves to Rome."],
 )
 def test_an_answer_without_json_is_no_answer(answer):
-    assert isinstance(parse_items(answer), Unreadable)
+    assert isinstance(parse_items(answer), UnreadableAnswer)
 
 
 def test_an_item_that_does_not_fit_is_rejected_and_the_others_are_kept():
@@ -77,7 +77,7 @@ def test_an_item_that_does_not_fit_is_rejected_and_the_others_are_kept():
 
 def test_an_answer_whose_items_all_do_not_fit_is_no_answer():
     found = parse_items('[{"title": "No summary"}]')
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableAnswer)
     assert "summary" in found.why
 
 
@@ -88,7 +88,7 @@ def test_of_an_answer_that_was_cut_off_the_whole_items_are_kept_and_the_loss_is_
 
 
 def test_an_empty_list_inside_an_item_that_was_cut_off_does_not_say_that_there_is_nothing():
-    assert isinstance(parse_items('[{"title": "Cut", "entities": [], "summary": "Ada w'), Unreadable)
+    assert isinstance(parse_items('[{"title": "Cut", "entities": [], "summary": "Ada w'), UnreadableAnswer)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_a_text_is_read_without_thoughts_and_without_a_fence_around_it(answer, t
     st.lists(st.sampled_from(["<think>", "</think>", "[", "]", "{", "}", '"title":', '"x"', ",", "```", "no", ITEM]))
 )
 def test_no_answer_breaks_the_reading(parts):
-    assert isinstance(parse_items("".join(parts)), Parsed | Unreadable)
+    assert isinstance(parse_items("".join(parts)), ParsedMemories | UnreadableAnswer)
 
 
 def test_answers_of_nothing_but_openings_are_no_work_without_end():
     # In the square of the length this would take hours; the time limit only ends that.
     script = r"""
-from treering.memories.discussion.parsing import parse_items, plain_text
+from treering.memories.discussion.generators.parsing import parse_items, plain_text
 for text in ("<think>", "<think></thought>", "</think>", "```\n", "{", "[", "<think>```"):
     parse_items(text * 100_000)
     plain_text(text * 100_000)

@@ -4,7 +4,7 @@ import pytest
 from recollection_parts import BEGAN, SETTINGS, TALK, Script, item, opened, said, summaries, talked
 
 from space_parts import records
-from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.summaries.timeline import Memories
 
 ODD = ("a\n\n---\n\nb", "--ChunkBreak--", "[Beg_User] |{| x", "- one\n- two", '"quoted";\'', "naïve\u2028line\tend")
 
@@ -53,7 +53,7 @@ def test_a_condensation_stands_for_its_parents_which_are_still_read_after_a_posi
     assert [memory.condensed for memory in shown] == [True, True, False, False]
     assert shown[0].item.summary == " & ".join(TALK[:2])
     assert (shown[0].first, shown[0].last, shown[0].at) == (0, 1, BEGAN)
-    memories = Memories(space.engine, discussion.place)
+    memories = Memories(space.engine, discussion.ref)
     assert summaries(memories.after(-1)) == list(TALK)
     assert summaries(memories.after(2)) == list(TALK[3:])
 
@@ -64,7 +64,7 @@ def test_memories_are_read_over_the_bounds_of_blocks(space, count):
     discussion = talked(space, *texts, settings=replace(SETTINGS, summary=False, state=False))
     assert summaries(discussion.all_memories()) == texts
     assert summaries(discussion.recent_memories(5)) == texts[-5:]
-    assert summaries(Memories(space.engine, discussion.place).after(37)) == texts[38:]
+    assert summaries(Memories(space.engine, discussion.ref).after(37)) == texts[38:]
 
 
 def test_only_memories_that_hold_now_are_shown(space):

@@ -5,14 +5,14 @@ from recollection_parts import SETTINGS, TALK, Script, item, opened, said, summa
 
 from space_parts import records
 from treering.core.errors import Conflict, InvalidInput, Unavailable
-from treering.memories.discussion.rolling import SummaryKeeper
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.summaries.rolling import SummaryKeeper
+from treering.memories.discussion.summaries.versions import Versions
 
 QUIET = replace(SETTINGS, summary=False, state=False)
 
 
 def keeper(space, discussion, script, settings=QUIET):
-    return SummaryKeeper(space.engine, discussion.place, settings=settings, generator=script)
+    return SummaryKeeper(space.engine, discussion.ref, settings=settings, generator=script)
 
 
 def test_new_memories_are_folded_in_batches_and_each_batch_is_a_version(space):
@@ -153,7 +153,7 @@ def test_a_version_somebody_else_wrote_meanwhile_is_the_one_that_is_continued(sp
 
 def test_who_is_never_first_is_told_so(space):
     discussion = talked(space, settings=QUIET)
-    versions = Versions(space.engine, discussion.place, "rolling_summary")
+    versions = Versions(space.engine, discussion.ref, "rolling_summary")
 
     def always_late(_summary, _memories):
         versions.write("Earlier.", after=versions.current(), last=-1, made_by="somebody else")

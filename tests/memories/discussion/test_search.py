@@ -7,7 +7,7 @@ from recollection_parts import BEGAN, SETTINGS, Script, item, opened, said, talk
 from space_parts import open_space
 from treering.core.errors import InvalidInput
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.search import FieldWeights, SearchOptions
+from treering.memories.discussion.recall.search import DiscussionSearch, FieldWeights
 
 LINES = (
     "Ada keeps her red boat in the harbour",
@@ -26,7 +26,7 @@ def texts(found):
 
 
 def look(discussion, query, **options):
-    return texts(discussion.search(query, SearchOptions(**{"what": "turns", **options})))
+    return texts(discussion.search(query, DiscussionSearch(**{"what": "turns", **options})))
 
 
 @pytest.fixture
@@ -86,12 +86,12 @@ def test_messages_come_in_the_order_of_the_spaces_own_search(discussion, space):
     space.embed_pending()
     for query in ("red boat", "Where does Ada keep it?", "東京"):
         filter_ = {"type": "source", "kind": "conversation"}
-        own = space.query("search", discussion.place.scope, {"text": query}, {"filter": filter_, "limit": 5}).hits
+        own = space.query("search", discussion.ref.scope, {"text": query}, {"filter": filter_, "limit": 5}).hits
         assert look(discussion, query, mode="hybrid", limit=5) == [hit.text for hit in own]
 
 
 def test_what_is_found_can_be_cited(discussion, space):
-    (turn,) = discussion.search("harbour", SearchOptions(what="turns"))
+    (turn,) = discussion.search("harbour", DiscussionSearch(what="turns"))
     assert space.engine.ledger.segment(turn.source_id, turn.segment_id).excerpt == turn.text
     assert (turn.kind, turn.first, turn.speaker, turn.at, turn.scope) == ("turn", 0, "user", BEGAN, "/discussion/talk")
     (memory,) = discussion.search("harbour")
@@ -107,7 +107,7 @@ def test_versions_of_summary_and_state_are_no_memories(discussion):
 
 
 def test_memories_and_messages_can_be_looked_for_together(discussion):
-    found = discussion.search("harbour", SearchOptions(what="both"))
+    found = discussion.search("harbour", DiscussionSearch(what="both"))
     assert {one.kind for one in found} == {"memory", "turn"}
 
 
@@ -131,9 +131,9 @@ def test_the_field_that_weighs_most_comes_first_and_one_without_weight_does_not_
     discussion = fielded(space)
     none = dict.fromkeys(("title", "summary", "entities", "key_phrases", "topics"), 0.0)
     heavy = FieldWeights(**{**dict.fromkeys(none, 0.1), field: 9.0})
-    found = discussion.search("kestrel", SearchOptions(mode=mode, weights=heavy))
+    found = discussion.search("kestrel", DiscussionSearch(mode=mode, weights=heavy))
     assert (len(found), found[0].first) == (5, first)
-    only = discussion.search("kestrel", SearchOptions(mode=mode, weights=FieldWeights(**{**none, field: 1.0})))
+    only = discussion.search("kestrel", DiscussionSearch(mode=mode, weights=FieldWeights(**{**none, field: 1.0})))
     assert [one.first for one in only] == [first]
 
 
@@ -158,7 +158,7 @@ def yearly(space):
 )
 @pytest.mark.parametrize("mode", ["keywords", "hybrid"])
 def test_only_what_was_said_at_the_time_asked_for_is_found(space, options, years, what, mode):
-    found = yearly(space).search("kestrel", SearchOptions(what=what, mode=mode, **options))
+    found = yearly(space).search("kestrel", DiscussionSearch(what=what, mode=mode, **options))
     assert {one.first for one in found} == years
 
 
@@ -173,7 +173,7 @@ def test_what_was_said_at_the_time_asked_for_is_found_among_much_else(space):
 def test_where_recency_counts_the_newer_comes_before_the_older(space):
     discussion = yearly(space)
     for what in ("turns", "memories"):
-        found = discussion.search("kestrel", SearchOptions(what=what, recency=30.0))
+        found = discussion.search("kestrel", DiscussionSearch(what=what, recency=30.0))
         assert [one.first for one in found] == [4, 3, 2, 1, 0]
 
 
@@ -185,7 +185,7 @@ def test_what_shares_names_with_the_best_results_comes_after_them(space):
     }
     discussion = talked(space, *made, script=Script(items_of=lambda text: (made[text],)))
     assert look(discussion, "boat", what="memories") == ["The boat leaks"]
-    expanded = discussion.search("boat", SearchOptions(expand_entities=True))
+    expanded = discussion.search("boat", DiscussionSearch(expand_entities=True))
     assert texts(expanded) == ["The boat leaks", "She sold her house"]
     assert expanded[0].score > expanded[1].score
 
@@ -221,7 +221,7 @@ def test_what_was_deleted_is_not_found(discussion):
 )
 def test_options_that_make_no_sense_are_refused(wrong):
     with pytest.raises(InvalidInput):
-        SearchOptions(**wrong)
+        DiscussionSearch(**wrong)
 
 
 def test_a_weight_below_nothing_is_refused():

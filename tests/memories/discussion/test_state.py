@@ -4,7 +4,7 @@ import pytest
 from recollection_parts import SETTINGS, TALK, Script, opened, said, talked
 
 from treering.core.errors import NotFound
-from treering.memories.discussion.state import with_hand
+from treering.memories.discussion.summaries.lines import with_hand
 
 DOCUMENT = "# Boat\n- red\n- in Turin\n\n# People\n- Ada"
 

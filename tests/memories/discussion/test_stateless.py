@@ -4,8 +4,8 @@ import pytest
 from recollection_parts import BEGAN, Script, said, summaries
 
 from treering.core.fingerprint import fence
-from treering.memories.discussion.search import SearchOptions
-from treering.memories.discussion.stateless import StatelessDiscussion
+from treering.memories.discussion.recall.search import DiscussionSearch
+from treering.memories.discussion.recall.stateless import StatelessDiscussion
 from treering.tools.turns import Message
 
 LINES = (
@@ -23,7 +23,7 @@ def at_hand():
 
 
 def look(discussion, query, **options):
-    return [one.text for one in discussion.search(query, SearchOptions(**options))]
+    return [one.text for one in discussion.search(query, DiscussionSearch(**options))]
 
 
 def test_the_last_turns_stand_for_memories(at_hand):

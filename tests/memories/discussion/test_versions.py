@@ -5,10 +5,10 @@ import pytest
 from space_parts import all_of, open_space, records
 from treering.core.errors import Conflict, Denied
 from treering.core.objects import Source
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.versions import Stand, Versions
+from treering.memories.discussion.identity import discussion_ref
+from treering.memories.discussion.summaries.versions import Stand, Versions
 
-PLACE = place_of("0f8fad5b-d9cb-469f-a165-70867728950e")
+PLACE = discussion_ref("0f8fad5b-d9cb-469f-a165-70867728950e")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_newest_version_stands_and_all_are_kept(versions):
 
 def test_the_texts_of_other_discussions_and_of_another_form_are_others(space, versions):
     write(versions, "mine")
-    for place, form in ((place_of("other"), "rolling_summary"), (PLACE, "state_document")):
+    for place, form in ((discussion_ref("other"), "rolling_summary"), (PLACE, "state_document")):
         assert Versions(space.engine, place, form).current() is None
         write(Versions(space.engine, place, form), "theirs")
     assert versions.current().text == "mine"
@@ -47,7 +47,7 @@ def test_the_texts_of_other_discussions_and_of_another_form_are_others(space, ve
 
 @pytest.mark.parametrize("identity", ["!!!", "Über 東京", "a; b", '"', "rolling summary", "x" * 128])
 def test_a_version_is_found_whatever_the_discussion_is_called(space, identity):
-    versions = Versions(space.engine, place_of(identity), "state_document")
+    versions = Versions(space.engine, discussion_ref(identity), "state_document")
     write(versions, "it is there")
     assert versions.current().text == "it is there"
 

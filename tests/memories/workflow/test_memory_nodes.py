@@ -3,7 +3,7 @@ from workflow_parts import NotingModel, ask, at_hand, discussion, kept_run, mess
 
 from space_parts import records
 from treering.core.fingerprint import without_recalled
-from treering.memories.discussion.generating import Generated, MemoryItem, Written
+from treering.memories.discussion.generators.generator import Generated, GeneratedText, MemoryItem
 from treering.memories.workflow.nothing import NOTHING_YET
 
 TALK = (
@@ -29,10 +29,10 @@ class Counting:
         return Generated((memories[0],))
 
     def fold(self, summary, memories):
-        return Written("\n".join([*summary.splitlines(), *(f"* {item.title}" for item in memories)]))
+        return GeneratedText("\n".join([*summary.splitlines(), *(f"* {item.title}" for item in memories)]))
 
     def merge(self, facts, document):
-        return Written(f"{document}\n{facts}".strip())
+        return GeneratedText(f"{document}\n{facts}".strip())
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@ import pytest
 from workflow_parts import ask, problems, say
 
 from treering.core.errors import InvalidInput
+from treering.edges.workflow_text import load
 from treering.memories.workflow.catalog import NODE_TYPES
-from treering.memories.workflow.checking import Known, load
+from treering.memories.workflow.checking import WorkflowEnvironment
 from treering.memories.workflow.definition import NodeSettings
 from treering.memories.workflow.registry import NodeType, NodeTypes
 
@@ -132,14 +133,16 @@ def test_everything_wrong_is_told_at_once():
 def test_inputs_are_checked_where_their_number_is_known():
     nodes = [say("{agent1Input} {agent3Input}")]
     assert problems(nodes) == []
-    assert problems(nodes, Known(inputs=3)) == []
-    assert problems(nodes, Known(inputs=2)) == ["node 1, content: there is no {agent3Input}: inputs given: 2"]
+    assert problems(nodes, WorkflowEnvironment(inputs=3)) == []
+    assert problems(nodes, WorkflowEnvironment(inputs=2)) == [
+        "node 1, content: there is no {agent3Input}: inputs given: 2"
+    ]
 
 
 def test_endpoints_are_checked_where_they_are_known():
     assert problems([ask("x", endpointName="main")]) == []
-    assert problems([ask("x")], Known(endpoints=frozenset({"main"}))) == []
-    assert problems([ask("x")], Known(endpoints=frozenset())) == [
+    assert problems([ask("x")], WorkflowEnvironment(endpoints=frozenset({"main"}))) == []
+    assert problems([ask("x")], WorkflowEnvironment(endpoints=frozenset())) == [
         "node 1, endpointName: no language model was given for its endpoint"
     ]
 
@@ -147,7 +150,7 @@ def test_endpoints_are_checked_where_they_are_known():
 def test_without_a_conversation_nothing_may_speak_of_one():
     data = [{"type": "RecentMemory"}, say("{chat_user_prompt_last_one} {todays_date} {agent1Output}")]
     assert problems(data) == []
-    assert problems(data, Known(chat=False)) == [
+    assert problems(data, WorkflowEnvironment(chat=False)) == [
         "node 1: a node of type RecentMemory needs a conversation, and the workflow runs without one",
         "node 2, content: {chat_user_prompt_last_one} speaks of a conversation, and the workflow runs without one",
         "node 2, content: {todays_date} speaks of a conversation, and the workflow runs without one",

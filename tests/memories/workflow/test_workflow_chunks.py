@@ -1,10 +1,16 @@
+from dataclasses import replace
+
 import pytest
 from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages, run
 
 from space_parts import all_of
 from treering.core.errors import Denied, Unavailable
 from treering.core.policy import Policy
+from treering.memories.discussion.memory import DiscussionMemory
+from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.workflow.nothing import NOTHING_YET
+from treering.memories.workflow.scene import scene_of
+from treering.testing.late_index import LateIndex
 
 TALK = [f"message number {number}" for number in range(10)]
 
@@ -122,3 +128,15 @@ def test_where_writes_are_reviewed_nothing_is_kept_silently(space):
     space.engine.ledger.change_policy(Policy(direct_channels=frozenset()), by=space.engine.author)
     with pytest.raises(Denied):
         kept_run(space, talk, [node()], models=[NotingModel("abc")])
+
+
+def test_a_late_index_lets_nothing_be_asked_twice(space):
+    index = LateIndex(space.engine.index, space.engine.ledger.sequence)
+    index.hold()
+    engine = replace(space.engine, index=index)
+    talk = DiscussionMemory(engine, settings=DiscussionSettings(max_messages=2, lookback=0)).open("launch")
+    talk.record(messages(*TALK))
+    model = NotingModel("abcdef")
+    for _ in range(2):
+        assert run([node()], models=[model], scene=scene_of(engine, talk)).text == "a|b|c"
+    assert len(model.prompts) == 3

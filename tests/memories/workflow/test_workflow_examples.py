@@ -4,10 +4,10 @@ from importlib.resources import files
 import pytest
 from workflow_parts import NotingModel, at_hand, discussion, kept_run, messages, run
 
-from treering.memories.discussion.built_in import BuiltInGenerator
+from treering.edges.workflow_text import load, read
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.workflow.checking import Known, load
-from treering.memories.workflow.definition import read
+from treering.memories.workflow.checking import WorkflowEnvironment
 from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
 from treering.testing.clocks import SteppingClock
 
@@ -28,7 +28,7 @@ def inputs_of(text):
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_example_can_run_with_the_inputs_it_speaks_of_and_says_what_it_is_for(name):
     text = TEXTS[name]
-    workflow = load(text, known=Known(inputs=inputs_of(text)))
+    workflow = load(text, known=WorkflowEnvironment(inputs=inputs_of(text)))
     assert workflow.header.description
     assert name.endswith(".json") or text.startswith("# ")
 

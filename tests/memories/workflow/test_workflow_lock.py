@@ -6,7 +6,7 @@ LOCK = {"type": "WorkflowLock", "workflowLockId": "night work"}
 
 
 def lease(talk, name="night work"):
-    return f"workflow:{talk.place.scope}:{name}"
+    return f"workflow:{talk.ref.scope}:{name}"
 
 
 def test_a_lock_that_another_run_holds_ends_the_workflow_without_failure(space):

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from treering.core.errors import InvalidInput
-from treering.memories.workflow.checking import load
-from treering.memories.workflow.definition import MOST_CHARS, MOST_NODES
+from treering.edges.workflow_text import MOST_CHARS, load
+from treering.memories.workflow.definition import MOST_NODES
 
 NODES = [{"id": "one", "type": "StaticResponse", "content": "a"}, {"type": "StaticResponse", "content": "b"}]
 

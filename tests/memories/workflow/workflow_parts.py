@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.memories.discussion.memory import DiscussionMemory
+from treering.memories.discussion.recall.stateless import StatelessDiscussion
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.stateless import StatelessDiscussion
 from treering.memories.workflow.checking import ANYTHING, from_data
 from treering.memories.workflow.running import Runner
 from treering.memories.workflow.scene import Scene, scene_of

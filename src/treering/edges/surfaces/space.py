@@ -6,6 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast, overload
 
+from pydantic import BaseModel
+
 from treering.core.audit import Anchor
 from treering.core.diff import ObjectChange
 from treering.core.objects import Channel
@@ -15,8 +17,9 @@ from treering.edges import transfer
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
+from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder
@@ -25,10 +28,12 @@ from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.engine import Engine, Progress
-from treering.tools.envelope import Envelope, Report, parse
+from treering.tools.envelope import Answer, Envelope, Operation, Report, parse
 from treering.tools.erasure import ErasureReceipt
+from treering.tools.rights import EVERYTHING
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
+from treering.tools.upkeep import VECTORS
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
@@ -141,7 +146,30 @@ class Space:
 
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb by name."""
-        return catalog.call(self.engine, verb, envelope)
+        return catalog.call(self.engine, verb, envelope, granted=EVERYTHING)
+
+    @overload
+    def perform(
+        self,
+        operation: Operation[Answer],
+        scope: str = ROOT,
+        input: Data | None = None,
+        options: Data | None = None,
+    ) -> Answer: ...
+    @overload
+    def perform(
+        self, operation: str, scope: str = ROOT, input: Data | None = None, options: Data | None = None
+    ) -> BaseModel: ...
+    def perform(
+        self,
+        operation: Operation[Any] | str,
+        scope: str = ROOT,
+        input: Data | None = None,
+        options: Data | None = None,
+    ) -> BaseModel:
+        """Ask what is no verb, by its name such as `review list`. Raises `InvalidInput` for a wrong name or field."""
+        asked: Operation[BaseModel] = operations.find(operation) if isinstance(operation, str) else operation
+        return asked.perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
 
     def discussions(
         self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None
@@ -151,27 +179,27 @@ class Space:
 
     def proposals(self) -> tuple[PatchRecord, ...]:
         """Return the patches that wait for review, newest first."""
-        return tuple(review.proposals(self.engine))
+        return self.perform(review.LIST).root
 
     def proposal_diff(self, patch_id: str) -> tuple[ObjectChange, ...]:
         """Return what a waiting patch would change."""
-        return review.proposal_diff(self.engine, patch_id)
+        return self.perform(review.SHOW, input={"patch_id": patch_id}).root
 
     def approve(self, patch_id: str) -> Receipt:
         """Apply a waiting patch."""
-        return review.approve(self.engine, patch_id)
+        return self.perform(review.APPLY, input={"patch_id": patch_id})
 
     def reject(self, patch_id: str, reason: str = "") -> PatchRecord:
         """Turn a waiting patch down."""
-        return review.reject(self.engine, patch_id, reason=reason)
+        return self.perform(review.REJECT, input={"patch_id": patch_id}, options={"reason": reason})
 
     def revert(self, patch_id: str, reason: str = "") -> Receipt:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
-        return review.revert(self.engine, patch_id, reason=reason)
+        return self.perform(review.REVERT, input={"patch_id": patch_id}, options={"reason": reason})
 
     def erase(self, ids: Sequence[str], reason: str = "") -> ErasureReceipt:
         """Erase objects for good; the receipt proves it and names what is out of reach."""
-        return erasure.erase(self.engine, ids, reason=reason)
+        return self.perform(erasure.ERASE, input={"ids": tuple(ids)}, options={"reason": reason})
 
     def backup(self, file: Path | str, *, replace: bool = False) -> Anchor:
         """Copy the space into a new file while others use it; return the head of the copy's audit log.
@@ -186,17 +214,15 @@ class Space:
 
     def export(self, folder: Path | str) -> dict[str, int]:
         """Write the space as plain files into a new folder."""
-        return transfer.export_space(self.engine.ledger, Path(folder))
+        return self.perform(transfer.EXPORT, input={"folder": Path(folder)}).counts
 
     def import_from(self, folder: Path | str) -> dict[str, int]:
         """Fill this empty space from an export, with the same ids and audit."""
-        counts = transfer.import_space(self.engine.ledger, Path(folder))
-        self.engine.vectoriser.start()
-        return counts
+        return self.perform(transfer.IMPORT, input={"folder": Path(folder)}).counts
 
     def embed_pending(self, progress: Progress | None = None) -> None:
         """Make all vectors that wait, now."""
-        self.engine.vectoriser.finish(progress or self.engine.progress)
+        (self.with_progress(progress) if progress else self).perform(VECTORS)
 
     def with_progress(self, progress: Progress) -> "Space":
         """Return the same space reporting the progress of long work."""

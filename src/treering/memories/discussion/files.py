@@ -13,13 +13,12 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from treering.core.canonical import canonical_json
 from treering.core.errors import NotFound
-from treering.memories.discussion.generating import MemoryItem
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkStatus
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.reading import Memories
-from treering.memories.discussion.state import text_in
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.identity import DiscussionRef
+from treering.memories.discussion.log.blocks import ChunkStatus
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions, text_in
 from treering.tools.engine import Engine
 
 MESSAGES = "messages.jsonl"
@@ -33,13 +32,13 @@ Files = Mapping[str, str]
 """Files by name, each with its text."""
 
 
-class _Line(BaseModel):
+class _FileLine(BaseModel):
     """One line of a file. What it holds besides is left alone."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class MessageLine(_Line):
+class MessageLine(_FileLine):
     """A message and its position; a deleted one has no text.
 
     `after`: it continues not the message before it, but the one before this position, or none (0).
@@ -54,7 +53,7 @@ class MessageLine(_Line):
     after: int | None = Field(default=None, ge=0)
 
 
-class ChunkLine(_Line):
+class ChunkLine(_FileLine):
     """Messages of which memories were made, or nothing worth one."""
 
     first: int = Field(ge=0)
@@ -63,7 +62,7 @@ class ChunkLine(_Line):
     status: ChunkStatus
 
 
-class MemoryLine(_Line):
+class MemoryLine(_FileLine):
     """A memory, the messages it tells of, and whether it stands for the older memories of these messages."""
 
     first: int
@@ -74,7 +73,7 @@ class MemoryLine(_Line):
     memory: MemoryItem
 
 
-class VersionLine(_Line):
+class VersionLine(_FileLine):
     """A version of the summary, and the position of the last message it tells of."""
 
     number: int
@@ -84,7 +83,7 @@ class VersionLine(_Line):
     at: AwareDatetime | None = None
 
 
-class StateMark(_Line):
+class StateMark(_FileLine):
     """Which version of the state document a file holds, and what people wrote into it or struck out."""
 
     version: str = ""
@@ -94,29 +93,29 @@ class StateMark(_Line):
     made_by: str = ""
 
 
-AnyLine = TypeVar("AnyLine", bound=_Line)
+AnyLine = TypeVar("AnyLine", bound=_FileLine)
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Generic[AnyLine]):
+class LinesRead(Generic[AnyLine]):
     """The lines of a file that could be read, and for the others, which and why."""
 
     lines: tuple[AnyLine, ...]
     rejected: tuple[str, ...] = ()
 
 
-def exported(engine: Engine, place: Place) -> dict[str, str]:
+def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
     """Write a discussion as the texts of files. What was withdrawn is not in them."""
     return {
-        MESSAGES: _lines(_messages(engine, place)),
-        CHUNKS: _lines(_chunks(engine, place)),
-        MEMORIES: _lines(_memories(engine, place)),
-        SUMMARY: _lines(_summary(engine, place)),
-        STATE: _state(engine, place),
+        MESSAGES: _lines(_messages(engine, ref)),
+        CHUNKS: _lines(_chunks(engine, ref)),
+        MEMORIES: _lines(_memories(engine, ref)),
+        SUMMARY: _lines(_summary(engine, ref)),
+        STATE: _state(engine, ref),
     }
 
 
-def read_lines(files: Files, name: str, kind: type[AnyLine]) -> Read[AnyLine]:
+def read_lines(files: Files, name: str, kind: type[AnyLine]) -> LinesRead[AnyLine]:
     """Read a file of lines; one that is not there has none."""
     lines, rejected = list[AnyLine](), list[str]()
     for number, line in enumerate(files.get(name, "").split("\n"), start=1):
@@ -125,7 +124,7 @@ def read_lines(files: Files, name: str, kind: type[AnyLine]) -> Read[AnyLine]:
                 lines.append(kind.model_validate_json(line))
             except ValidationError as error:
                 rejected.append(f"{name} line {number}: {_problem(error)}")
-    return Read(tuple(lines), tuple(rejected))
+    return LinesRead(tuple(lines), tuple(rejected))
 
 
 def read_state(files: Files) -> tuple[str, StateMark | None]:
@@ -148,12 +147,12 @@ def check_files(files: Files) -> None:
         raise NotFound("There is no discussion in these files.", hint=f"Give {MESSAGES} or {STATE}.")
 
 
-def _lines(lines: Iterable[_Line]) -> str:
+def _lines(lines: Iterable[_FileLine]) -> str:
     return "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines)
 
 
-def _messages(engine: Engine, place: Place) -> Iterator[MessageLine]:
-    for kept in MessageLog(engine, place).read():
+def _messages(engine: Engine, ref: DiscussionRef) -> Iterator[MessageLine]:
+    for kept in MessageLog(engine, ref).read():
         yield MessageLine(
             position=kept.position,
             role=kept.role,
@@ -165,16 +164,16 @@ def _messages(engine: Engine, place: Place) -> Iterator[MessageLine]:
         )
 
 
-def _chunks(engine: Engine, place: Place) -> Iterator[ChunkLine]:
-    log = MessageLog(engine, place)
+def _chunks(engine: Engine, ref: DiscussionRef) -> Iterator[ChunkLine]:
+    log = MessageLog(engine, ref)
     for head in log.blocks():
         for state in log.block(head).chunks:
             yield ChunkLine(first=state.first, last=state.last, key=state.key, status=state.status)
 
 
-def _memories(engine: Engine, place: Place) -> Iterator[MemoryLine]:
+def _memories(engine: Engine, ref: DiscussionRef) -> Iterator[MemoryLine]:
     """Return all memories in order, each condensation after what it stands for."""
-    memories = Memories(engine, place)
+    memories = Memories(engine, ref)
     shown = memories.all()
     single = [*(memory for memory in shown if memory.last < 0), *memories.after(-1)]
     for memory in [*single, *(memory for memory in shown if memory.condensed)]:
@@ -183,15 +182,15 @@ def _memories(engine: Engine, place: Place) -> Iterator[MemoryLine]:
         )
 
 
-def _summary(engine: Engine, place: Place) -> Iterator[VersionLine]:
-    for version in Versions(engine, place, "rolling_summary").standing():
+def _summary(engine: Engine, ref: DiscussionRef) -> Iterator[VersionLine]:
+    for version in Versions(engine, ref, "rolling_summary").standing():
         yield VersionLine(
             number=version.number, text=version.text, position=version.last, made_by=version.made_by, at=version.at
         )
 
 
-def _state(engine: Engine, place: Place) -> str:
-    stand = Versions(engine, place, "state_document").stand()
+def _state(engine: Engine, ref: DiscussionRef) -> str:
+    stand = Versions(engine, ref, "state_document").stand()
     current = stand.current
     mark = {
         "version": current.id if current else "",

@@ -1,11 +1,17 @@
-"""Which discussion it is: a checked id, its scope, and the tag that may name it in a message."""
+"""Which discussion it is: a checked id, its scope, the tag that may name it in a message, and how it is written to."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.fingerprint import cut
+from treering.core.patch import Operation, Receipt
+from treering.core.policy import needs_review
 from treering.core.scope import ROOT, parse_scope
+from treering.tools.engine import Engine
+from treering.tools.envelope import Call
+from treering.tools.submission import WriteOptions, build_patch, submit
 
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
@@ -15,8 +21,8 @@ _SECTION = "discussion"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a discussion lies: its id, and the scope below which discussions are kept (`/`, or a user's, a team's)."""
+class DiscussionRef:
+    """A discussion: its id, and the scope below which discussions are kept (`/`, or a user's, a team's)."""
 
     id: str
     within: str = ROOT
@@ -32,9 +38,9 @@ class Place:
         return f"discussion:{self.id}"
 
 
-def place_of(discussion_id: object, *, within: str = ROOT) -> Place:
-    """Return the place of a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
-    return Place(checked_id(discussion_id), parse_scope(within))
+def discussion_ref(discussion_id: object, *, within: str = ROOT) -> DiscussionRef:
+    """Return the reference to a discussion. Raises `InvalidInput` for an id that is empty or could be a path."""
+    return DiscussionRef(checked_id(discussion_id), parse_scope(within))
 
 
 def home_of(within: str) -> str:
@@ -76,3 +82,25 @@ def without_tags(text: str) -> Tagged:
             spans.append((opening.start(), mark.end()))
             opening = None
     return Tagged(cut(text, spans), tuple(ids))
+
+
+def apply_patch(
+    engine: Engine, ref: DiscussionRef, operations: Sequence[Operation], *, reason: str, key: str | None = None
+) -> Receipt:
+    """Write operations as one patch; the same `key` again gives the first receipt.
+
+    Raises `Denied` where the space wants a review, and what the ledger raises.
+    """
+    call = Call(engine, ref.scope)
+    patch = build_patch(call, operations, verb="crystallize", reason=reason)
+    if needs_review(patch, engine.ledger.policy):
+        raise Denied(
+            "Discussion memory writes directly, and this space asks for a review.",
+            hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
+            details={"channel": engine.author.channel},
+        )
+    options = WriteOptions(reason=f"{reason} of discussion {ref.id}", idempotency_key=key)
+    report = submit(call, operations, options, verb="crystallize", mode="knowledge")
+    if report.receipt is None:
+        raise Unavailable("The patch was not applied.", hint="Make the call again.")
+    return report.receipt

@@ -3,26 +3,22 @@
 from dataclasses import dataclass, field, replace
 
 from treering.core.errors import Conflict, NotFound, TreeringError
-from treering.memories.discussion.blocks import Block, BlockHead
-from treering.memories.discussion.chunk_making import LONGEST_WAIT, ChunkMaker, active_block
-from treering.memories.discussion.chunking import due_chunks
-from treering.memories.discussion.cleaning import archive_fallen
-from treering.memories.discussion.condensing import Condenser
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState
-from treering.memories.discussion.rolling import SummaryKeeper
+from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
+from treering.memories.discussion.log.blocks import Block, BlockHead, ChunkState, active_block
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.settling import Settled
-from treering.memories.discussion.state import StateKeeper
-from treering.memories.discussion.submitting import apply_patch
+from treering.memories.discussion.summaries.chunks import LONGEST_WAIT, ChunkMaker, due_chunks
+from treering.memories.discussion.summaries.condensing import Condenser
+from treering.memories.discussion.summaries.rolling import SummaryKeeper
+from treering.memories.discussion.summaries.settling import Settled, archive_fallen
+from treering.memories.discussion.summaries.state import StateKeeper
 from treering.memories.leasing import Lease, held
 from treering.ports.model import Usage
 from treering.tools.engine import Engine, Progress, silent
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MakingReport:
     """What became of the chunks that were due: memories, nothing worth one, or a failure that is tried again.
 
     `waiting` chunks failed before, and it is not time yet to try them again. `condensed` counts the memories that
@@ -51,19 +47,19 @@ class MemoryMaker:
     def __init__(
         self,
         engine: Engine,
-        place: Place,
+        ref: DiscussionRef,
         *,
         settings: DiscussionSettings,
         generator: Generator,
         progress: Progress = silent,
     ) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._generator = generator
         self._progress = progress
 
-    def make(self, *, wait_seconds: float = 0.0, most: int | None = None) -> Made:
+    def make(self, *, wait_seconds: float = 0.0, most: int | None = None) -> MakingReport:
         """Make the memories that are due, of at most `most` chunks, and bring what is made of them up to date.
 
         Each chunk is written with its memories in one patch as soon as they are made: whatever happens later, it is
@@ -73,43 +69,43 @@ class MemoryMaker:
         """
         owner = self._engine.clock.random_bytes(_OWNER_BYTES).hex()
         seconds = self._settings.lease_seconds
-        lease_name = f"discussion:{self._place.scope}"
+        lease_name = f"discussion:{self._ref.scope}"
         with held(self._engine.leases, lease_name, owner, seconds, wait_seconds=wait_seconds) as lease:
             if lease is None:
-                return Made(busy=True)
-            run = _Run(self._engine, self._place, self._settings, self._generator, lease, self._progress)
+                return MakingReport(busy=True)
+            run = _MakingRun(self._engine, self._ref, self._settings, self._generator, lease, self._progress)
             return run.go(most)
 
 
-class _Run:
+class _MakingRun:
     """One run under the lease. Once the lease is lost, nothing more is written."""
 
     def __init__(
         self,
         engine: Engine,
-        place: Place,
+        ref: DiscussionRef,
         settings: DiscussionSettings,
         generator: Generator,
         lease: Lease,
         progress: Progress,
     ) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._settings = settings
         self._lease = lease
         self._progress = progress
         self._now = engine.clock.now()
-        archive_fallen(engine, place)
-        self._settled = Settled(engine, place)
-        self._chunks = ChunkMaker(engine, place, settings=settings, generator=generator, lease=lease)
-        self._state = StateKeeper(engine, place, settings=settings, generator=generator)
-        self._summary = SummaryKeeper(engine, place, settings=settings, generator=generator)
-        self._condenser = Condenser(engine, place, settings=settings, generator=generator)
+        archive_fallen(engine, ref)
+        self._settled = Settled(engine, ref)
+        self._chunks = ChunkMaker(engine, ref, settings=settings, generator=generator, lease=lease)
+        self._state = StateKeeper(engine, ref, settings=settings, generator=generator)
+        self._summary = SummaryKeeper(engine, ref, settings=settings, generator=generator)
+        self._condenser = Condenser(engine, ref, settings=settings, generator=generator)
         self._newest: ChunkState | None = None
         self._failures_in_a_row = 0
-        self._made = Made()
+        self._made = MakingReport()
 
-    def go(self, most: int | None) -> Made:
+    def go(self, most: int | None) -> MakingReport:
         for head in self._settled.open_blocks():
             self._work_on(head, most)
         self._tell()
@@ -122,14 +118,14 @@ class _Run:
     def _work_on(self, head: BlockHead, most: int | None) -> None:
         """Make the chunks of a block that are due. It is read anew for each: others may write into it."""
         tried: set[str] = set()
-        block = active_block(self._engine, head)
+        block = active_block(self._engine.ledger, head)
         while block and not self._is_over(most):
             job = next((state for state in self._due(block) if state.key not in tried), None)
             if job is None:
                 break
             tried.add(job.key)
             self._work_at(block, job)
-            block = active_block(self._engine, head)
+            block = active_block(self._engine.ledger, head)
         if block:
             self._note(block, tried)
 
@@ -232,7 +228,7 @@ class _Run:
         if block is None or newest not in block.chunks or not self._lease.renew():
             return
         try:
-            receipt = apply_patch(self._engine, self._place, [block.with_chunk(self._newest)], reason=mark)
+            receipt = apply_patch(self._engine, self._ref, [block.with_chunk(self._newest)], reason=mark)
         except (Conflict, NotFound):
             return  # somebody was first; then one call is made once more
         self._settled.wrote(receipt)

@@ -4,21 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from treering.core.scope import ROOT, parse_scope
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.deletion import Deleted
 from treering.memories.discussion.files import exported
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.identity import Place, home_of, place_of
-from treering.memories.discussion.kept import Kept, Memory
-from treering.memories.discussion.log import MessageLog, Recorded
-from treering.memories.discussion.making import Made, MemoryMaker
-from treering.memories.discussion.reading import Memories
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.identity import DiscussionRef, discussion_ref, home_of
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.log.message_log import DeletedMessages, MessageLog, Recorded
+from treering.memories.discussion.making import MakingReport, MemoryMaker
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, search
 from treering.memories.discussion.restoring import Imported, import_discussion
-from treering.memories.discussion.rolling import SummaryKeeper
-from treering.memories.discussion.search import Found, SearchOptions, search
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.discussion.state import edit_state, text_in
-from treering.memories.discussion.versions import Version, Versions
+from treering.memories.discussion.summaries.memories import Memory
+from treering.memories.discussion.summaries.rolling import SummaryKeeper
+from treering.memories.discussion.summaries.state import edit_state
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Version, Versions, text_in
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 
@@ -38,7 +38,7 @@ class Recollection(Protocol):
         """Return the memories that the summary does not tell of, oldest first."""
         ...
 
-    def search(self, query: str, options: SearchOptions) -> list[Found]:
+    def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
         """Find memories and messages, best first."""
         ...
 
@@ -58,11 +58,11 @@ class Recollection(Protocol):
         """Return the state document; empty where there is none."""
         ...
 
-    def messages(self) -> list[Kept]:
+    def messages(self) -> list[StoredMessage]:
         """Return all messages, also the places of deleted ones."""
         ...
 
-    def last_messages(self, count: int) -> list[Kept]:
+    def last_messages(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
         ...
 
@@ -89,8 +89,8 @@ class DiscussionMemory:
 
     def open(self, discussion_id: str) -> "Discussion":
         """Return a discussion, kept yet or not; nothing is written. Raises `InvalidInput` for an id that is none."""
-        place = place_of(discussion_id, within=self._within)
-        return Discussion(self._engine, place, settings=self._settings, generator=self._generator)
+        ref = discussion_ref(discussion_id, within=self._within)
+        return Discussion(self._engine, ref, settings=self._settings, generator=self._generator)
 
     def ids(self) -> list[str]:
         """Return the ids of the discussions of which anything was ever kept, in order."""
@@ -98,28 +98,30 @@ class DiscussionMemory:
         scopes = self._engine.ledger.scopes(home)
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
-    def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
+    def search(self, query: str, options: DiscussionSearch | None = None) -> list[DiscussionHit]:
         """Find memories and messages of all these discussions, best first."""
-        return search(self._engine, home_of(self._within), query, options or SearchOptions(), descend=True)
+        return search(self._engine, home_of(self._within), query, options or DiscussionSearch(), descend=True)
 
 
 class Discussion:
     """One discussion that is kept. A `Recollection`; reading it writes nothing, whatever is or is not there."""
 
-    def __init__(self, engine: Engine, place: Place, *, settings: DiscussionSettings, generator: Generator) -> None:
-        self.place = place
-        self.log = MessageLog(engine, place)
+    def __init__(
+        self, engine: Engine, ref: DiscussionRef, *, settings: DiscussionSettings, generator: Generator
+    ) -> None:
+        self.ref = ref
+        self.log = MessageLog(engine, ref)
         self._engine = engine
         self._settings = settings
         self._generator = generator
-        self._memories = Memories(engine, place)
-        self._summaries = Versions(engine, place, "rolling_summary")
-        self._states = Versions(engine, place, "state_document")
+        self._memories = Memories(engine, ref)
+        self._summaries = Versions(engine, ref, "rolling_summary")
+        self._states = Versions(engine, ref, "state_document")
 
     @property
     def id(self) -> str:
         """The id of the discussion."""
-        return self.place.id
+        return self.ref.id
 
     def record(self, messages: Sequence[Message], *, start: int | None = None) -> Recorded:
         """Keep what a client tells of the discussion (`MessageLog.record`)."""
@@ -129,15 +131,15 @@ class Discussion:
         """Keep messages as the next ones."""
         return self.log.append(messages)
 
-    def delete(self, positions: Collection[int], *, erase: bool = False) -> Deleted:
+    def delete(self, positions: Collection[int], *, erase: bool = False) -> DeletedMessages:
         """Delete messages, and what tells of them."""
         return self.log.delete(positions, erase=erase)
 
-    def update(self, *, wait_seconds: float = 0.0) -> Made:
+    def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
         """Make the memories that are due, and bring summary and state document up to date."""
         maker = MemoryMaker(
             self._engine,
-            self.place,
+            self.ref,
             settings=self._settings,
             generator=self._generator,
             progress=self._engine.progress,
@@ -156,9 +158,9 @@ class Discussion:
         """Return the memories that the summary does not tell of, oldest first."""
         return self._memories.untold(self._summaries)
 
-    def search(self, query: str, options: SearchOptions | None = None) -> list[Found]:
+    def search(self, query: str, options: DiscussionSearch | None = None) -> list[DiscussionHit]:
         """Find memories and messages, best first."""
-        return search(self._engine, self.place.scope, query, options or SearchOptions())
+        return search(self._engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:
         """Return the rolling summary, brought up to date first if asked; empty where there is none."""
@@ -191,27 +193,27 @@ class Discussion:
 
     def edit_state(self, text: str, *, base: str | None = None) -> Version:
         """Keep a person's edit of the state document (`state.edit_state`)."""
-        return edit_state(self._engine, self.place, text, base=base)
+        return edit_state(self._engine, self.ref, text, base=base)
 
     def state_versions(self) -> list[Version]:
         """Return all versions of the state document, oldest first."""
         return self._states.all()
 
-    def messages(self) -> list[Kept]:
+    def messages(self) -> list[StoredMessage]:
         """Return all messages, also the places of deleted ones."""
         return self.log.read()
 
-    def last_messages(self, count: int) -> list[Kept]:
+    def last_messages(self, count: int) -> list[StoredMessage]:
         """Return the last messages."""
         return self.log.tail(count)
 
     def export(self) -> dict[str, str]:
         """Return everything as the texts of plain files, by name (`files`)."""
-        return exported(self._engine, self.place)
+        return exported(self._engine, self.ref)
 
     def import_from(self, files: Mapping[str, str]) -> Imported:
         """Read the texts of such files (`restoring.import_discussion`)."""
-        return import_discussion(self._engine, self.place, files)
+        return import_discussion(self._engine, self.ref, files)
 
     def _summary_keeper(self) -> SummaryKeeper:
-        return SummaryKeeper(self._engine, self.place, settings=self._settings, generator=self._generator)
+        return SummaryKeeper(self._engine, self.ref, settings=self._settings, generator=self._generator)

@@ -9,7 +9,6 @@ from treering.core.errors import NotFound
 from treering.core.knowledge_payloads import SummaryForm
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation
-from treering.memories.discussion.blocks import Block, BlockHead, Condensation
 from treering.memories.discussion.files import (
     CHUNKS,
     MEMORIES,
@@ -26,14 +25,13 @@ from treering.memories.discussion.files import (
     read_lines,
     read_state,
 )
-from treering.memories.discussion.identity import Place
-from treering.memories.discussion.kept import ChunkState, Memory
-from treering.memories.discussion.log import MessageLog
-from treering.memories.discussion.reading import Memories
-from treering.memories.discussion.state import edit_state
-from treering.memories.discussion.submitting import apply_patch
-from treering.memories.discussion.summaries import Telling, citing, memory_object
-from treering.memories.discussion.versions import Versions
+from treering.memories.discussion.identity import DiscussionRef, apply_patch
+from treering.memories.discussion.log.blocks import Block, BlockHead, ChunkState, Condensation
+from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.summaries.memories import Coverage, Memory, citing, memory_object
+from treering.memories.discussion.summaries.state import edit_state
+from treering.memories.discussion.summaries.timeline import Memories
+from treering.memories.discussion.summaries.versions import Versions
 from treering.tools.engine import Engine
 from treering.tools.turns import Message
 
@@ -49,7 +47,7 @@ class Imported:
     rejected: tuple[str, ...] = ()
 
 
-def import_discussion(engine: Engine, place: Place, files: Files) -> Imported:
+def import_discussion(engine: Engine, ref: DiscussionRef, files: Files) -> Imported:
     """Read files into a discussion.
 
     An empty discussion takes everything, and answers then as the exported one did. In one that holds messages only
@@ -57,27 +55,27 @@ def import_discussion(engine: Engine, place: Place, files: Files) -> Imported:
     reported, and the rest kept. Raises `NotFound` where none of them is there.
     """
     check_files(files)
-    if MessageLog(engine, place).exists():
-        changed, rejected = _bring_state(engine, place, files)
+    if MessageLog(engine, ref).exists():
+        changed, rejected = _bring_state(engine, ref, files)
         return Imported(state=changed, rejected=rejected)
-    return _Import(engine, place, files).run()
+    return _Import(engine, ref, files).run()
 
 
 class _Import:
     """Everything, into an empty discussion."""
 
-    def __init__(self, engine: Engine, place: Place, files: Files) -> None:
+    def __init__(self, engine: Engine, ref: DiscussionRef, files: Files) -> None:
         self._engine = engine
-        self._place = place
+        self._ref = ref
         self._files = files
-        self._log = MessageLog(engine, place)
+        self._log = MessageLog(engine, ref)
         self._rejected: list[str] = []
 
     def run(self) -> Imported:
         messages = self._bring_messages()
         memories = self._bring_memories()
         summaries = self._bring_summaries()
-        changed, rejected = _bring_state(self._engine, self._place, self._files)
+        changed, rejected = _bring_state(self._engine, self._ref, self._files)
         return Imported(messages, memories, summaries, changed, (*self._rejected, *rejected))
 
     def _bring_messages(self) -> int:
@@ -120,12 +118,12 @@ class _Import:
         states = [_state_of(line) for line in chunks if line.status == "empty"]
         written = 0
         for span, group in groupby(sorted(lines, key=_span), key=_span):
-            telling = _cited(block, *span)
-            key = keys.get(span) or digest(f"{self._place.origin} {span}")
+            coverage = _cited(block, *span)
+            key = keys.get(span) or digest(f"{self._ref.origin} {span}")
             taken = any(state.first <= span[1] and span[0] <= state.last for state in states)
-            if not telling.evidence or taken:
+            if not coverage.evidence or taken:
                 continue
-            made = [self._memory(line, f"{key}/{number}", telling) for number, line in enumerate(group, start=1)]
+            made = [self._memory(line, f"{key}/{number}", coverage) for number, line in enumerate(group, start=1)]
             states.append(ChunkState(*span, key=key, status="done", memories=tuple(item.id for item in made)))
             operations += [Create(object=item) for item in made]
             written += len(made)
@@ -135,13 +133,13 @@ class _Import:
         return written
 
     def _write_condensation(self, line: MemoryLine) -> int:
-        parents = [one for one in Memories(self._engine, self._place).after(line.first - 1) if _covers(line, one)]
+        parents = [one for one in Memories(self._engine, self._ref).after(line.first - 1) if _covers(line, one)]
         head = next((head for head in self._log.blocks() if head.first <= line.last < head.end), None)
         if not parents or head is None:
             return 0
         ids = [parent.id for parent in parents]
-        telling = Telling(line.first, line.last, memories=ids)
-        made = self._memory(line, digest("\n".join(ids)), telling, form="condensation")
+        coverage = Coverage(line.first, line.last, memories=ids)
+        made = self._memory(line, digest("\n".join(ids)), coverage, form="condensation")
         block = self._log.block(head)
         known = [*block.condensations, Condensation(line.first, line.last, made.id)]
         self._apply([block.changed(condensations=known), Create(object=made)])
@@ -150,8 +148,8 @@ class _Import:
     def _bring_summaries(self) -> int:
         read = read_lines(self._files, SUMMARY, VersionLine)
         self._rejected += read.rejected
-        versions = Versions(self._engine, self._place, "rolling_summary")
-        memories = Memories(self._engine, self._place).after(-1)
+        versions = Versions(self._engine, self._ref, "rolling_summary")
+        memories = Memories(self._engine, self._ref).after(-1)
         reached, end = -1, self._log.count() - 1
         for line in sorted(read.lines, key=lambda line: line.number):
             last = max(reached, min(line.position, end))
@@ -166,12 +164,12 @@ class _Import:
             reached = last
         return len(read.lines)
 
-    def _memory(self, line: MemoryLine, key: str, telling: Telling, *, form: SummaryForm = "memory") -> Knowledge:
+    def _memory(self, line: MemoryLine, key: str, coverage: Coverage, *, form: SummaryForm = "memory") -> Knowledge:
         return memory_object(
             self._engine,
-            self._place,
+            self._ref,
             line.memory,
-            telling,
+            coverage,
             key=key,
             made_by=line.made_by,
             form=form,
@@ -179,30 +177,30 @@ class _Import:
         )
 
     def _apply(self, operations: Sequence[Operation]) -> None:
-        apply_patch(self._engine, self._place, operations, reason="Imported memories")
+        apply_patch(self._engine, self._ref, operations, reason="Imported memories")
 
 
-def _bring_state(engine: Engine, place: Place, files: Files) -> tuple[bool, tuple[str, ...]]:
+def _bring_state(engine: Engine, ref: DiscussionRef, files: Files) -> tuple[bool, tuple[str, ...]]:
     """Read the state document: into a discussion without one as it is, else as an edit of what it was written from."""
     text, mark = read_state(files)
-    versions = Versions(engine, place, "state_document")
+    versions = Versions(engine, ref, "state_document")
     current = versions.current()
     if not text and mark is None:
         return False, ()
     if current is None and mark is not None:
-        return _restore_state(engine, place, text, mark), ()
+        return _restore_state(engine, ref, text, mark), ()
     try:
-        edited = edit_state(engine, place, text, base=mark.version if mark and mark.version else None)
+        edited = edit_state(engine, ref, text, base=mark.version if mark and mark.version else None)
     except NotFound:
         return False, (f"{STATE}: it was written from a version that this discussion does not have",)
     return current is None or edited.id != current.id, ()
 
 
-def _restore_state(engine: Engine, place: Place, text: str, mark: StateMark) -> bool:
-    told = Memories(engine, place).after(-1)
-    last = min(mark.position, MessageLog(engine, place).count() - 1)
+def _restore_state(engine: Engine, ref: DiscussionRef, text: str, mark: StateMark) -> bool:
+    told = Memories(engine, ref).after(-1)
+    last = min(mark.position, MessageLog(engine, ref).count() - 1)
     if text:
-        Versions(engine, place, "state_document").write(
+        Versions(engine, ref, "state_document").write(
             text,
             after=None,
             last=last,
@@ -224,9 +222,9 @@ def _state_of(line: ChunkLine) -> ChunkState:
     return ChunkState(line.first, line.last, line.key, line.status)
 
 
-def _cited(block: Block, first: int, last: int) -> Telling:
+def _cited(block: Block, first: int, last: int) -> Coverage:
     inside = (message for message in block.messages if first <= message.position <= last)
-    return Telling(first, last, citing(inside))
+    return Coverage(first, last, citing(inside))
 
 
 def _is_in(line: MemoryLine | ChunkLine, head: BlockHead) -> bool:

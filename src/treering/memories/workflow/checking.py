@@ -14,20 +14,19 @@ from treering.memories.workflow.definition import (
     Header,
     NodeSettings,
     Preset,
-    read,
     spellings,
     split,
     template_fields,
 )
 from treering.memories.workflow.registry import NodeType, NodeTypes
-from treering.memories.workflow.steps import Mentions, Node, Workflow
+from treering.memories.workflow.steps import Mentions, Workflow, WorkflowNode
 from treering.memories.workflow.variables import CHAT_VARIABLES, NAME, NUMBERED, Template
 
 _Problem = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class WorkflowEnvironment:
     """What will be there when a workflow runs, besides what it declares itself.
 
     `endpoints` and `inputs` are `None` while nobody has said; then any name and number will do. `chat`: whether it
@@ -40,23 +39,18 @@ class Known:
     chat: bool = True
 
 
-ANYTHING = Known()
+ANYTHING = WorkflowEnvironment()
 
 
-def load(text: str, *, types: NodeTypes = NODE_TYPES, known: Known = ANYTHING) -> Workflow:
-    """Read a workflow and check it: types, keys, ids, variables, endpoints, presets.
+def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: WorkflowEnvironment = ANYTHING) -> Workflow:
+    """Check a workflow: types, keys, ids, variables, endpoints, presets.
 
     Raises `InvalidInput` that lists every problem with the node and the key it stands at, in `details["fields"]`.
     """
-    return from_data(read(text), types=types, known=known)
-
-
-def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: Known = ANYTHING) -> Workflow:
-    """Check a workflow that is data already, as `load` does."""
     written, rest = split(data)
     problems: list[_Problem] = []
     header, declared = _header(rest, problems)
-    readings = [_reading(position, entry, types) for position, entry in enumerate(written, 1)]
+    readings = [_checked(position, entry, types) for position, entry in enumerate(written, 1)]
     for reading in readings:
         problems += reading.problems
     problems += _of_names(readings)
@@ -67,8 +61,8 @@ def from_data(data: object, *, types: NodeTypes = NODE_TYPES, known: Known = ANY
     return Workflow(nodes, header)
 
 
-def verify(workflow: Workflow, known: Known) -> None:
-    """Check a workflow once more against what is there now. Raises `InvalidInput` as `load` does."""
+def verify(workflow: Workflow, known: WorkflowEnvironment) -> None:
+    """Check a workflow once more against what is there now. Raises `InvalidInput` as `from_data` does."""
     header = workflow.header
     declared = _Declared(tuple(header.endpoints), tuple(header.presets), tuple(header.variables))
     _refuse(_unresolved([node.mentions for node in workflow.nodes], declared, known))
@@ -82,34 +76,38 @@ class _Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _CheckedEntry:
     """What one entry of the list came to: a node or problems, and the names it uses in either case."""
 
     id: str
     mentions: Mentions
     returns: bool = False
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[WorkflowNode, ...] = ()
     problems: tuple[_Problem, ...] = ()
 
 
-def _reading(position: int, entry: object, types: NodeTypes) -> _Reading:
+def _checked(position: int, entry: object, types: NodeTypes) -> _CheckedEntry:
     if not isinstance(entry, Mapping):
         where = f"node {position}"
-        return _Reading(str(position), Mentions(where), problems=(_problem(where, "it is not an object with keys"),))
+        return _CheckedEntry(
+            str(position), Mentions(where), problems=(_problem(where, "it is not an object with keys"),)
+        )
     raw = {str(key): value for key, value in entry.items()}
     identity = _identity(raw, position)
     where = f"node {position}" + (f" ({identity})" if identity != str(position) else "")
     given = raw.get("type")
     kind = types.get(given) if isinstance(given, str) else None
     if kind is None:
-        return _Reading(identity, Mentions(where), problems=(_unknown_type(where, given, types),))
+        return _CheckedEntry(identity, Mentions(where), problems=(_unknown_type(where, given, types),))
     mentions = _mentions(where, raw, kind)
     returns = any(raw.get(key) is True for key in spellings(kind.settings)["return_to_user"])
     try:
         settings: NodeSettings = kind.settings.model_validate(raw)
     except ValidationError as error:
-        return _Reading(identity, mentions, returns, problems=tuple(_of_fields(where, error, kind.settings)))
-    return _Reading(identity, mentions, returns, nodes=(Node(position, identity, kind, settings, mentions),))
+        return _CheckedEntry(identity, mentions, returns, problems=tuple(_of_fields(where, error, kind.settings)))
+    return _CheckedEntry(
+        identity, mentions, returns, nodes=(WorkflowNode(position, identity, kind, settings, mentions),)
+    )
 
 
 def _identity(raw: Mapping[str, object], position: int) -> str:
@@ -163,7 +161,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, Mapping) else ()
 
 
-def _of_names(readings: Sequence[_Reading]) -> Iterator[_Problem]:
+def _of_names(readings: Sequence[_CheckedEntry]) -> Iterator[_Problem]:
     seen = Counter(reading.id for reading in readings)
     for reading in readings:
         if seen[reading.id] > 1:
@@ -173,7 +171,7 @@ def _of_names(readings: Sequence[_Reading]) -> Iterator[_Problem]:
         yield _problem("returnToUser", f"only one node may return its output, and {' and '.join(returning)} do")
 
 
-def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: Known) -> Iterator[_Problem]:
+def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
     for position, one in enumerate(mentions, 1):
         if one.remembers and not known.chat:
             yield _problem(
@@ -189,7 +187,7 @@ def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: Known)
             yield from _wrong_endpoint(one, declared, known)
 
 
-def _variables(position: int, one: Mentions, declared: _Declared, known: Known) -> list[str]:
+def _variables(position: int, one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> list[str]:
     """Return the variables a node may use."""
     return [
         *one.own,
@@ -200,7 +198,7 @@ def _variables(position: int, one: Mentions, declared: _Declared, known: Known) 
     ]
 
 
-def _wrong_variable(name: str, position: int, count: int, variables: Sequence[str], known: Known) -> str:
+def _wrong_variable(name: str, position: int, count: int, variables: Sequence[str], known: WorkflowEnvironment) -> str:
     """Say what is wrong with a variable; an empty text where nothing is."""
     if name in variables:
         return ""
@@ -217,7 +215,7 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
     return f"there is no variable {{{name}}}. {nearest(name, variables) if variables else ''}".strip()
 
 
-def _wrong_endpoint(one: Mentions, declared: _Declared, known: Known) -> Iterator[_Problem]:
+def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
     presets = [*declared.presets, *known.presets]
     if one.preset and one.preset not in presets:
         which = nearest(one.preset, presets) if presets else "None is given."

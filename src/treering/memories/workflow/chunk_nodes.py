@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from treering.core.canonical import canonical_json, digest
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.parsing import plain_text
+from treering.memories.discussion.generators.parsing import plain_text
+from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.workflow.definition import AskingSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
 from treering.memories.workflow.nothing import or_nothing
@@ -45,7 +45,7 @@ def process(told: ChunkSettings, step: Step) -> str | Ended:
     return or_nothing(told.custom_delimiter.join(results), "messages")
 
 
-def _result(told: ChunkSettings, step: Step, messages: Sequence[Kept], *, before: str) -> str:
+def _result(told: ChunkSettings, step: Step, messages: Sequence[StoredMessage], *, before: str) -> str:
     kept, key = step.scene.results, _key(told, step, messages, before)
     known = kept.find(key) if kept else None
     if known is not None:
@@ -57,15 +57,15 @@ def _result(told: ChunkSettings, step: Step, messages: Sequence[Kept], *, before
     return answer
 
 
-def _key(told: ChunkSettings, step: Step, messages: Sequence[Kept], before: str) -> str:
+def _key(told: ChunkSettings, step: Step, messages: Sequence[StoredMessage], before: str) -> str:
     uses_before = BEFORE in {*told.prompt.names, *told.system_prompt.names}
     segments = [segment for kept in messages for segment in kept.segment_ids]
     words = [step.node_id, told.prompt.text, told.system_prompt.text, segments, before if uses_before else ""]
     return digest(canonical_json(words))[:_KEY_CHARS]
 
 
-def _chunks(messages: Sequence[Kept], told: ChunkSettings) -> Iterator[list[Kept]]:
-    """Yield the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
+def _chunks(messages: Sequence[StoredMessage], told: ChunkSettings) -> Iterator[list[StoredMessage]]:
+    """Return the complete chunks. They begin at fixed positions, so a deleted message changes only its own."""
     end = (messages[-1].position + 1 if messages else 0) - told.lookback_messages
     for first in range(0, end - told.chunk_size + 1, told.chunk_size):
         chunk = [kept for kept in messages if first <= kept.position < first + told.chunk_size and not kept.deleted]

@@ -7,7 +7,8 @@ from typing import TypeVar
 from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.memories.discussion.kept import Kept, Memory
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings
 from treering.memories.workflow.nothing import or_nothing
 from treering.memories.workflow.registry import NodeType, Step
@@ -62,7 +63,7 @@ def compact(told: CompactorSettings, step: Step) -> str:
     )
 
 
-def _old(messages: Sequence[Kept], memories: Sequence[Memory], tokens: int) -> str:
+def _old(messages: Sequence[StoredMessage], memories: Sequence[Memory], tokens: int) -> str:
     """Return memories, and messages that no memory tells of, in order: as many of the newest as fit."""
     told = {position for memory in memories for position in range(memory.first, memory.last + 1)}
     untold = [(kept.position, f"{kept.speaker}: {kept.text}") for kept in messages if kept.position not in told]

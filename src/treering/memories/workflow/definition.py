@@ -1,10 +1,8 @@
-"""A workflow as it is written: JSON or YAML text into values."""
+"""A workflow as it is written, as data: what its nodes and its header may hold."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, get_args
 
-import yaml
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -20,10 +18,10 @@ from pydantic.alias_generators import to_camel
 from treering.core.errors import InvalidInput
 from treering.memories.workflow.variables import Template
 
-MOST_CHARS = 200_000
 MOST_NODES = 200
-MOST_DEPTH = 20
-_HINT = "Write a list of nodes such as `- {id: answer, type: Standard, prompt: '{agent1Input}'}`, in JSON or YAML."
+HOW_TO_WRITE = (
+    "Write a list of nodes such as `- {id: answer, type: Standard, prompt: '{agent1Input}'}`, in JSON or YAML."
+)
 
 
 def _as_template(value: object) -> Template:
@@ -100,25 +98,12 @@ class Header(BaseModel):
     variables: dict[str, str] = {}
 
 
-def read(text: str) -> object:
-    """Read JSON or YAML. Raises `InvalidInput` for what is neither, is too long, or repeats itself by aliases."""
-    if len(text) > MOST_CHARS:
-        raise InvalidInput(
-            f"The workflow has {len(text)} characters, more than {MOST_CHARS}.", hint="Keep long texts elsewhere."
-        )
-    try:
-        return _json(text) if text.lstrip()[:1] in {"{", "["} else _yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise InvalidInput(f"The workflow cannot be read: {reason}.", hint=_HINT) from error
-
-
 def split(data: object) -> tuple[list[object], dict[str, object]]:
     """Return the nodes that are written, and everything else. Raises `InvalidInput` where there are none."""
     rest = {str(key): value for key, value in data.items()} if isinstance(data, Mapping) else {}
     nodes = rest.pop("nodes", None) if rest else data
     if not isinstance(nodes, list) or not nodes:
-        raise InvalidInput("The workflow must hold a list of at least one node.", hint=_HINT)
+        raise InvalidInput("The workflow must hold a list of at least one node.", hint=HOW_TO_WRITE)
     if len(nodes) > MOST_NODES:
         raise InvalidInput(f"The workflow has {len(nodes)} nodes, more than {MOST_NODES}.", hint="Split it.")
     return nodes, rest
@@ -148,62 +133,3 @@ def _spellings(settings: type[BaseModel], name: str) -> Iterator[str]:
 
 def _holds_template(annotation: object) -> bool:
     return annotation is Template or Template in get_args(annotation)
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except json.JSONDecodeError:
-        return _flow(text)
-
-
-def _flow(text: str) -> object:
-    """Read what begins as JSON does, but is YAML; where it is not, the error that tells of JSON is the better one."""
-    try:
-        return _yaml(text)
-    except yaml.YAMLError:
-        return json.loads(text)
-
-
-def _yaml(text: str) -> object:
-    _check_shape(yaml.parse(text, Loader=yaml.SafeLoader))
-    for mapping in _mappings(yaml.compose(text, Loader=yaml.SafeLoader)):
-        _check_once([str(key.value) for key, _ in mapping.value])
-    data: object = yaml.safe_load(text)
-    return data
-
-
-def _check_shape(events: Iterable[yaml.Event]) -> None:
-    """Refuse what would take long: aliases of aliases grow without end, and deep nesting is read ever more slowly."""
-    depth = 0
-    for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            problem = "it uses aliases (*name); write a text that is used twice under 'variables'"
-            raise ValueError(problem)  # noqa: TRY004 - what is wrong is the text, not its type
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MOST_DEPTH:
-            raise ValueError(f"it is nested more than {MOST_DEPTH} deep")
-
-
-def _mappings(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    waiting = [root]
-    while waiting:
-        match waiting.pop():
-            case yaml.MappingNode() as mapping:
-                yield mapping
-                waiting += [value for _, value in mapping.value]
-            case yaml.SequenceNode() as sequence:
-                waiting += sequence.value
-            case _:
-                pass
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    _check_once([name for name, _ in pairs])
-    return dict(pairs)
-
-
-def _check_once(names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is written twice in one object")

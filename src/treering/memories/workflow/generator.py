@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, Unavailable
 from treering.derived.asking import Budget
-from treering.memories.discussion.generating import Background, Chunk, Generated, Generator, MemoryItem, Written
-from treering.memories.discussion.parsing import Unreadable, parse_items, plain_text
-from treering.memories.workflow.checking import Known, from_data, verify
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedText,
+    Generator,
+    MemoryItem,
+)
+from treering.memories.discussion.generators.parsing import UnreadableAnswer, parse_items, plain_text
+from treering.memories.workflow.checking import WorkflowEnvironment, from_data, verify
 from treering.memories.workflow.definition import Preset
 from treering.memories.workflow.running import Runner, RunReport
-from treering.memories.workflow.steps import Node, Workflow
+from treering.memories.workflow.steps import Workflow, WorkflowNode
 from treering.ports.clock import Clock
 from treering.ports.model import LanguageModel
 
@@ -75,7 +82,7 @@ class WorkflowGenerator:
     ) -> None:
         models = dict(endpoints or {})
         for workflow, inputs in workflows.given.values():
-            verify(workflow, Known(frozenset(models), frozenset(presets or {}), inputs, chat=False))
+            verify(workflow, WorkflowEnvironment(frozenset(models), frozenset(presets or {}), inputs, chat=False))
         self._workflows = workflows
         self._otherwise = otherwise
         self._runner = Runner(clock, endpoints=models, presets=presets, budget=budget)
@@ -102,13 +109,13 @@ class WorkflowGenerator:
             return self._otherwise.condense(memories)
         return self._generated(self._workflows.condensing, _told(memories))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> Written:
+    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         """Return the rolling summary with newer memories folded in."""
         if not self._workflows.summary:
             return self._otherwise.fold(summary, memories)
         return _written(self._run(self._workflows.summary, _told(memories), summary))
 
-    def merge(self, facts: str, document: str) -> Written:
+    def merge(self, facts: str, document: str) -> GeneratedText:
         """Return the state document with new facts merged in."""
         if not self._workflows.state:
             return self._otherwise.merge(facts, document)
@@ -121,10 +128,10 @@ class WorkflowGenerator:
         """Run a workflow that makes memories; an answer that cannot be read is repaired once, where a model gave it."""
         report = self._run(workflow, *inputs)
         parsed, usage = parse_items(report.text), report.usage
-        if isinstance(parsed, Unreadable) and workflow.returned.mentions.asks:
+        if isinstance(parsed, UnreadableAnswer) and workflow.returned.mentions.asks:
             again = self._run(_repairing(workflow.returned), inputs[0], report.text, parsed.why)
             parsed, usage = parse_items(again.text), usage + again.usage
-        if isinstance(parsed, Unreadable):
+        if isinstance(parsed, UnreadableAnswer):
             raise Unavailable(
                 f"The workflow gave no memories that can be read: {parsed.why}",
                 hint="Have it answer with a JSON list of objects with title, summary, entities and key_phrases.",
@@ -136,15 +143,15 @@ def _told(memories: Sequence[MemoryItem]) -> str:
     return "\n\n".join(f"{item.title}: {item.summary}" for item in memories)
 
 
-def _repairing(node: Node) -> Workflow:
+def _repairing(node: WorkflowNode) -> Workflow:
     """Return a workflow that asks the model of a node to put into form what it gave."""
     asked = {"type": "Standard", "systemPrompt": _REPAIR_SYSTEM, "prompt": _REPAIR}
     keys = {"endpoint_name", "preset", "max_output_tokens"}
     return from_data([{**asked, **node.settings.model_dump(include=keys, exclude_defaults=True)}])
 
 
-def _written(report: RunReport) -> Written:
-    return Written(plain_text(report.text), report.usage)
+def _written(report: RunReport) -> GeneratedText:
+    return GeneratedText(plain_text(report.text), report.usage)
 
 
 def _version(workflows: GeneratorWorkflows, models: Mapping[str, LanguageModel], otherwise: Generator) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import AliasChoices, Field, model_validator
 
-from treering.memories.discussion.kept import Memory
+from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings, Text
 from treering.memories.workflow.nothing import Missing, or_nothing
-from treering.memories.workflow.registry import NodeType, Step, Told
+from treering.memories.workflow.registry import AnySettings, NodeType, Step
 from treering.memories.workflow.variables import said
 
 DELIMITER = "\n\n---\n\n"
@@ -133,7 +133,9 @@ def _dated(memory: Memory) -> str:
     return f"[{memory.at:%Y-%m-%d}] " if memory.at else ""
 
 
-def _node(name: str, summary: str, settings: type[Told], run: Callable[[Told, Step], str]) -> NodeType[Told]:
+def _node(
+    name: str, summary: str, settings: type[AnySettings], run: Callable[[AnySettings, Step], str]
+) -> NodeType[AnySettings]:
     return NodeType(name, summary, settings, run, remembers=True)
 
 

@@ -12,8 +12,8 @@ from treering.memories.workflow.scene import Scene
 from treering.memories.workflow.variables import NAME, Template
 from treering.ports.model import Usage
 
-Told = TypeVar("Told", bound=NodeSettings)
-Held = TypeVar("Held")
+AnySettings = TypeVar("AnySettings", bound=NodeSettings)
+AnyHeld = TypeVar("AnyHeld")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Step(Protocol):
         """Count what was used of models otherwise than by `ask`."""
         ...
 
-    def hold(self, held: AbstractContextManager[Held]) -> Held:
+    def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
         """Enter what is left when the run ends, however it ends."""
         ...
 
@@ -79,7 +79,7 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeType(Generic[Told]):
+class NodeType(Generic[AnySettings]):
     """A type of node: `run` gets its settings and gives its output.
 
     `remembers`: whether it reads or writes the memory of a conversation. `variables`: names that only its own
@@ -88,8 +88,8 @@ class NodeType(Generic[Told]):
 
     name: str
     summary: str
-    settings: type[Told]
-    run: Callable[[Told, Step], str | Ended]
+    settings: type[AnySettings]
+    run: Callable[[AnySettings, Step], str | Ended]
     remembers: bool = False
     variables: tuple[str, ...] = ()
 

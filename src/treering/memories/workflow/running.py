@@ -9,18 +9,18 @@ from typing import Literal, TypeVar
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used
-from treering.memories.workflow.checking import Known, verify
+from treering.memories.workflow.checking import WorkflowEnvironment, verify
 from treering.memories.workflow.definition import AskingSettings, Preset
 from treering.memories.workflow.registry import Ended
 from treering.memories.workflow.scene import Scene
-from treering.memories.workflow.steps import Node, Workflow
-from treering.memories.workflow.variables import CHAT_VARIABLES, NUMBERED, RECALLED, Chat, Template
+from treering.memories.workflow.steps import Workflow, WorkflowNode
+from treering.memories.workflow.variables import CHAT_VARIABLES, NUMBERED, RECALLED, ChatContext, Template
 from treering.ports.clock import Clock
 from treering.ports.model import LanguageModel, Usage
 from treering.tools.engine import Progress, silent
 from treering.tools.envelope import Value
 
-Held = TypeVar("Held")
+AnyHeld = TypeVar("AnyHeld")
 _ORIGIN = "memory of the conversation"
 REQUESTS = 200
 """How often models are asked in one run at most, where no budget is given."""
@@ -109,8 +109,8 @@ class Runner:
         with ExitStack() as held:
             return self._through(workflow, given, held, progress)
 
-    def _known(self, inputs: int, scene: Scene | None) -> Known:
-        return Known(frozenset(self._endpoints), frozenset(self._presets), inputs, chat=scene is not None)
+    def _known(self, inputs: int, scene: Scene | None) -> WorkflowEnvironment:
+        return WorkflowEnvironment(frozenset(self._endpoints), frozenset(self._presets), inputs, chat=scene is not None)
 
     def _through(self, workflow: Workflow, given: "_Given", held: ExitStack, progress: Progress) -> RunReport:
         steps: list[StepReport] = []
@@ -160,7 +160,7 @@ class NodeStep:
     """A `registry.Step`: one node of one run."""
 
     def __init__(
-        self, node: Node, given: _Given, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
+        self, node: WorkflowNode, given: _Given, outputs: tuple[str, ...], held: ExitStack, memories: frozenset[int]
     ) -> None:
         self.usage = Usage()
         self._recalled = False
@@ -228,7 +228,7 @@ class NodeStep:
         """Count what was used of models."""
         self.usage += usage
 
-    def hold(self, held: AbstractContextManager[Held]) -> Held:
+    def hold(self, held: AbstractContextManager[AnyHeld]) -> AnyHeld:
         """Enter what is left when the run ends, however it ends."""
         return self._held.enter_context(held)
 
@@ -261,7 +261,7 @@ class NodeStep:
         if name in self._given.variables:
             return self._given.variables[name]
         scene = self.scene
-        chat = Chat(scene.recollection, self._given.now, scene.discussion_id, scene.system_prompt)
+        chat = ChatContext(scene.recollection, self._given.now, scene.discussion_id, scene.system_prompt)
         return CHAT_VARIABLES[name].value(chat)
 
     @property
@@ -280,7 +280,7 @@ class NodeStep:
         return self._asking.max_output_tokens or preset.max_output_tokens
 
 
-def _told(node: Node, step: NodeStep) -> str | Ended:
+def _told(node: WorkflowNode, step: NodeStep) -> str | Ended:
     """Run a node; an error names it."""
     try:
         return node.type.run(node.settings, step)
@@ -288,7 +288,7 @@ def _told(node: Node, step: NodeStep) -> str | Ended:
         raise _named(error, node, step.outputs) from error
 
 
-def _named(error: TreeringError, node: Node, outputs: Sequence[str]) -> TreeringError:
+def _named(error: TreeringError, node: WorkflowNode, outputs: Sequence[str]) -> TreeringError:
     ours = [each for each in type(error).__mro__ if issubclass(each, TreeringError)]
     # The nearest class that is made of a message, a hint and details: others make their message themselves.
     kind = next(each for each in ours if each.__init__ is TreeringError.__init__)

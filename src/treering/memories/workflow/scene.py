@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.making import Made
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.making import MakingReport
 from treering.memories.discussion.memory import Discussion, Recollection
-from treering.memories.workflow.chunk_results import KeptResults
+from treering.memories.workflow.chunk_results import StoredResults
 from treering.ports.lease import Leases
 from treering.tools.engine import Engine
 
@@ -15,7 +15,7 @@ from treering.tools.engine import Engine
 class Creator(Protocol):
     """Makes memories of what was said."""
 
-    def update(self, *, wait_seconds: float = 0.0) -> Made:
+    def update(self, *, wait_seconds: float = 0.0) -> MakingReport:
         """Make the memories that are due."""
         ...
 
@@ -27,7 +27,7 @@ class ChunkResults(Protocol):
         """Return what was kept under a key, while the messages it was made of stand."""
         ...
 
-    def keep(self, key: str, text: str, messages: Sequence[Kept], *, made_by: str) -> None:
+    def keep(self, key: str, text: str, messages: Sequence[StoredMessage], *, made_by: str) -> None:
         """Keep what was made of some messages. Durable before this returns, where anything is."""
         ...
 
@@ -54,8 +54,8 @@ def scene_of(engine: Engine, discussion: Discussion, *, system_prompt: str = "")
         recollection=discussion,
         discussion_id=discussion.id,
         system_prompt=system_prompt,
-        scope=discussion.place.scope,
+        scope=discussion.ref.scope,
         creator=discussion,
-        results=KeptResults(engine, discussion.place),
+        results=StoredResults(engine, discussion.ref),
         leases=engine.leases,
     )

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens
-from treering.memories.discussion.kept import Kept
-from treering.memories.discussion.search import FieldWeights, Found, SearchOptions
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, FieldWeights
 from treering.memories.workflow.definition import NOTHING, NodeSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
 from treering.memories.workflow.nothing import or_nothing
@@ -76,7 +76,7 @@ def vector_search(told: VectorSettings, step: Step) -> str:
     """Look for memories."""
     mode: _Mode = "keywords" if told.search_mode == "keyword" else told.search_mode
     meant = "" if mode == "keywords" else step.fill(told.semantic_query)
-    options = SearchOptions(
+    options = DiscussionSearch(
         what="memories",
         mode=mode,
         limit=told.limit,
@@ -93,7 +93,7 @@ def quality_search(told: QualitySettings, step: Step) -> str:
     """Look in memories and in what was said, by words and by meaning, and show each place with what is around it."""
     recollection = step.scene.recollection
     query = step.fill(told.input)
-    options = SearchOptions(what="both", mode="hybrid", limit=told.limit, expand_entities=True)
+    options = DiscussionSearch(what="both", mode="hybrid", limit=told.limit, expand_entities=True)
     found = recollection.search(query, options)
     memories = _listed([one for one in found if one.kind == "memory"], dates=True, delimiter="\n")
     turns = [one for one in found if one.kind == "turn"]
@@ -105,26 +105,26 @@ def quality_search(told: QualitySettings, step: Step) -> str:
 
 
 def _by_keywords(told: KeywordSettings, step: Step, what: Literal["memories", "turns"]) -> str:
-    options = SearchOptions(what=what, mode="keywords", limit=told.limit)
+    options = DiscussionSearch(what=what, mode="keywords", limit=told.limit)
     found = step.scene.recollection.search(step.fill(told.keywords), options)
     return _listed(found, dates=told.include_dates, delimiter=told.custom_delimiter)
 
 
-def _listed(found: Sequence[Found], *, dates: bool, delimiter: str) -> str:
+def _listed(found: Sequence[DiscussionHit], *, dates: bool, delimiter: str) -> str:
     return or_nothing(delimiter.join(_shown(one, dates=dates) for one in found), "found")
 
 
-def _shown(found: Found, *, dates: bool) -> str:
+def _shown(found: DiscussionHit, *, dates: bool) -> str:
     said_at = f"[{found.at:%Y-%m-%d}] " if dates and found.at else ""
     speaker = f"{found.speaker}: " if found.kind == "turn" and found.speaker else ""
     return f"{said_at}{speaker}{found.text}"
 
 
-def _stretches(messages: Sequence[Kept], found: Sequence[Found], around: int) -> list[str]:
+def _stretches(messages: Sequence[StoredMessage], found: Sequence[DiscussionHit], around: int) -> list[str]:
     """Return the messages around each found one, in order; stretches that touch are one."""
     wanted = {position for one in found for position in range(one.first - around, one.last + around + 1)}
     shown = [kept for kept in messages if kept.position in wanted and not kept.deleted]
-    stretches: list[list[Kept]] = []
+    stretches: list[list[StoredMessage]] = []
     for kept in shown:
         if not stretches or kept.position != stretches[-1][-1].position + 1:
             stretches.append([])

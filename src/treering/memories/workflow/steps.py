@@ -25,7 +25,7 @@ class Mentions:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class WorkflowNode:
     """One node. Its output is `{agent<position>Output}` to the nodes after it."""
 
     position: int
@@ -39,10 +39,10 @@ class Node:
 class Workflow:
     """A workflow that was checked; `checking.load` makes it."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[WorkflowNode, ...]
     header: Header = field(default_factory=Header)
 
     @property
-    def returned(self) -> Node:
+    def returned(self) -> WorkflowNode:
         """The node whose output is the workflow's: the one that says `returnToUser`, or the last."""
         return next((node for node in self.nodes if node.settings.return_to_user), self.nodes[-1])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from treering.memories.discussion.kept import Kept
+from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.memory import Recollection
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -56,7 +56,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class ChatContext:
     """The conversation a workflow runs in, and when. `now` is the same for all nodes of a run."""
 
     recollection: Recollection
@@ -71,10 +71,10 @@ class ChatVariable:
 
     name: str
     meaning: str
-    value: Callable[[Chat], str] = field(repr=False)
+    value: Callable[[ChatContext], str] = field(repr=False)
 
 
-def said(messages: Sequence[Kept], *, speakers: bool = True) -> str:
+def said(messages: Sequence[StoredMessage], *, speakers: bool = True) -> str:
     """Write messages as text, each from a new line; with who said it, or without. Deleted ones say nothing."""
     return "\n".join(f"{kept.speaker}: {kept.text}" if speakers else kept.text for kept in messages if not kept.deleted)
 
@@ -98,7 +98,7 @@ def _lone(text: str, at: int) -> str:
     return f"the brace at character {at} ({shown}) belongs to no {{name}}; write it twice if it is meant as it stands"
 
 
-def _last(count: int, *, speakers: bool) -> Callable[[Chat], str]:
+def _last(count: int, *, speakers: bool) -> Callable[[ChatContext], str]:
     return lambda chat: said(chat.recollection.last_messages(count), speakers=speakers)
 
 

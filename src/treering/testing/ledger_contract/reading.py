@@ -5,7 +5,7 @@ import pytest
 from treering.core.errors import NotFound
 from treering.core.filters import parse_filter
 from treering.core.patch import Transition, Update
-from treering.ports.ledger import Ledger, Selection, SourceState
+from treering.ports.ledger import Ledger, Selection, SourceState, selects
 from treering.testing.builders import Builder, author
 from treering.testing.ledger_contract.stage import Stage
 
@@ -41,6 +41,36 @@ class Reading(Stage):
         assert _ids(ledger, Selection(where=parse_filter({"kind": "person"}))) == [nodes[0].id, nodes[2].id]
         alive = parse_filter({"kind": ["person", "task"], "status": {"ne": "archived"}, "title": {"prefix": "A"}})
         assert _ids(ledger, Selection(where=alive)) == [nodes[0].id]
+
+    @pytest.mark.parametrize(
+        "where",
+        [
+            {"title": "Ada"},
+            {"title": "Ada", "status": "active", "scope": "/a"},
+            {"status": ["archived", "stale"], "scope": "/a"},
+            {"origin": "n.md"},
+            {"title": {"ne": "Ada"}, "kind": "person"},
+            {"or": [{"title": "Bob"}, {"origin": "m.md"}]},
+            {"not": {"origin": "n.md"}},
+            {"title": ["Ada", 7]},
+            {"title": [7]},
+            {"status": []},
+            {"title": {"prefix": "A"}, "and": [{"status": "active"}, {"scope": ["/a", "/b"]}]},
+        ],
+    )
+    def test_what_is_found_by_its_name_is_what_the_filter_means(
+        self, ledger: Ledger, make: Builder, where: dict[str, object]
+    ) -> None:
+        people = [make.node(name, kind="person", scope=scope) for name in ("Ada", "Bob") for scope in ("/a", "/b")]
+        sources = [make.source("Notes.", origin="n.md", scope="/a"), make.source("More.", origin="m.md", scope="/a")]
+        before = ledger.commit(make.patch(*people, *sources)).sequence
+        ledger.commit(make.patch(Transition(id=people[0].id, expected_revision=1, to="archived")))
+        for types in ((), ("node",), ("source", "node")):
+            for scope, descend in (("/a", False), ("/", True)):
+                for as_of in (None, before):
+                    asked = Selection(scope, descend, types, parse_filter(where), as_of)
+                    everything = ledger.select(Selection("/", descend=True, as_of=as_of))
+                    assert _ids(ledger, asked) == [item.id for item in everything if selects(asked, item)]
 
     def test_a_filter_sees_channel_origin_and_times(self, ledger: Ledger, make: Builder) -> None:
         source, node = make.source("Text.", origin="a/b.md"), make.node("Hive")

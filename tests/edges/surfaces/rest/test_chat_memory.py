@@ -21,9 +21,9 @@ from chat_parts import (
 
 import space_parts
 from treering.edges.surfaces.rest.examples import EXAMPLES
-from treering.memories.discussion.built_in import BuiltInGenerator
-from treering.memories.discussion.identity import place_of
-from treering.memories.discussion.log import MessageLog
+from treering.memories.discussion.generators.built_in import BuiltInGenerator
+from treering.memories.discussion.identity import discussion_ref
+from treering.memories.discussion.log.message_log import MessageLog
 from treering.testing.hashing_embedder import HashingEmbedder
 
 PATH = "/v1/chat/completions"
@@ -42,7 +42,7 @@ def log_of(folder, discussion, *, within="/"):
     """Return the messages that are kept of a discussion, when the server has stopped."""
     space = space_parts.open_space(f"sqlite:{folder / 'space.db'}", create=False)
     with space:
-        yield MessageLog(space.engine, place_of(discussion, within=within))
+        yield MessageLog(space.engine, discussion_ref(discussion, within=within))
 
 
 def kept(folder, discussion, *, within="/"):

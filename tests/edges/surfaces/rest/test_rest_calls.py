@@ -11,8 +11,10 @@ PLACES = {
     "project_memory_index": "/api/projects/acme/memory/index",
     "project_memory_retrieve": "/api/projects/acme/memory/retrieve",
     "project_memory_delete": "/api/projects/acme/memory/delete",
+    "review_list": "/v1/review/list",
     **{f"wiki_{verb}": f"/v1/wiki/{verb}" for verb in TOOLS},
 }
+NEEDS_AN_ID = {"review_show", "review_apply", "review_reject", "revert", "erase"}
 
 
 def ask(client, verb, mode="", given=None, **options):
@@ -74,7 +76,7 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
 
 
 def test_every_operation_that_takes_a_body_has_examples():
-    assert {*EXAMPLES} == {*PLACES, "chat_completions"}
+    assert {*EXAMPLES} == {*PLACES, *NEEDS_AN_ID, "chat_completions"}
 
 
 @pytest.mark.parametrize("operation", PLACES)

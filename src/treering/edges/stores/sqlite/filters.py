@@ -39,6 +39,11 @@ OBJECT_FIELDS: Mapping[str, str] = {
 }
 """Columns of `objects` by the field they hold."""
 
+INDEXED_FIELDS: Mapping[str, str] = {name: name for name in ("scope", "status", "origin", "title")}
+"""Columns of `objects` that an index orders."""
+
+_FEW_VALUES = 100
+
 _ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 
 
@@ -61,6 +66,23 @@ def condition(where: Filter, fields: Mapping[str, str] = PASSAGE_FIELDS) -> Cond
             return _tested(fields[field], where, typed=False)
         case _:
             return NEVER
+
+
+def equalities(where: Filter, fields: Mapping[str, str]) -> Condition:
+    """Write what a filter asks of some columns in the form that finds an index; where it passes, this does too.
+
+    `condition` writes truth values, which SQLite computes row by row.
+    """
+    match where:
+        case And(parts):
+            return joined([equalities(part, fields) for part in parts], "AND")
+        case Compare(field, "eq", str(value)) if field in fields:
+            return Condition(f"({fields[field]} = {_TEXT})", (_text(value),))
+        case Compare(field, "in", tuple(values)) if field in fields and 0 < len(values) <= _FEW_VALUES:
+            texts = [_text(one) for one in values if isinstance(one, str)]
+            return Condition(f"({fields[field]} IN ({', '.join([_TEXT] * len(texts))}))", tuple(texts))
+        case _:
+            return ALWAYS
 
 
 def joined(parts: Sequence[Condition], word: str, *, empty: Condition = ALWAYS) -> Condition:

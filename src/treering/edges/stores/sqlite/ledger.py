@@ -17,7 +17,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, overwrite
 from treering.edges.stores.sqlite.reads import SqliteReads
-from treering.edges.stores.sqlite.schema import is_current, is_readable, migrate
+from treering.edges.stores.sqlite.schema import is_current, is_quick, is_readable, migrate
 from treering.edges.stores.sqlite.session import SqliteSession
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock
@@ -134,7 +134,8 @@ class SqliteLedger(SqliteReads):
     def _is_prepared(self) -> bool:
         """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
         with self._read() as connection:
-            ready = is_readable(connection) if self._database.read_only else is_current(connection)
+            writable = is_current(connection) and is_quick(connection)
+            ready = is_readable(connection) if self._database.read_only else writable
             return ready and all(follower.is_prepared(connection) for follower in self._followers)
 
     def _overwrite(self, *, wait_seconds: float) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from treering.core.times import parse_time
 from treering.core.transaction import missing_patch
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of, rows_of
-from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
+from treering.edges.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.edges.stores.sqlite.log_tables import LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.read_checks import ReadChecks
@@ -232,11 +232,14 @@ def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
     scopes = lineage(selection.scope)
     prefix = selection.scope.removesuffix("/") + "/"
     below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
-    types = f"AND type IN ({_marks(selection.types)})" if selection.types else ""
-    asked = condition(selection.where, OBJECT_FIELDS)
-    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {asked.sql}"
+    named, asked = equalities(selection.where, INDEXED_FIELDS), condition(selection.where, OBJECT_FIELDS)
+    # An origin is rarer than a type: the plus sign keeps SQLite from looking up the type.
+    kind = "+type" if equalities(selection.where, {"origin": "origin"}).bindings else "type"
+    types = f"AND {kind} IN ({_marks(selection.types)})" if selection.types else ""
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {named.sql} AND {asked.sql}"
     sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
-    bindings = [*scopes, *((len(prefix), prefix) if selection.descend else ()), *selection.types, *asked.bindings]
+    within = (len(prefix), prefix) if selection.descend else ()
+    bindings = [*scopes, *within, *selection.types, *named.bindings, *asked.bindings]
     return [identity for (identity,) in connection.execute(sql, bindings)]
 
 

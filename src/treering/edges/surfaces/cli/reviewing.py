@@ -1,13 +1,10 @@
 """What the commands by which a person decides do."""
 
-import sys
 from collections.abc import Sequence
 
 import typer
 
-from treering.core.errors import InvalidInput
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
-from treering.edges.surfaces.cli.printing import confirm
 from treering.edges.surfaces.cli.rendering.changes import (
     render_diff,
     render_erasure,
@@ -15,7 +12,8 @@ from treering.edges.surfaces.cli.rendering.changes import (
     render_receipt,
 )
 from treering.edges.surfaces.cli.rendering.lines import line
-from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened
+from treering.edges.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened
+from treering.tools.erasure import ERASE
 
 
 def show_waiting(access: Access) -> None:
@@ -57,17 +55,9 @@ def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None
 
 def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
     """Erase objects, after asking. Exits with 1 where a probe still finds something."""
-    if not (sure or _is_confirmed(ids)):
-        raise typer.Exit(1)
+    confirm_destroying(ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
     with opened(access, writing) as space:
         receipt = space.erase(ids, reason)
     answer(access, receipt, render_erasure(receipt))
     if not receipt.clean:
         raise typer.Exit(1)
-
-
-def _is_confirmed(ids: Sequence[str]) -> bool:
-    if not sys.stdin.isatty():
-        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
-    what = ids[0] if len(ids) == 1 else f"{len(ids)} objects"
-    return confirm(f"Erase {what} for good? This cannot be taken back.")

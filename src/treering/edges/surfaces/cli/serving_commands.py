@@ -80,6 +80,14 @@ def serve(
         Path | None,
         Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        Option(
+            "--allow",
+            metavar="WHAT",
+            help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
+        ),
+    ] = None,
     host: Annotated[str, Option("--host", metavar="NAME", help="A name of this machine; no other is allowed.")] = (
         "127.0.0.1"
     ),
@@ -112,6 +120,7 @@ def serve(
         space=space,
         projects=projects,
         files=files,
+        allow=allow or (),
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(
             within=chat.within,

@@ -5,22 +5,29 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
 
+import typer
 from pydantic import BaseModel, TypeAdapter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from treering.core.characters import visible_line
+from treering.core.errors import InvalidInput
 from treering.edges.address import Address
 from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
-from treering.edges.surfaces.cli.printing import say_json
+from treering.edges.surfaces.cli.printing import confirm, say_json
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, show
 from treering.edges.surfaces.space import Space, open_space
+from treering.tools.envelope import Operation
+from treering.tools.rights import EVERYTHING, Rights
 
 _IGNORED = "# A space belongs to this machine; `treering export` is how it is shared.\n*.db*\n.gitignore\n"
 _DESCRIBED = 40  # columns of what is being done
+_REFUSED = 1
 _WIDEST = 110  # columns: longer lines of prose are hard to read
 
 Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
@@ -87,6 +94,25 @@ def to_json(data: Data) -> str:
 def is_piped() -> bool:
     """Tell whether the answer goes to a program, which may hand it on to a model."""
     return not sys.stdout.isatty()
+
+
+def rights_of_verbs() -> Rights:
+    """Return what a call of a verb may do: what is for a person to decide only where one sits at the terminal."""
+    present = sys.stdin.isatty()
+    return replace(EVERYTHING, destroys=present, needs_person=present)
+
+
+def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> None:
+    """Ask for a yes before an operation that removes content for good, unless it was given; leave with 1 without one.
+
+    Raises `InvalidInput` where nobody can be asked.
+    """
+    if sure or not operation.rights.destroys:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
+    if not confirm(f"Erase {what} for good? This cannot be taken back."):
+        raise typer.Exit(_REFUSED)
 
 
 def embed_later(space: Space, writing: WriteFlags) -> None:

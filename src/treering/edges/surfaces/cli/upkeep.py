@@ -1,18 +1,19 @@
 """What the commands that make, move and serve a space do."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from treering.core.characters import visible_line
-from treering.core.errors import NotFound, nearest
+from treering.core.errors import NotFound
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
 from treering.edges.surfaces.space import Space
-from treering.ports.lease import VECTORS, Holding
+from treering.ports import lease
+from treering.ports.lease import Holding
+from treering.tools.upkeep import LEASES, UNLOCK, VECTORS
 
 _PLURALS = {"patch": "patches"}
 
@@ -58,35 +59,25 @@ def import_from(folder: Path, access: Access, writing: WriteFlags) -> None:
 def vectors(access: Access, *, quiet: bool) -> None:
     """Make all vectors that wait; quietly, only where nobody else is at it."""
     with opened(access) as space:
-        index = space.engine.index
-        waiting = index.vectors.lag().pending
-        if quiet and not (waiting and _is_free(space)):
+        if quiet and not (space.engine.index.vectors.lag().pending and _is_free(space)):
             return
-        if waiting:
-            with watched(space) as busy:
-                busy.embed_pending()
-        lag = index.vectors.lag()
+        with watched(space) as busy:
+            report = busy.perform(VECTORS)
     if not quiet:
-        made = waiting - lag.pending
-        facts = {"made": made, "pending": lag.pending, "total": lag.total}
-        answer(access, facts, [line(f"{made} vectors made; {lag.total - lag.pending} of {lag.total} texts have one.")])
+        ready = report.total - report.pending
+        answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])
 
 
 def unlock(name: str, access: Access) -> None:
     """List the leases of a space, or take one away from its holder."""
     with opened(access) as space:
-        held = space.engine.leases.held()
-        cleared = space.engine.leases.clear(name) if name else None
-    if not name:
-        listed = [asdict(one) for one in held]
-        answer(access, {"held": listed}, [line(_told(one)) for one in held] or [line("Nobody holds a lease here.")])
-        return
-    if cleared is None:
-        names = [one.name for one in held]
-        hint = nearest(name, names) if names else "Nobody holds a lease here."
-        raise NotFound(f"No process holds the lease {name!r}.", hint=hint)
-    lines = [line(f"Taken away: {_told(cleared)}"), line("Its holder stops at its next renewal.", indent=2)]
-    answer(access, {"cleared": asdict(cleared)}, lines)
+        if not name:
+            leases = space.perform(LEASES)
+            answer(access, leases, [line(_told(one)) for one in leases.held] or [line("Nobody holds a lease here.")])
+            return
+        report = space.perform(UNLOCK, input={"name": name})
+    told = line(f"Taken away: {_told(report.cleared)}")
+    answer(access, report, [told, line("Its holder stops at its next renewal.", indent=2)])
 
 
 def _is_there(address: Address) -> bool:
@@ -105,7 +96,7 @@ def _told(one: Holding) -> str:
 
 def _is_free(space: Space) -> bool:
     """Tell whether nobody is making vectors of this space."""
-    return space.engine.leases.holder(VECTORS) is None
+    return space.engine.leases.holder(lease.VECTORS) is None
 
 
 def _listed(counts: Mapping[str, int]) -> str:

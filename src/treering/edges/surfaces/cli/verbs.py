@@ -26,9 +26,10 @@ from treering.edges.surfaces.cli.request import (
     read_stdin,
     record_from,
 )
-from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened, watched
+from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened, rights_of_verbs, watched
 from treering.edges.surfaces.space import Space
-from treering.tools.envelope import Report
+from treering.tools import catalog
+from treering.tools.envelope import Envelope, Report, Verb
 from treering.tools.ingest_report import IngestReport
 from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
 
@@ -44,12 +45,11 @@ def ingest(
         raise InvalidInput(
             "treering ingest needs a path, a mode or --input.", hint="Name a path, such as `treering ingest .`."
         )
-    reads_only = mode == "status"
-    with opened(access, writing, create=not reads_only) as space:
+    with opened(access, writing, create=catalog.find("ingest").find(mode).makes_space) as space:
         chosen = mode or _mode_for(what, calling, space)
         envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
         with watched(space) as busy:
-            report = busy.call("ingest", envelope)
+            report = _called(busy, "ingest", envelope)
         answer(access, report, render(report))
         if isinstance(report, IngestReport) and not report.dry_run:
             embed_later(space, writing)
@@ -65,7 +65,7 @@ def query(words: Sequence[str], mode: str, access: Access, calling: Calling, rea
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
     with opened(access) as space:
-        report = space.call("query", envelope)
+        report = _called(space, "query", envelope)
     answer(access, report, render(report, fenced=is_piped()))
 
 
@@ -87,7 +87,7 @@ def crystallize(
         )
     envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
     with opened(access, writing) as space:
-        report = space.call("crystallize", envelope)
+        report = _called(space, "crystallize", envelope)
         answer(access, report, render(report, fenced=is_piped()))
         embed_later(space, writing)
 
@@ -110,12 +110,16 @@ def lint(
     envelopes = [envelope_of("lint", one, calling, given=given, options=wanted) for one in modes]
     with opened(access, writing) as space:
         with watched(space) as busy:
-            reports = [busy.call("lint", envelope) for envelope in envelopes]
+            reports = [_called(busy, "lint", envelope) for envelope in envelopes]
         lines = (line for report in reports for line in render(report, fenced=is_piped()))
         answer(access, reports[0] if mode else reports, lines)
         embed_later(space, writing)
     if strict and any(map(_has_errors, reports)):
         raise typer.Exit(_FAILED)
+
+
+def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:
+    return catalog.call(space.engine, verb, envelope, granted=rights_of_verbs())
 
 
 def _mode_for(what: str, calling: Calling, space: Space) -> str:

@@ -15,10 +15,10 @@ from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document, tell
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
+from treering.edges.workflow_text import load, read
 from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.stateless import StatelessDiscussion
-from treering.memories.workflow.checking import Known, load
-from treering.memories.workflow.definition import read
+from treering.memories.discussion.recall.stateless import StatelessDiscussion
+from treering.memories.workflow.checking import WorkflowEnvironment
 from treering.memories.workflow.running import Runner
 from treering.memories.workflow.scene import Scene, scene_of
 from treering.memories.workflow.steps import Workflow
@@ -65,7 +65,7 @@ def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
 def check(file: Path, endpoints: tuple[str, ...], access: Access) -> None:
     """Say what a workflow needs; raise what is wrong with it."""
     named = frozenset(_named_models(endpoints))
-    workflow = load(_text_of(file), known=Known(endpoints=named or None))
+    workflow = load(_text_of(file), known=WorkflowEnvironment(endpoints=named or None))
     needs = _needs(workflow)
     told = [f"{name}: {', '.join(map(str, what))}" for name, what in needs.items() if what]
     nodes = len(workflow.nodes)

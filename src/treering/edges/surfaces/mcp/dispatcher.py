@@ -6,7 +6,7 @@ Whoever imports this module loads search, models and parsers; the server does so
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import Field
@@ -16,17 +16,16 @@ from treering.core.characters import visible_json
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.markers import without_markers
 from treering.edges.address import Address
-from treering.edges.sources.access import FileAccess
+from treering.edges.sources.access import FileAccess, NoFiles
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
-from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS
+from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.interrupt import Check, interruptible
-from treering.tools.catalog import TOOLS
+from treering.tools import catalog
 from treering.tools.engine import Progress
-from treering.tools.envelope import Envelope, Value, parse
+from treering.tools.envelope import Envelope, Report, Value, parse
 
-_WRITERS = {"ingest", "crystallize"}
 _ACTOR_CHARS = 80
 
 
@@ -51,6 +50,7 @@ class ToolDispatcher:
     def __init__(self, address: Address | str, files: FileAccess) -> None:
         self._address = address
         self._files = files
+        self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles))
         self._space: Space | None = None
         self._lock = threading.Lock()
 
@@ -65,7 +65,7 @@ class ToolDispatcher:
         try:
             envelope = parse(Envelope, arguments, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
-            report = self._opened(verb, actor).with_progress(progress).call(verb, _bounded(verb, envelope, bound))
+            report = self._report(verb, _bounded(verb, envelope, bound), actor=actor, progress=progress)
         except TreeringError as error:
             return error_answer(error)
         explain = bool(envelope.options.get("explain"))
@@ -78,8 +78,15 @@ class ToolDispatcher:
                 self._space.close()
             self._space = None
 
-    def _opened(self, verb: str, actor: str) -> Space:
-        """Open the space at the first call. Only writing makes a new one: a read of a wrong address must fail."""
+    def _report(self, verb: str, envelope: Envelope, *, actor: str, progress: Progress) -> Report:
+        tool = catalog.find(verb)
+        mode = tool.find(envelope.mode)
+        tool.require(mode, granted=self._granted)
+        engine = self._opened(actor, create=mode.makes_space).engine.with_progress(progress)
+        return tool.call(engine, envelope, granted=self._granted)
+
+    def _opened(self, actor: str, *, create: bool) -> Space:
+        """Open the space at the first call. Only bringing something in makes a new one: a read must fail there."""
         with self._lock:
             if self._space is None:
                 name = " ".join(actor.split())[:_ACTOR_CHARS]
@@ -87,7 +94,7 @@ class ToolDispatcher:
                     self._address,
                     actor=name or None,
                     channel="agent",
-                    create=verb in _WRITERS,
+                    create=create,
                     files=self._files,
                 )
             return self._space
@@ -123,7 +130,7 @@ def _without_markers(data: Any) -> Any:
 def _bounded(verb: str, envelope: Envelope, bound: int) -> Envelope:
     """Hand the bound on to modes that fit their own answers into it; others are fitted afterwards."""
     options = {name: value for name, value in envelope.options.items() if name != "max_tokens"}
-    tool = TOOLS[verb]
+    tool = catalog.find(verb)
     mode = tool.modes.get(envelope.mode or tool.default)
     if mode and "max_tokens" in mode.options.model_fields:
         options["max_tokens"] = bound

@@ -7,7 +7,7 @@ and `options` with the fields of all modes side by side, each saying in which mo
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from treering.tools.crystallize_knowledge import KnowledgeInput
 from treering.tools.crystallize_work import WorkItemInput
 from treering.tools.drafting import KnowledgeFields, WorkItemFields
 from treering.tools.envelope import Envelope, Mode, Report, Tool
+from treering.tools.rights import WRITES
 
 Schema = dict[str, Any]
 
@@ -35,25 +36,25 @@ _OPEN: Mapping[type[BaseModel], type[BaseModel]] = {KnowledgeInput: KnowledgeFie
 _ALIKE = {KnowledgeFields.__name__: "knowledge", WorkItemFields.__name__: "work_item"}
 """Nested fields that a mode of its own spells out."""
 
-_HINTS: Mapping[str, Mapping[str, bool]] = {
-    # No tool destroys: the ledger keeps every revision, and a patch can be taken back.
-    "ingest": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
-    "query": {"readOnlyHint": True, "openWorldHint": False},
-    "crystallize": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
-    "lint": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
-}
+GRANTED = replace(WRITES, reads_files=True)
+"""What an agent may do at most; files only where the server may read some. What goes beyond it is not listed."""
 _KEPT = ("type", "enum", "default")
 _MOST_NESTED = 2
 
 
 def tool_listing() -> list[Schema]:
     """Return the tools as the protocol lists them, as JSON data."""
-    return [_listed(tool) for tool in TOOLS.values()]
+    return [_listed(_granted(tool)) for tool in TOOLS.values()]
 
 
 def rendered() -> str:
     """Write the listing as it is shipped, in `listing.json`."""
     return json.dumps(tool_listing(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _granted(tool: Tool) -> Tool:
+    """Return a tool with the modes that an agent may be let use."""
+    return replace(tool, modes={name: mode for name, mode in tool.modes.items() if not mode.rights.beyond(GRANTED)})
 
 
 def _listed(tool: Tool) -> Schema:
@@ -62,8 +63,17 @@ def _listed(tool: Tool) -> Schema:
         "description": f"{tool.summary}\n\nModes:\n{_modes_text(tool)}",
         "inputSchema": _input_schema(tool),
         "outputSchema": _output_schema(),
-        "annotations": dict(_HINTS[tool.name]),
+        "annotations": _annotations(tool),
     }
+
+
+def _annotations(tool: Tool) -> dict[str, bool]:
+    """Say what a tool does at most, in the words of the protocol."""
+    rights, hints = tool.rights, {"readOnlyHint": not tool.rights.writes}
+    if rights.writes:  # to what only reads, the protocol gives the next two no meaning
+        hints["destructiveHint"] = rights.destroys
+        hints["idempotentHint"] = all(mode.repeatable or not mode.rights.writes for mode in tool.modes.values())
+    return {**hints, "openWorldHint": rights.fetches}
 
 
 def _modes_text(tool: Tool) -> str:

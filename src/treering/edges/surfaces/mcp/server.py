@@ -129,7 +129,7 @@ class _Tools:
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
-        watch = Watch(self._read_seconds if params.name == self.names["query"] else None)
+        watch = Watch(self._read_seconds if params.name in self._reading else None)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, context.session.report_progress)
@@ -164,6 +164,11 @@ class _Tools:
         with self._lock:
             dispatcher = self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files)
         return dispatcher.answer(verb, params.arguments or {}, actor=client, progress=watch.report, check=watch.check)
+
+    @cached_property
+    def _reading(self) -> frozenset[str]:
+        """The tools that only read, as this client names them."""
+        return frozenset(self._shown(tool["name"]) for tool in self._listing if tool["annotations"]["readOnlyHint"])
 
     @cached_property
     def _listing(self) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""The server's app: its operations, who may ask, and how failures are told."""
+"""The server's app: its routes, who may ask, and how failures are told."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +16,17 @@ from treering.edges.address import Address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.projects import ProjectSpaces
 from treering.edges.settings import Settings
-from treering.edges.surfaces.rest import chat, projects, wiki
+from treering.edges.surfaces.rest import chat, operations, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.contract import Operation, document
+from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
-from treering.edges.surfaces.rest.served import ServedSpace, Stop, report_progress
+from treering.edges.surfaces.rest.served import Allowed, ServedSpace, Stop, allowed, report_progress
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.chat_memory import ChatMemory
-from treering.memories.discussion.generating import Generator
+from treering.memories.discussion.generators.generator import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine
@@ -43,6 +43,8 @@ class Serving:
     """The folder that holds the projects' spaces."""
     files: Path | None = None
     """The folder below which `ingest` may read files; none: it reads no files."""
+    allow: frozenset[Allowed] = frozenset()
+    """What callers may do beyond reading and writing: decide as a person, and erase."""
     bounds: Bounds = field(default_factory=Bounds)
     """How much at once, and for how long."""
     background: bool = True
@@ -63,17 +65,22 @@ class Serving:
         space: str,
         projects: Path | None,
         files: Path | None,
+        allow: Iterable[str] = (),
         upstream: UpstreamPlace | None = None,
         memory: MemorySettings | None = None,
         bounds: Bounds | None = None,
     ) -> "Serving":
-        """Say what is served by what a person and the environment say. Raises `InvalidInput` for no folder."""
+        """Say what is served by what a person and the environment say.
+
+        Raises `InvalidInput` for what is no folder, and for a word that allows nothing.
+        """
         if files and not files.is_dir():
             raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
         return cls(
             space=settings.space_address(space or None),
             projects=projects or settings.data_dir / "projects",
             files=files,
+            allow=allowed(allow),
             background=settings.background,
             # A model takes more memory than a space: one for all.
             embedder=BgeSmall(threads=settings.threads),
@@ -108,7 +115,12 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     """
     stop = stop or Stop()
     space = ServedSpace(
-        serving.space, stop=stop, background=serving.background, embedder=serving.embedder, files=serving.files
+        serving.space,
+        stop=stop,
+        background=serving.background,
+        embedder=serving.embedder,
+        files=serving.files,
+        allow=serving.allow,
     )
     space.check()
     spaces = ProjectSpaces(serving.projects, background=serving.background, embedder=serving.embedder)
@@ -138,19 +150,20 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
             await run_sync(space.close)
             await run_sync(spaces.close)
 
-    operations = (
+    routes = (
         *_state_of(space),
-        *wiki.operations(space, workers, bounds),
-        *projects.operations(_memory(spaces, stop), workers, bounds),
-        *chat.operations(chat.ChatEndpoint(upstream, memory, serving.memory)),
+        *wiki.routes(space, workers, bounds),
+        *operations.routes(space, workers, bounds),
+        *projects.routes(_memory(spaces, stop), workers, bounds),
+        *chat.routes(chat.ChatEndpoint(upstream, memory, serving.memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.bounds = bounds
     app.state.workers = workers
-    for one in operations:
+    for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
-    described = document(operations)
+    described = document(routes)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
     app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}))
@@ -167,7 +180,7 @@ def _memory(spaces: ProjectSpaces, stop: Stop) -> ProjectMemory:
     return ProjectMemory(lend)
 
 
-def _state_of(space: ServedSpace) -> tuple[Operation, ...]:
+def _state_of(space: ServedSpace) -> tuple[Route, ...]:
     # Neither waits for the worker threads, which may all be busy: whoever asks wants to know whether the process lives.
     async def health() -> Response:
         return _answer(Health())
@@ -182,8 +195,8 @@ def _state_of(space: ServedSpace) -> tuple[Operation, ...]:
         return _answer(Readiness(space="open" if there else "new"))
 
     return (
-        Operation("GET", _HEALTH, "health", "Tell whether the server is up.", health, (Health,)),
-        Operation("GET", _READY, "ready", "Tell whether the space can be used.", ready, (Readiness,)),
+        Route("GET", _HEALTH, "health", "Tell whether the server is up.", health, (Health,)),
+        Route("GET", _READY, "ready", "Tell whether the space can be used.", ready, (Readiness,)),
     )
 
 

@@ -16,13 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.rest.bodies import read_body
 from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
-from treering.edges.surfaces.rest.contract import Operation, Schema
+from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
 from treering.edges.surfaces.rest.remembering import MemorySettings, told_of_recall, told_of_storing
 from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
 from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
 from treering.memories.chat_memory import ChatMemory
-from treering.memories.discussion.identity import Place, place_of
+from treering.memories.discussion.identity import DiscussionRef, discussion_ref
 from treering.tools.turns import Message
 
 DISCUSSION_HEADER = "X-Treering-Discussion"
@@ -109,7 +109,7 @@ class ChatEndpoint:
             told += await keep(said)
         return _response(answer, data, _headers(answer, told))
 
-    async def _keep(self, place: Place, messages: Sequence[Message], said: str) -> str:
+    async def _keep(self, place: DiscussionRef, messages: Sequence[Message], said: str) -> str:
         return told_of_storing(await asyncio.wrap_future(self._memory.keep(place, messages, said)))
 
 
@@ -119,15 +119,15 @@ class _Asked:
 
     body: bytes
     chat: ChatBody | None
-    place: Place | None
+    place: DiscussionRef | None
     told: str
     """What is said of memory where there is none."""
 
 
-def operations(chat: ChatEndpoint) -> tuple[Operation, ...]:
-    """Return the operations of the chat endpoint."""
+def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
+    """Return the routes of the chat endpoint."""
     return (
-        Operation(
+        Route(
             method="POST",
             path="/v1/chat/completions",
             name="chat_completions",
@@ -144,7 +144,7 @@ def operations(chat: ChatEndpoint) -> tuple[Operation, ...]:
             fails=OpenAIFailure,
             behind=True,
         ),
-        Operation(
+        Route(
             method="GET",
             path="/v1/models",
             name="models",
@@ -175,9 +175,9 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
     named = _header_value(request, DISCUSSION_HEADER)
     named = _tagged(chat) if named is None else named
     if named is not None:
-        return _Asked(chat.data, chat, place_of(named, within=scope), _OFF)
+        return _Asked(chat.data, chat, discussion_ref(named, within=scope), _OFF)
     try:
-        place = place_of(chat.user, within=scope) if chat.user is not None else None
+        place = discussion_ref(chat.user, within=scope) if chat.user is not None else None
     except InvalidInput:
         # The field has uses of its own, which are not ours to refuse.
         return _Asked(chat.data, chat, None, _FOREIGN_USER)

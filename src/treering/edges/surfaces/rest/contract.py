@@ -1,4 +1,4 @@
-"""What the server promises, as OpenAPI: rendered from its operations and the models they take and give."""
+"""What the server promises, as OpenAPI: rendered from its routes and the models they take and give."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,13 +39,13 @@ _WITHOUT_BODY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Route:
     """One thing the server can be asked: where, with what, and what it gives."""
 
     method: Literal["GET", "POST"]
     path: str
     name: str
-    """Unique: the operation's id."""
+    """Unique: the route's id."""
     summary: str
     answer: Callable[..., Any]
     """The endpoint; it gives a response, or will."""
@@ -56,7 +56,7 @@ class Operation:
     description: str = ""
     parameters: tuple[Schema, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
-    """What can be asked next with what this operation was asked and gave."""
+    """What can be asked next with what this route was asked and gave."""
     also: Schema = field(default_factory=dict)
     """Other content than JSON that the good answer may have, by its type."""
     fails: type[BaseModel] = Failure
@@ -65,20 +65,20 @@ class Operation:
     """Whether it asks a server behind this one."""
 
 
-def document(operations: Sequence[Operation]) -> Schema:
-    """Describe all operations as an OpenAPI document."""
+def document(routes: Sequence[Route]) -> Schema:
+    """Describe all routes as an OpenAPI document."""
     names, definitions = models_json_schema(
         [
-            *((model, "validation") for model in _unique(one.takes for one in operations)),
+            *((model, "validation") for model in _unique(one.takes for one in routes)),
             *(
                 (model, "serialization")
-                for model in _unique([*(one.gives for one in operations), *((one.fails,) for one in operations)])
+                for model in _unique([*(one.gives for one in routes), *((one.fails,) for one in routes)])
             ),
         ],
         ref_template=_REFERENCE,
     )
     paths: Schema = {}
-    for one in operations:
+    for one in routes:
         paths.setdefault(one.path, {})[one.method.casefold()] = _described(one, names)
     return {
         "openapi": "3.1.0",
@@ -92,43 +92,43 @@ def document(operations: Sequence[Operation]) -> Schema:
     }
 
 
-def _described(operation: Operation, names: Mapping[Any, Schema]) -> Schema:
+def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
     good: Schema = {
         "description": "Done.",
-        "content": _json([names[model, "serialization"] for model in operation.gives]) | operation.also,
+        "content": _json([names[model, "serialization"] for model in route.gives]) | route.also,
     }
-    if operation.links:
-        good["links"] = dict(operation.links)
+    if route.links:
+        good["links"] = dict(route.links)
     described: Schema = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        **({"description": operation.description} if operation.description else {}),
-        **({"parameters": list(operation.parameters)} if operation.parameters else {}),
+        "operationId": route.name,
+        "summary": route.summary,
+        **({"description": route.description} if route.description else {}),
+        **({"parameters": list(route.parameters)} if route.parameters else {}),
         "responses": {
             "200": good,
             **{
                 str(status.value): {
                     "description": _REASONS[status],
-                    "content": _json([names[operation.fails, "serialization"]]),
+                    "content": _json([names[route.fails, "serialization"]]),
                 }
-                for status in _failures(operation)
+                for status in _failures(route)
             },
         },
     }
-    if operation.takes:
-        content = _json([names[model, "validation"] for model in operation.takes])
-        shown = {what: {"value": body} for what, body in EXAMPLES[operation.name].items()}
+    if route.takes:
+        content = _json([names[model, "validation"] for model in route.takes])
+        shown = {what: {"value": body} for what, body in EXAMPLES[route.name].items()}
         content["application/json"]["examples"] = shown
         described["requestBody"] = {"required": True, "content": content}
     return described
 
 
-def _failures(operation: Operation) -> Iterator[HTTPStatus]:
-    """Yield the statuses of an operation's failures, in their order."""
+def _failures(route: Route) -> Iterator[HTTPStatus]:
+    """Return the statuses of a route's failures, in their order."""
     for status in _REASONS:
-        possible = status not in _BEHIND and (operation.takes or status in _WITHOUT_BODY)
+        possible = status not in _BEHIND and (route.takes or status in _WITHOUT_BODY)
         # Without an upstream even what takes no body is refused as a call that cannot be accepted.
-        if possible or (operation.behind and status in {*_BEHIND, HTTPStatus.UNPROCESSABLE_ENTITY}):
+        if possible or (route.behind and status in {*_BEHIND, HTTPStatus.UNPROCESSABLE_ENTITY}):
             yield status
 
 

@@ -37,6 +37,30 @@ EXAMPLES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "look for drifted meaning": {"mode": "semantic", "scope": "/"},
         "verify the audit log": {"mode": "audit", "options": {"limit": 20}},
     },
+    "review_list": {
+        "what waits for a decision": {},
+    },
+    "review_show": {
+        "what a patch would change": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "review_apply": {
+        "apply a patch": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "review_reject": {
+        "turn a patch down": {
+            "input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"},
+            "options": {"reason": "We use spaces"},
+        },
+    },
+    "revert": {
+        "take a patch back": {"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}},
+    },
+    "erase": {
+        "remove a source for good": {
+            "input": {"ids": ["src:01kefz3m8qd5v2n7x4t9r6w0ya"]},
+            "options": {"reason": "Asked by Ada"},
+        },
+    },
     "project_memory_index": {
         "two documents": {"docs": ["Ada Lovelace wrote the first program.", "Charles Babbage built engines."]},
         "what a document states": {

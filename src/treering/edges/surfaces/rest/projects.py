@@ -10,7 +10,7 @@ from pydantic import Field, RootModel
 from treering.core.evidence import Triple
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.contract import Operation, Schema
+from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.project import (
     MOST_QUERIES,
@@ -83,32 +83,35 @@ class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
     """What was found, one element for each question."""
 
 
-def operations(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[Operation]:
-    """Return the operations of project memory."""
-    operation = partial(_operation, workers, bounds)
+def routes(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[Route]:
+    """Return the routes of project memory."""
+    route = partial(_route, workers, bounds)
     return (
-        operation(
+        route(
             "index",
             "Keep documents, each once.",
             lambda project, body: _index(memory, project, body),
             description="This makes the project, where there is none yet.",
+            writes=True,
             takes=IndexRequest,
             gives=IndexReport,
             links={"retrieve what was indexed": _same_project("retrieve"), "delete it": _same_project("delete")},
         ),
-        operation(
+        route(
             "retrieve",
             "Find the documents that answer questions best.",
             lambda project, body: _retrieve(memory, project, body),
             description=_MAKES_NONE,
+            writes=False,
             takes=RetrieveRequest,
             gives=RetrievedForAll,
         ),
-        operation(
+        route(
             "delete",
             "Take documents out by their exact text.",
             lambda project, body: _delete(memory, project, body),
             description=_MAKES_NONE,
+            writes=True,
             takes=DeleteRequest,
             gives=DeleteReport,
             links={"index something anew": _same_project("index")},
@@ -132,7 +135,7 @@ def _delete(memory: ProjectMemory, project_id: str, body: bytes) -> str:
     return memory.delete(project_id, asked.docs, erase=asked.erase).model_dump_json()
 
 
-def _operation(
+def _route(
     workers: Workers,
     bounds: Bounds,
     name: str,
@@ -140,18 +143,19 @@ def _operation(
     work: Callable[[str, bytes], str],
     *,
     description: str,
+    writes: bool,
     takes: Any,
     gives: Any,
     links: Schema | None = None,
-) -> Operation:
-    seconds = bounds.read_seconds if name == "retrieve" else bounds.work_seconds
+) -> Route:
+    seconds = bounds.work_seconds if writes else bounds.read_seconds
 
     async def answer(project_id: str, request: Request) -> Response:
         body = await read_body(request)
         answered = await workers.run(request.receive, partial(work, project_id, body), seconds=seconds)
         return Response(answered, media_type="application/json")
 
-    return Operation(
+    return Route(
         method="POST",
         path=f"{_PATH}/{name}",
         name=_name(name),

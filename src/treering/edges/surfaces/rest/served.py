@@ -1,19 +1,43 @@
 """The space the server speaks for: opened when it is first needed, closed when the server stops."""
 
 import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal, get_args
 
-from treering.core.errors import NotFound, Unavailable
+from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
 from treering.edges.address import Address
 from treering.edges.sources.access import NoFiles, files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import check_between_steps
-from treering.tools.catalog import TOOLS
+from treering.tools import catalog
 from treering.tools.engine import Engine
-from treering.tools.envelope import Envelope, Report
+from treering.tools.envelope import Answer, Envelope, Operation, Report
+from treering.tools.rights import WRITES, Rights, require
 
-_WRITERS = {"ingest", "crystallize"}
+Allowed = Literal["review", "erase"]
+_ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
+
+
+def allowed(words: Iterable[str]) -> frozenset[Allowed]:
+    """Read what an operator allows. Raises `InvalidInput` for a word that allows nothing."""
+    given = set(words)
+    for word in given.difference(_ALLOWED):
+        raise InvalidInput(
+            f"--allow {word!r} allows nothing.", hint=nearest(word, _ALLOWED), details={"known": list(_ALLOWED)}
+        )
+    return frozenset(known for known in _ALLOWED if known in given)
+
+
+def granted(*, files: Path | None, allow: Collection[Allowed]) -> Rights:
+    """Return what whoever reaches the server may do: read and write the space, and what its operator allows besides.
+
+    `files`: the folder whose files may be read. `allow`: `review` lets callers decide as a person, `erase` lets them
+    erase besides.
+    """
+    return replace(WRITES, reads_files=files is not None, needs_person=bool(allow), destroys="erase" in allow)
 
 
 class Stop:
@@ -45,26 +69,50 @@ def report_progress(_what: str, _done: int, _total: int | None) -> None:
 class ServedSpace:
     """A space for the calls of many threads.
 
-    `files`: the folder below which `ingest` may read files and repositories; without one it reads none. Whoever
-    reaches the server would else read any file its owner can.
+    `files`, `allow`: as for `granted`. Without a folder no file is read: whoever reaches the server would else read
+    any file its owner can.
     """
 
     def __init__(
-        self, address: Address | str, *, stop: Stop, background: bool, embedder: Embedder | None, files: Path | None
+        self,
+        address: Address | str,
+        *,
+        stop: Stop,
+        background: bool,
+        embedder: Embedder | None,
+        files: Path | None,
+        allow: Collection[Allowed] = (),
     ) -> None:
         self._address = address
         self._stop = stop
         self._background = background
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
+        self._granted = granted(files=files, allow=allow)
+        # The folder is lent to the adapters of ingest, which stay below it; another operation would read any file.
+        self._granted_besides = granted(files=None, allow=allow)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
     def call(self, verb: str, envelope: Envelope) -> Report:
-        """Run a verb. Only writing makes a new space: a read of a wrong address must fail."""
-        TOOLS[verb].find(envelope.mode)
-        space = self._opened(create=verb in _WRITERS)
-        return space.with_progress(report_progress).call(verb, envelope)
+        """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
+
+        Raises `Denied`, before the space is opened, for a mode that does more than this server grants.
+        """
+        tool = catalog.find(verb)
+        mode = tool.find(envelope.mode)
+        tool.require(mode, granted=self._granted)
+        return tool.call(self._engine_for(mode), envelope, granted=self._granted)
+
+    def grants(self, operation: Operation[Any]) -> bool:
+        """Tell whether callers may do all that an operation does which is no mode of a verb."""
+        return not operation.rights.beyond(self._granted_besides)
+
+    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
+        """Run an operation that is no mode of a verb. Raises `Denied` where it does more than this server grants."""
+        require(operation.name, operation.rights, granted=self._granted_besides)
+        engine = self._engine_for(operation)
+        return operation.perform(engine, given=given, options=options, granted=self._granted_besides)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
@@ -89,6 +137,14 @@ class ServedSpace:
             if self._space:
                 self._space.close()
             self._space = None
+
+    def _engine_for(self, operation: Operation[Any]) -> Engine:
+        """Open the space. What a person has to decide is done as a person, since the operator allowed that."""
+        space = self._opened(create=operation.makes_space)
+        author = space.engine.author
+        engine = space.engine.with_progress(report_progress)
+        decides = operation.rights.needs_person
+        return engine.with_author(author.model_copy(update={"channel": "user"})) if decides else engine
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
         """Open the space; while the server stops, only for what has to be brought to its end."""

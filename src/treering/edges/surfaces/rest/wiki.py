@@ -8,20 +8,20 @@ from fastapi import Request, Response
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.calls import call_model, call_models
-from treering.edges.surfaces.rest.contract import Operation
+from treering.edges.surfaces.rest.contract import Route
 from treering.edges.surfaces.rest.served import ServedSpace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope, Tool
 
 
-def operations(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Operation]:
-    """Yield one operation per verb of the catalogue."""
+def routes(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Route]:
+    """Return one route per verb of the catalogue."""
     for tool in TOOLS.values():
-        yield _operation(tool, space, workers, bounds.read_seconds if tool.name == "query" else bounds.work_seconds)
+        yield _route(tool, space, workers, bounds.work_seconds if tool.rights.writes else bounds.read_seconds)
 
 
-def _operation(tool: Tool, space: ServedSpace, workers: Workers, seconds: float) -> Operation:
+def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float) -> Route:
     def call(body: bytes) -> Response:
         envelope = parse_body(Envelope, body)
         model = call_model(tool.name, envelope)
@@ -35,7 +35,7 @@ def _operation(tool: Tool, space: ServedSpace, workers: Workers, seconds: float)
         return await workers.run(request.receive, partial(call, body), seconds=seconds)
 
     modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
-    return Operation(
+    return Route(
         method="POST",
         path=f"/v1/wiki/{tool.name}",
         name=f"wiki_{tool.name}",

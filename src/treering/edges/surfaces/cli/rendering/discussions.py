@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from treering.core.characters import one_line
 from treering.core.fingerprint import fence
 from treering.derived.packing import titled
+from treering.edges.sources.wilmer.importing import ImportedFile
 from treering.edges.surfaces.cli.rendering.changes import render_erasure
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.memories.discussion.deletion import Deleted
-from treering.memories.discussion.kept import Kept, Memory
-from treering.memories.discussion.log import Recorded
-from treering.memories.discussion.making import Made
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.log.message_log import DeletedMessages, Recorded
+from treering.memories.discussion.making import MakingReport
+from treering.memories.discussion.recall.search import DiscussionHit
 from treering.memories.discussion.restoring import Imported
-from treering.memories.discussion.search import Found
-from treering.memories.discussion.wilmer import Imported as ImportedFile
+from treering.memories.discussion.summaries.memories import Memory
 
 _SNIPPET_CHARS = 400
 _MOST_NOTES = 8
@@ -37,7 +37,7 @@ def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
         yield line(("Stale now: ", "yellow"), ", ".join(recorded.staled), indent=2)
 
 
-def render_made(made: Made) -> Iterator[IndentedLine]:
+def render_made(made: MakingReport) -> Iterator[IndentedLine]:
     """Show what became of the memories that were due."""
     counts = {"done": made.done, "empty": made.empty, "failed": made.failed, "waiting": made.waiting}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
@@ -63,7 +63,7 @@ def render_notes(notes: Sequence[str]) -> Iterator[IndentedLine]:
 
 
 def render_shown(
-    name: str, texts: Mapping[str, str], memories: Sequence[Memory], messages: Sequence[Kept], *, fenced: bool
+    name: str, texts: Mapping[str, str], memories: Sequence[Memory], messages: Sequence[StoredMessage], *, fenced: bool
 ) -> Iterator[IndentedLine]:
     """Show a discussion: its texts by what they are called, then memories and messages, oldest first."""
     remembered = [f"{_span(memory.first, memory.last)}  {_remembered(memory)}" for memory in memories]
@@ -75,7 +75,7 @@ def render_shown(
             yield line("")
 
 
-def render_found(found: Iterable[tuple[str, Found]], *, fenced: bool) -> Iterator[IndentedLine]:
+def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what was found, best first, each with its discussion and what cites it."""
     rank = 0
     for rank, (name, one) in enumerate(found, start=1):
@@ -121,7 +121,7 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Indented
     yield from render_notes(imported.rejected)
 
 
-def render_deleted(deleted: Deleted) -> Iterator[IndentedLine]:
+def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
     """Show what was taken away."""
     where = ", ".join(map(str, deleted.positions))
     fallen = counted(len(deleted.withdrawn), "memory or version")
@@ -150,7 +150,7 @@ def _remembered(memory: Memory) -> str:
     return title if title == summary else f"{title}\n{_indented(summary)}"
 
 
-def _said(message: Kept) -> str:
+def _said(message: StoredMessage) -> str:
     when = f" [{message.at:%Y-%m-%d %H:%M}]" if message.at else ""
     what = "(deleted)" if message.deleted else f"{message.speaker}{when}: {message.text}"
     return f"{message.position}  {what}"

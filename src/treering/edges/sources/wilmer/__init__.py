@@ -1,0 +1,1 @@
+"""What WilmerAI remembers of discussions: its files read, and brought into one discussion."""

@@ -1,0 +1,33 @@
+"""Everything a space can be asked besides the four verbs, declared once each. Surfaces render these tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from treering.core.errors import InvalidInput, nearest
+from treering.edges import discussion_files, transfer
+from treering.memories.discussion import operations as discussions
+from treering.tools import review, upkeep
+from treering.tools.envelope import Operation
+from treering.tools.erasure import ERASE
+
+ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
+"""Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
+UPKEEP: tuple[Operation[Any], ...] = upkeep.OPERATIONS
+"""What keeps a space in order: for the command line and Python."""
+ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
+    *discussions.OPERATIONS,
+    discussion_files.EXPORT,
+    discussion_files.IMPORT,
+)
+"""Operations on discussions: for the command line and Python."""
+OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS)}
+"""All of them by name."""
+
+
+def find(name: str) -> Operation[Any]:
+    """Return an operation by name. Raises `InvalidInput` with the nearest known name."""
+    if name not in OPERATIONS:
+        raise InvalidInput(
+            f"There is no operation {name!r}.", hint=nearest(name, OPERATIONS), details={"known": list(OPERATIONS)}
+        )
+    return OPERATIONS[name]

@@ -1,0 +1,1 @@
+"""Who makes memories: rules, or a language model."""

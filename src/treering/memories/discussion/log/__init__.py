@@ -1,0 +1,1 @@
+"""What was said: messages in blocks, recorded as they are told."""

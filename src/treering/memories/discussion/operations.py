@@ -1,0 +1,356 @@
+"""What can be asked of discussions, declared once each. The scope of a call is the one below which they are kept.
+
+Memories are made by rules here, which need no model.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.memories.discussion.files import STATE as STATE_FILE
+from treering.memories.discussion.files import read_state
+from treering.memories.discussion.identity import home_of
+from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.log.message_log import DeletedMessages, Recorded
+from treering.memories.discussion.making import MakingReport
+from treering.memories.discussion.memory import Discussion, DiscussionMemory
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
+from treering.memories.discussion.summaries.memories import Memory
+from treering.memories.discussion.summaries.versions import Version
+from treering.tools.envelope import Call, Nothing, Operation, Value
+from treering.tools.rights import DECIDES, READS, WRITES
+from treering.tools.turns import Message
+
+_FEW = 20
+
+
+class DiscussionInput(Value):
+    """Which discussion."""
+
+    id: str = Field(description="The id of the discussion.")
+
+
+class RecordInput(DiscussionInput):
+    """What was said."""
+
+    messages: tuple[Message, ...] = Field(description="All of a conversation, or its newest messages.")
+
+
+class RecordOptions(Value):
+    """What follows."""
+
+    update: bool = Field(default=True, description="Make the memories that are due then.")
+
+
+class UpdateOptions(Value):
+    """How patiently."""
+
+    wait_seconds: NonNegativeFloat = Field(default=0.0, description="Wait so long for another process that is at it.")
+
+
+class ShowOptions(Value):
+    """How much to show."""
+
+    memories: NonNegativeInt = Field(default=5, description="So many of the last memories.")
+    messages: NonNegativeInt = Field(default=5, description="So many of the last messages.")
+
+
+class SearchInput(Value):
+    """What to look for, and where."""
+
+    query: str = Field(description="What to look for.")
+    id: str | None = Field(default=None, description="In which discussion; none: in all of them.")
+
+
+class LookingOptions(Value):
+    """How to look."""
+
+    what: RecallKind = Field(default="both", description="Turns are the messages themselves.")
+    mode: RecallMode = Field(default="hybrid", description="How words and meaning count.")
+    limit: PositiveInt = Field(default=10, description="At most so many results.")
+    since: datetime | None = Field(default=None, description="Said from then on.")
+    until: datetime | None = Field(default=None, description="Said up to then.")
+    date: str = Field(default="", description="Said in a year, in a month or on a day.")
+
+
+class EditInput(DiscussionInput):
+    """An edit of the state document."""
+
+    text: str = Field(description="The document; its last line may say which version it was made of.")
+
+
+class PositionsInput(DiscussionInput):
+    """Which messages."""
+
+    positions: tuple[NonNegativeInt, ...] = Field(description="The positions of the messages.")
+
+
+class Listed(Value):
+    """A discussion, and how many messages it has, deleted ones too."""
+
+    id: str
+    messages: int
+
+
+class Discussions(Value):
+    """The discussions below a scope."""
+
+    discussions: tuple[Listed, ...]
+
+
+class RecordReport(Value):
+    """What recording did. `made`: what became of the memories that were due, where they were made."""
+
+    id: str
+    recorded: Recorded
+    made: MakingReport | None
+
+
+class UpdateReport(Value):
+    """What became of the memories that were due."""
+
+    id: str
+    made: MakingReport
+
+
+class DiscussionShown(Value):
+    """What is remembered of a discussion, with the last memories and messages."""
+
+    id: str
+    count: int
+    summary: str
+    state: str
+    memories: tuple[Memory, ...]
+    messages: tuple[StoredMessage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundIn:
+    """Something that answers, and the discussion it is of."""
+
+    discussion: str
+    found: DiscussionHit
+
+
+class DiscussionsFound(Value):
+    """What answers, best first."""
+
+    query: str
+    found: tuple[FoundIn, ...]
+
+
+class StateShown(Value):
+    """The state document. `file` holds it as the file that an edit is made of."""
+
+    id: str
+    state: str
+    file: str
+
+
+class EditReport(Value):
+    """What became of an edit of the state document."""
+
+    id: str
+    changed: bool
+    version: Version
+    state: str
+
+
+class DeleteReport(Value):
+    """What deleting messages did."""
+
+    id: str
+    report: DeletedMessages
+
+
+def known_discussion(call: Call, identity: str) -> Discussion:
+    """Return a discussion of which something is kept.
+
+    Raises `NotFound` for any other, so that no typo reads as empty.
+    """
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    discussion, ids = discussions.open(identity), discussions.ids()
+    if discussion.id not in ids:
+        hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
+        raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
+    return discussion
+
+
+def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    listed = tuple(Listed(id=name, messages=discussions.open(name).log.count()) for name in discussions.ids())
+    return Discussions(discussions=listed)
+
+
+def _record(call: Call, given: RecordInput, options: RecordOptions) -> RecordReport:
+    discussion = DiscussionMemory(call.engine, within=call.scope).open(given.id)
+    recorded = discussion.record(given.messages)
+    made = discussion.update() if options.update and recorded.count else None
+    return RecordReport(id=discussion.id, recorded=recorded, made=made)
+
+
+def _update(call: Call, given: DiscussionInput, options: UpdateOptions) -> UpdateReport:
+    discussion = known_discussion(call, given.id)
+    return UpdateReport(id=discussion.id, made=discussion.update(wait_seconds=options.wait_seconds))
+
+
+def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> DiscussionShown:
+    discussion = known_discussion(call, given.id)
+    return DiscussionShown(
+        id=discussion.id,
+        count=discussion.log.count(),
+        summary=discussion.summary(),
+        state=discussion.state(),
+        memories=tuple(discussion.recent_memories(options.memories)),
+        messages=tuple(discussion.last_messages(options.messages)),
+    )
+
+
+def _search(call: Call, given: SearchInput, options: LookingOptions) -> DiscussionsFound:
+    wanted = DiscussionSearch(
+        what=options.what,
+        mode=options.mode,
+        limit=options.limit,
+        since=options.since,
+        until=options.until,
+        date_prefix=options.date,
+    )
+    searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
+    home = f"{home_of(call.scope)}/"
+    found = tuple(
+        FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in searched.search(given.query, wanted)
+    )
+    return DiscussionsFound(query=given.query, found=found)
+
+
+def _all_of(call: Call) -> DiscussionMemory:
+    discussions = DiscussionMemory(call.engine, within=call.scope)
+    if not discussions.ids():
+        raise NotFound(
+            f"There are no discussions below the scope {call.scope}.",
+            hint="Name their scope with --within, or record one first.",
+        )
+    return discussions
+
+
+def _state(call: Call, given: DiscussionInput, _options: Nothing) -> StateShown:
+    discussion = known_discussion(call, given.id)
+    return StateShown(id=discussion.id, state=discussion.state(), file=discussion.export()[STATE_FILE])
+
+
+def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
+    text, mark = read_state({STATE_FILE: given.text})
+    if not text:
+        raise InvalidInput("The edited state document is empty.", hint="Keep at least one heading in it.")
+    discussion = known_discussion(call, given.id)
+    before = discussion.state()
+    version = _edited(discussion, text, base=mark.version if mark and mark.version else None)
+    after = discussion.state()
+    return EditReport(id=discussion.id, changed=after != before, version=version, state=after)
+
+
+def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
+    try:
+        return discussion.edit_state(text, base=base)
+    except NotFound as error:
+        hint = f"Edit what `treering discussion state {discussion.id}` prints, or take the last line out."
+        raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def _delete(call: Call, given: PositionsInput, _options: Nothing) -> DeleteReport:
+    discussion = known_discussion(call, given.id)
+    return DeleteReport(id=discussion.id, report=discussion.delete(given.positions))
+
+
+def _erase(call: Call, given: PositionsInput, _options: Nothing) -> DeleteReport:
+    discussion = known_discussion(call, given.id)
+    return DeleteReport(id=discussion.id, report=discussion.delete(given.positions, erase=True))
+
+
+LIST = Operation(
+    "discussion list",
+    "List the discussions of which anything is kept.",
+    Nothing,
+    Nothing,
+    Discussions,
+    _list,
+    rights=READS,
+)
+RECORD = Operation(
+    "discussion record",
+    "Keep messages, and make the memories that are due.",
+    RecordInput,
+    RecordOptions,
+    RecordReport,
+    _record,
+    rights=WRITES,
+    repeatable=True,
+    makes_space=True,
+)
+UPDATE = Operation(
+    "discussion update",
+    "Make the memories that are due, by rules, and bring summary and state document up to date.",
+    DiscussionInput,
+    UpdateOptions,
+    UpdateReport,
+    _update,
+    rights=WRITES,
+    repeatable=True,
+)
+SHOW = Operation(
+    "discussion show",
+    "Show summary, state document, and the last memories and messages.",
+    DiscussionInput,
+    ShowOptions,
+    DiscussionShown,
+    _show,
+    rights=READS,
+)
+SEARCH = Operation(
+    "discussion search",
+    "Find memories and messages, best first.",
+    SearchInput,
+    LookingOptions,
+    DiscussionsFound,
+    _search,
+    rights=READS,
+)
+STATE = Operation(
+    "discussion state",
+    "Show the state document.",
+    DiscussionInput,
+    Nothing,
+    StateShown,
+    _state,
+    rights=READS,
+)
+EDIT = Operation(
+    "discussion edit",
+    "Keep a person's edit of the state document.",
+    EditInput,
+    Nothing,
+    EditReport,
+    _edit,
+    rights=DECIDES,
+)
+DELETE = Operation(
+    "discussion delete",
+    "Take messages away, with all that tells of them.",
+    PositionsInput,
+    Nothing,
+    DeleteReport,
+    _delete,
+    rights=WRITES,
+)
+ERASE = Operation(
+    "discussion erase",
+    "Take messages away for good, out of all earlier versions too.",
+    PositionsInput,
+    Nothing,
+    DeleteReport,
+    _erase,
+    rights=replace(DECIDES, destroys=True),
+)
+OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)

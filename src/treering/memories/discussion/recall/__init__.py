@@ -1,0 +1,1 @@
+"""Finding memories and messages again."""

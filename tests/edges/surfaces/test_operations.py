@@ -1,0 +1,182 @@
+"""All operations on all surfaces: what a surface offers is exactly what the rights of the operation allow there.
+
+`golden/operations.txt` shows it to people.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+
+from treering.core.errors import Denied, InvalidInput
+from treering.edges.surfaces.cli.app import app
+from treering.edges.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
+from treering.edges.surfaces.mcp.listing import tool_listing
+from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, OPERATIONS, UPKEEP
+from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.edges.surfaces.rest.served import granted
+from treering.testing.hashing_embedder import HashingEmbedder
+from treering.tools.catalog import TOOLS
+from treering.tools.envelope import Operation
+from treering.tools.rights import EVERYTHING, READS
+
+GOLDEN = Path(__file__).with_name("golden") / "operations.txt"
+VERBS = {f"{tool.name} {mode.name}": mode for tool in TOOLS.values() for mode in tool.modes.values()}
+EVERY: dict[str, Operation] = {**VERBS, **OPERATIONS}
+FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "discussion delete --erase"}
+"""Operations that the command line offers as a flag of another's command."""
+OTHERWISE = {**FLAGS, "leases": "unlock"}
+"""Operations that have no command of their name."""
+NO_OPERATIONS = {
+    *("try", "init", "backup", "mcp", "version", "serve", "supervise"),
+    *("workflow run", "workflow check", "workflow examples"),
+}
+"""Commands that start a program, keep a space's files, or need more than one space and its memory."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One way of starting the HTTP server, and what it is then called."""
+
+    called: str
+    files: bool = False
+    allow: frozenset = frozenset()
+
+    def granted(self, folder):
+        return granted(files=folder if self.files else None, allow=self.allow)
+
+
+SERVERS = (
+    Server("yes"),
+    Server("with --files", files=True),
+    Server("with --allow review", allow=frozenset({"review"})),
+    Server("with --allow erase", allow=frozenset({"review", "erase"})),
+    Server("with all of these", files=True, allow=frozenset({"review", "erase"})),
+)
+
+
+def commands():
+    """Return what the command line can be told, flags that are operations included."""
+    top = typer.main.get_command(app).commands
+    paths = [
+        f"{name} {inner}" if inner else name
+        for name, command in top.items()
+        for inner in (getattr(command, "commands", None) or {"": None})
+    ]
+    flags = {
+        told
+        for told in FLAGS.values()
+        for group, name, flag in [told.split()]
+        if any(flag in one.opts for one in top[group].commands[name].params)
+    }
+    return {*paths, *flags}
+
+
+def command_of(name):
+    """Name the command that offers an operation: that of its verb, or its own."""
+    return name.split()[0] if name in VERBS else OTHERWISE.get(name, name)
+
+
+def told_to_agents():
+    return {
+        f"{tool['name'].removeprefix('wiki.')} {mode}"
+        for tool in tool_listing()
+        for mode in tool["inputSchema"]["properties"]["mode"]["enum"]
+    }
+
+
+def served(server, folder):
+    """Return the operations that a server answers: those with a route, and the modes that it does not refuse."""
+    serving = Serving(
+        space=":memory:",
+        projects=folder,
+        files=folder if server.files else None,
+        allow=server.allow,
+        embedder=HashingEmbedder(),
+        background=False,
+    )
+    paths = {route.path for route in build_app(serving).routes}
+    verbs = {name for name in VERBS if f"/v1/wiki/{name.split()[0]}" in paths and lets(server, name, folder)}
+    return verbs | {name for name in OPERATIONS if f"/v1/{name.replace(' ', '/')}" in paths}
+
+
+def lets(server, name, folder):
+    verb, mode = name.split()
+    try:
+        TOOLS[verb].require(TOOLS[verb].modes[mode], granted=server.granted(folder))
+    except Denied:
+        return False
+    return True
+
+
+def test_the_command_line_offers_every_operation_and_nothing_undeclared():
+    assert commands() == {*map(command_of, EVERY), *NO_OPERATIONS}
+
+
+def test_agents_are_told_of_exactly_the_modes_that_are_granted_to_them():
+    assert told_to_agents() == {name for name, one in VERBS.items() if not one.rights.beyond(GRANTED_TO_AGENTS)}
+    assert not GRANTED_TO_AGENTS.needs_person
+    assert not GRANTED_TO_AGENTS.destroys
+
+
+@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.called)
+def test_a_server_answers_exactly_what_it_grants(server, tmp_path):
+    verbs = {name for name, one in VERBS.items() if not one.rights.beyond(server.granted(tmp_path))}
+    besides = {one.name for one in ON_SPACES if not one.rights.beyond(granted(files=None, allow=server.allow))}
+    assert served(server, tmp_path) == verbs | besides
+
+
+def test_no_server_reads_or_writes_a_folder_that_a_caller_names(tmp_path):
+    for server in SERVERS:
+        assert served(server, tmp_path).isdisjoint({"export", "import"})
+
+
+def test_names_are_unique_and_no_operation_is_without_rights():
+    assert len(EVERY) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS)
+    assert {one.rights.beyond(EVERYTHING) for one in EVERY.values()} == {()}
+
+
+def test_what_destroys_or_decides_writes_or_leaves_the_space():
+    for one in EVERY.values():
+        if one.rights.destroys:
+            assert one.rights.writes
+            assert one.rights.needs_person
+
+
+@pytest.mark.parametrize("name", [name for name, one in OPERATIONS.items() if one.rights.names])
+def test_an_operation_is_refused_where_only_reading_is_granted(space, name):
+    with pytest.raises(Denied, match="not allowed here"):
+        OPERATIONS[name].perform(space.engine, granted=READS)
+
+
+def test_a_program_names_an_operation_and_its_fields(space):
+    assert space.perform("review list", options={"limit": 1}).root == ()
+    with pytest.raises(InvalidInput) as caught:
+        space.perform("reviews list")
+    assert caught.value.hint == "Did you mean 'review list'?"
+    with pytest.raises(InvalidInput) as caught:
+        space.perform("review show", input={"patch": "x"})
+    assert caught.value.hint == "Did you mean 'patch_id'?"
+
+
+def test_the_table_reads_as_it_was_approved(tmp_path):
+    text = table(tmp_path)
+    if os.environ.get("REWRITE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."
+
+
+def table(folder):
+    """Show every operation with what it does beyond reading, and where it is offered."""
+    agents, answered = told_to_agents(), [(server.called, served(server, folder)) for server in SERVERS]
+    rows = [("OPERATION", "DOES MORE THAN READ", "PYTHON", "COMMAND LINE", "MCP", "HTTP")]
+    for name, one in EVERY.items():
+        command = f"treering {command_of(name)}" + (" (asks)" if one.rights.destroys else "")
+        agent = ("with files" if one.rights.reads_files else "yes") if name in agents else "-"
+        http = next((called for called, names in answered if name in names), "-")
+        rows.append((name, " ".join(one.rights.names) or "-", "yes", command, agent, http))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(lines) + "\n"
