@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check bench torture soak attack clean
+.PHONY: try check bench torture soak attack mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -14,6 +14,12 @@ $(VENV)/.developed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ $(VENV)/.installed
+
+# An environment of its own: what makes mutants brings many packages that nothing else needs.
+$(VENV)-mutants/.developed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-mutants
+	$(VENV)-mutants/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' 'mutmut>=3.8,<4'
+	touch $@
 
 try: $(VENV)/.installed
 	@$(BIN)/python -m treering try
@@ -39,5 +45,10 @@ soak: $(VENV)/.developed
 attack: $(VENV)/.developed
 	$(BIN)/python -m attacks
 
+# `make mutants MUTANTS='treering.core.scope*'` tests those of one module; all of them take hours.
+mutants: $(VENV)-mutants/.developed
+	$(VENV)-mutants/bin/mutmut run $(MUTANTS)
+	$(VENV)-mutants/bin/mutmut results
+
 clean:
-	rm -rf $(VENV) .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-mutants mutants .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -63,7 +63,7 @@ def test_a_whole_log_verifies_and_passes_through_any_of_its_anchors(length: int,
 def test_an_edit_is_found_where_it_is(change: dict[str, object], seq: int) -> None:
     log = make_log(3)
     log[seq - 1] = log[seq - 1].model_copy(update=change)
-    with pytest.raises(Corrupt) as found:
+    with pytest.raises(Corrupt, match=f"event {seq} was changed") as found:
         verify_chain(log)
     assert found.value.details == {"seq": seq}
 
@@ -77,26 +77,31 @@ def test_an_edit_that_seals_its_event_again_is_found_at_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "missing", "found"),
     [
-        lambda log: log[1:],
-        lambda log: log[:1] + log[2:],
-        lambda log: [log[1], log[0], log[2]],
-        lambda log: [*log, log[-1]],
-        lambda log: [log[0], log[0], *log[1:]],
-        lambda log: list(reversed(log)),
+        (lambda log: log[1:], 1, 2),
+        (lambda log: log[:1] + log[2:], 2, 3),
+        (lambda log: [log[1], log[0], log[2]], 1, 2),
+        (lambda log: [*log, log[-1]], 4, 3),
+        (lambda log: [log[0], log[0], *log[1:]], 2, 1),
+        (lambda log: list(reversed(log)), 1, 3),
     ],
 )
-def test_deletion_repetition_and_another_order_are_found(damage: Callable[[Log], Log]) -> None:
-    with pytest.raises(Corrupt):
+def test_deletion_repetition_and_another_order_are_found(
+    damage: Callable[[Log], Log], missing: int, found: int
+) -> None:
+    with pytest.raises(Corrupt, match=f"event {missing} is missing") as refused:
         verify_chain(damage(make_log(3)))
+    assert refused.value.details == {"seq": found}
+    assert "backup" in refused.value.hint
 
 
 def test_a_cut_tail_shows_only_against_an_anchor() -> None:
     log = make_log(3)
     verify_chain(log[:2])
-    with pytest.raises(Corrupt):
+    with pytest.raises(Corrupt, match="anchor at event 3") as refused:
         verify_chain(log[:2], anchor=anchor_of(log))
+    assert refused.value.details == {"seq": 3}
 
 
 def test_a_log_written_anew_shows_only_against_an_anchor() -> None:

@@ -1,9 +1,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from treering.core.errors import InvalidInput
-from treering.core.scope import ROOT, is_within, lineage, parse_scope, sees
+from treering.core.scope import ROOT, Scope, is_within, lineage, parse_scope, sees
 
 parts = st.lists(st.sampled_from(["a", "b", "ab", "repo name", "ä"]), max_size=4)
 scopes = parts.map(lambda names: "/" + "/".join(names))
@@ -24,7 +25,19 @@ def test_a_scope_has_one_normal_form(text: str, normal: str) -> None:
 def test_what_is_no_path_is_no_scope(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parse_scope(text)
+    assert repr(text) in refused.value.message
     assert "/repo/acme-web" in refused.value.hint
+    assert refused.value.details == {"given": text}
+
+
+def test_a_scope_has_up_to_sixteen_parts_of_up_to_128_characters() -> None:
+    longest = "/" + "/".join(["a" * 128] * 16)
+    assert parse_scope(longest) == parse_scope(longest + "/") == longest
+
+
+def test_a_model_says_what_is_wrong_with_a_scope_and_what_one_looks_like() -> None:
+    with pytest.raises(ValidationError, match=r"'a/b' is not a scope\. A scope is a path such as /"):
+        TypeAdapter(Scope).validate_python("a/b")
 
 
 def test_a_lineage_goes_from_the_root_to_the_scope() -> None:

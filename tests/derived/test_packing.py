@@ -45,6 +45,21 @@ def test_one_long_source_does_not_hide_the_others():
     assert packed.items[0].text.endswith("…")
 
 
+def test_a_source_that_is_cut_takes_no_more_than_its_share():
+    alone = pack([draft("long", words=2000)], max_tokens=1000)
+    assert 300 < alone.used_tokens <= 400
+    two = pack([draft("long", words=2000), draft("longer", words=3000)], max_tokens=1000)
+    assert names(two) == ["long", "longer"]
+    assert two.used_tokens <= 800
+
+
+def test_a_source_that_would_fit_the_budget_is_cut_where_it_is_longer_than_its_share():
+    [item] = pack([draft("long", words=450)], max_tokens=1000).items
+    assert item.flags == ("cut",)
+    [item] = pack([draft("short", words=200)], max_tokens=1000).items
+    assert item.flags == ()
+
+
 def test_a_place_cited_twice_has_one_mark():
     packed = pack([draft("x", places=("a", "b")), draft("y", places=("b",))], max_tokens=1000)
     assert [item.citations for item in packed.items] == [("[1]", "[2]"), ("[2]",)]

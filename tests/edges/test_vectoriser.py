@@ -18,6 +18,20 @@ from treering.testing.hashing_embedder import HashingEmbedder
 PATIENCE = 30
 
 
+class Slow(HashingEmbedder):
+    """An embedder whose every batch lasts `seconds` on a test's clock, and in which another asks for the lease."""
+
+    def __init__(self, clock, leases, seconds):
+        super().__init__()
+        self.clock, self.leases, self.seconds = clock, leases, seconds
+        self.given_away = []
+
+    def embed_documents(self, texts):
+        self.clock.set(self.clock.now() + timedelta(seconds=self.seconds))
+        self.given_away.append(self.leases.take(VECTORS, "another", seconds=60))
+        return super().embed_documents(texts)
+
+
 class Breaking(HashingEmbedder):
     """An embedder that fails while `broken`."""
 
@@ -202,3 +216,20 @@ def test_finishing_takes_over_from_a_process_that_died(space):
     space.clock.set(START + timedelta(minutes=1))
     BackgroundVectoriser(space.index.vectors, space.leases, HashingEmbedder(), space.clock).finish()
     assert space.index.vectors.lag() == Lag(0, 3)
+
+
+def test_a_lease_is_renewed_while_batch_after_batch_is_embedded(space, clock):
+    embedder = Slow(clock, space.leases, seconds=30)
+    BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, lease_seconds=60, batch=1).finish()
+    assert embedder.given_away == [False, False, False]
+    assert space.index.vectors.lag() == Lag(0, 3)
+
+
+def test_whoever_loses_the_lease_in_a_slow_batch_embeds_no_other(space, clock):
+    embedder = Slow(clock, space.leases, seconds=61)
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, lease_seconds=60, batch=1)
+    vectoriser.start()
+    until(lambda: vectoriser._thread is None)
+    assert embedder.given_away == [True]
+    assert space.index.vectors.lag() == Lag(2, 3)
+    assert space.leases.holder(VECTORS) == "another"

@@ -17,9 +17,9 @@ from treering.edges.sources.lines import in_file
 from treering.edges.sources.markdown import outline, segments_of
 from treering.edges.sources.text import segment_text
 from treering.ports.adapter import (
+    AlreadyRead,
     Failed,
     KnowledgeDraft,
-    Known,
     NodeDraft,
     Reading,
     ReadLimits,
@@ -56,12 +56,14 @@ class Folder:
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         return len(list(Path(target).iterdir()))
 
-    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
         if not Path(target).is_dir():
             raise InvalidInput(f"{target} is no folder.", hint="Name a folder.")
         return self._readings(target, known, limits)
 
-    def _readings(self, target: str, known: Known, limits: ReadLimits) -> Iterator[Reading]:
+    def _readings(self, target: str, known: AlreadyRead, limits: ReadLimits) -> Iterator[Reading]:
         root = self.origin(target)
         files = {f"{root}#{file.name}": file for file in sorted(Path(target).iterdir())}
         for origin in known.fingerprints:
@@ -71,7 +73,7 @@ class Folder:
         for origin, file in files.items():
             yield self._reading(origin, file, known, limits)
 
-    def _reading(self, origin: str, file: Path, known: Known, limits: ReadLimits) -> Reading:
+    def _reading(self, origin: str, file: Path, known: AlreadyRead, limits: ReadLimits) -> Reading:
         if file.name == "broken":
             return Failed(origin, "it is broken")
         if file.suffix == ".bin":

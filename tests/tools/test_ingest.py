@@ -305,7 +305,7 @@ def test_a_failed_item_that_was_read_before_says_that_the_old_reading_stays(desk
 def test_a_statement_without_its_segment_fails_its_item(folder):
     report = make_desk(adapter=Mistaken()).read(folder)
     assert report.status == "failed"
-    assert "segment 7 of 1" in report.items[0].why
+    assert "in segment 7, but there are 1" in report.items[0].why
 
 
 def test_a_dry_run_tells_and_writes_nothing(desk, folder):

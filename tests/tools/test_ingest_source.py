@@ -183,5 +183,5 @@ def test_nothing_given_is_refused_and_an_empty_list_is_empty(desk):
 
 def test_a_text_nobody_can_cut_is_refused(desk):
     engine = replace(desk.engine, segmenters={})
-    with pytest.raises(InvalidInput, match="no way to cut 'text'"):
+    with pytest.raises(InvalidInput, match="content type 'text' is unknown"):
         desk.ingest("source", {"text": "x"}, engine=engine)

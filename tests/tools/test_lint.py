@@ -272,7 +272,7 @@ class TestReport:
         put(space, Builder(space.engine.clock).node("Alone"))
         report = lint(space, "structure")
         assert (report.findings, report.silenced["orphan-node"]) == ((), "we import them")
-        assert report.warnings == ("The policy silences 'no-such', which is no rule.",)
+        assert report.warnings == ("The policy silences 'no-such', which is not a rule of lint.",)
         assert lint(space, "repair", apply=True).repairs == ()
 
     def test_a_scope_is_linted_with_what_lies_below_it(self, space, make):

@@ -66,9 +66,14 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
         case Knowledge():
             changes |= _activation(item, draft) if operation.to == "active" else {}
             if operation.to == "superseded":
-                raise InvalidPatch(f"{item.id} needs a successor.", hint="Use a supersede operation, naming it.")
+                raise InvalidPatch(
+                    f"{item.id} cannot become superseded without a successor.",
+                    hint="Use a supersede operation, which names it.",
+                )
         case Node() if operation.to == "merged":
-            raise InvalidPatch(f"{item.id} needs a node to merge into.", hint="Use a merge operation.")
+            raise InvalidPatch(
+                f"{item.id} cannot become merged without a node to merge into.", hint="Use a merge operation."
+            )
         case WorkItem():
             changes |= _resolution(item, operation)
         case _:
@@ -93,7 +98,9 @@ def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
     if operation.to == "resolved":
         resolution = operation.resolution or item.resolution
         if not resolution:
-            raise InvalidPatch(f"{item.id} needs a resolution to be resolved.", hint="Say what resolved it.")
+            raise InvalidPatch(
+                f"{item.id} cannot become resolved without a resolution.", hint="Give resolution: what solved it."
+            )
         return {"resolution": resolution}
     return {"resolution": operation.resolution} if operation.resolution else {}
 
@@ -102,7 +109,10 @@ def relate(link: Link, draft: Draft) -> OperationResult:
     """Add a link."""
     link = resolved_link(link, draft)
     if link.type == "similar_to":
-        raise InvalidPatch("'similar_to' links are derived, not written.", hint="Use 'references' or 'about'.")
+        raise InvalidPatch(
+            "A 'similar_to' link cannot be added: Treering computes these links itself.",
+            hint="Use 'references' or 'about'.",
+        )
     if link.source == link.target:
         raise InvalidPatch(f"{link.source} cannot be linked to itself.", hint="Name another target.")
     draft.get(link.source)
@@ -115,9 +125,14 @@ def merge(operation: Merge, draft: Draft) -> OperationResult:
     item = draft.expect(operation.id, operation.expected_revision)
     into = draft.get(operation.into)
     if not isinstance(item, Node) or not isinstance(into, Node) or item.id == into.id:
-        raise InvalidPatch("Only a node can be merged, into another node.", hint="Name two node: ids.")
+        raise InvalidPatch(
+            f"{item.id} cannot be merged into {into.id}: both must be nodes, and different ones.",
+            hint="Name two node: ids.",
+        )
     if into.status != "active":
-        raise InvalidPatch(f"{into.id} is {into.status}.", hint="Merge into an active node.")
+        raise InvalidPatch(
+            f"{item.id} cannot be merged into {into.id}, which is {into.status}.", hint="Merge into an active node."
+        )
     check_transition(item, "merged")
     draft.change(into, "updated", aliases=united(into.aliases, (item.name, *item.aliases), without=into.name))
     return changed(draft.change(item, "merged", status="merged", merged_into=into.id))
@@ -128,7 +143,9 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
     item = draft.expect(operation.id, operation.expected_revision)
     by = draft.get(operation.by)
     if not isinstance(item, Knowledge) or not isinstance(by, Knowledge) or item.id == by.id:
-        raise InvalidPatch("Knowledge is superseded by other knowledge.", hint="Name two know: ids.")
+        raise InvalidPatch(
+            f"{by.id} cannot supersede {item.id}: both must be knowledge, and different.", hint="Name two know: ids."
+        )
     if by.status not in {"active", "contested"}:
         raise InvalidPatch(
             f"{by.id} is {by.status}; only active knowledge can replace other knowledge.",

@@ -36,13 +36,13 @@ def digest(text: str, *, salt: str = "") -> str:
     """Hash a text (BLAKE2b, 160 bits, hex), keyed with `salt` where one is given.
 
     A salted hash of a short text cannot be guessed once the salt is gone; that is what lets the audit keep
-    hashes of erased content. Raises `InvalidInput` for text that is no valid Unicode: no store could keep it.
+    hashes of erased content. Raises `InvalidInput` for text that is not valid Unicode: no store could keep it.
     """
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"A text holds a lone surrogate at character {error.start}, so it is no valid Unicode.",
+            f"A text holds a lone surrogate at character {error.start}, so it is not valid Unicode.",
             hint="Decode it with errors='replace' before giving it to Treering.",
         ) from error
     return hashlib.blake2b(data, digest_size=20, key=salt.encode()).hexdigest()

@@ -63,7 +63,7 @@ def _check_place(operation: Operation, scope: str, found: Mapping[str, str]) -> 
 def _require(identity: str, where: str, scope: str) -> None:
     if not is_within(where, scope):
         raise Denied(
-            f"A call at {scope} changes nothing in {where}, where {identity} belongs.",
+            f"A call at the scope {scope} may not change {identity}, which lies in {where}.",
             hint=f"Repeat the call at the scope {where}.",
             details={"id": identity, "scope": where},
         )

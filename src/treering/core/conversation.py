@@ -13,7 +13,7 @@ def message_key(role: str, content: str) -> str:
 
 
 def chain_hashes(keys: Iterable[str], *, after: str = "") -> Iterator[str]:
-    """Return for each message, by its `message_key`, the hash of it and of all before it.
+    """Yield for each message, by its `message_key`, the hash of it and of all before it.
 
     `after` is the hash of the message before the first. Equal messages at different places have different hashes,
     and two tellings of one conversation have the same hashes up to where they part.

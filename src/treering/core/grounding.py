@@ -52,7 +52,7 @@ def _checked(ref: EvidenceRef, draft: Draft) -> EvidenceRef:
     source = draft.find(ref.source_id)
     if not isinstance(source, Source) or source.status != "active":
         raise InvalidPatch(
-            f"The evidence names {ref.source_id}, which is no active source here.",
+            f"The evidence names {ref.source_id}, which is not an active source in this scope.",
             hint="Ingest the source first; take source_id and segment_id from a hit.",
             details={"source_id": ref.source_id},
         )

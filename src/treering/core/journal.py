@@ -164,7 +164,7 @@ def require_new(patch: Patch, known: PatchRecord | None) -> None:
     check_patch(patch)
     if known:
         raise Conflict(
-            f"{patch.id} came before and is {known.status}.",
+            f"There is a patch {patch.id} already, which is {known.status}.",
             hint="Make a fresh id; to retry a commit safely, give it an idempotency key.",
             details={"id": patch.id, "status": known.status},
         )

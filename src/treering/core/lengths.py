@@ -40,7 +40,7 @@ def check_length(field: str, text: str, most: int) -> None:
         problem = f"it has {len(text)} characters, and {most} is the most"
         raise InvalidInput(
             f"{field}: {problem}.",
-            hint="Shorten it; what is long belongs into the text.",
+            hint="Shorten it, or put the long part into the text.",
             details={"fields": [{"field": field, "problem": problem}], "limit": most, "length": len(text)},
         )
 

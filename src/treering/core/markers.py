@@ -33,7 +33,7 @@ def _may_hold_one(text: str) -> bool:
 
 
 def _markers(text: str) -> Iterator[tuple[int, int]]:
-    """Return start and end of the brackets of each marker."""
+    """Yield start and end of the brackets of each marker."""
     folded, places = _folded(text)
     for found in _MARKER.finditer(folded):
         kind = found.lastgroup or ""

@@ -17,9 +17,11 @@ def objects_of(record: PatchRecord) -> list[str]:
 def check_revertible(record: PatchRecord, draft: Draft) -> None:
     """Raise `Conflict` listing what has changed since, `InvalidPatch` where content was erased."""
     if record.status != "applied":
-        raise Conflict(f"{record.id} is {record.status}, not applied.", hint="Only an applied patch is reverted.")
+        raise Conflict(
+            f"{record.id} is {record.status}; only an applied patch can be reverted.", hint="List the patches."
+        )
     if any(effect.event == "erased" for effect in record.effects):
-        raise InvalidPatch(f"{record.id} erased content; that cannot be reverted.", hint="Ingest it again.")
+        raise InvalidPatch(f"{record.id} erased content, so it cannot be reverted.", hint="Ingest the content again.")
     last = {effect.target: effect.after for effect in record.effects if effect.after}
     changed = []
     for target, revision in last.items():
@@ -43,7 +45,10 @@ def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
         return changed(draft.change(item, "reverted", **_end_of_life(item)))
     earlier = draft.view.revision(target, first.before)
     if earlier is None:
-        raise InvalidPatch(f"Revision {first.before} of {target} is gone.", hint="Its content was erased.")
+        raise InvalidPatch(
+            f"{record.id} cannot be reverted: revision {first.before} of {target} was erased.",
+            hint="Correct the object by a new patch.",
+        )
     fields = {name: getattr(earlier, name) for name in type(earlier).model_fields if name not in item.STAMPED}
     restored = draft.change(item, "reverted", **fields)
     check_name_is_free(restored, draft)
@@ -57,7 +62,10 @@ def restore_link(link: Link, *, was_added: bool, draft: Draft) -> None:
         return
     for end in (link.source, link.target):
         if not draft.exists(end):
-            raise InvalidPatch(f"{end} was erased, so its link cannot come back.", hint="Link what is still there.")
+            raise InvalidPatch(
+                f"The link from {link.source} to {link.target} cannot be added again: {end} was erased.",
+                hint="Correct the links that are left by a new patch.",
+            )
     draft.link(link)
 
 

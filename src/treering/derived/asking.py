@@ -55,7 +55,8 @@ class Budget:
         self._ceilings = {unit: Decimal(most) for unit, most in ceilings.items() if most is not None}
         if not self._ceilings or min(self._ceilings.values()) < 0:
             raise InvalidInput(
-                "A budget needs a ceiling, and none below 0.", hint="Give requests, tokens or dollars, or several."
+                "A model budget needs at least one ceiling, and each must be 0 or more.",
+                hint="Give requests, tokens or dollars, or several.",
             )
         self._lock = threading.Lock()
         self._used = Usage()

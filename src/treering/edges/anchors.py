@@ -28,7 +28,8 @@ class FileAnchor:
             return None
         except (OSError, UnicodeDecodeError, ValidationError) as error:
             raise Corrupt(
-                f"{self._path} is no readable anchor.", hint="Restore it; or remove it to start a new one, on purpose."
+                f"The anchor {self._path} cannot be read.",
+                hint="Restore it from a backup. To start a new anchor, remove it.",
             ) from error
 
     def write(self, anchor: Anchor) -> None:

@@ -29,7 +29,7 @@ def write_discussion(discussion: Discussion, folder: Path | str) -> dict[str, in
         for name, text in texts.items():
             _write(place / name, text)
     except OSError as error:
-        raise Unavailable(f"{place} cannot be written: {error.strerror}.", hint="Choose another place.") from error
+        raise Unavailable(f"{place} cannot be written: {error.strerror}.", hint="Choose another folder.") from error
     return {name: text.count("\n") for name, text in texts.items() if name != STATE}
 
 
@@ -107,7 +107,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode(errors="replace")
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read: {error.strerror}.", hint="Allow reading it.") from error
+        raise Unavailable(f"{path} cannot be read: {error.strerror}.", hint="Check its permissions.") from error
 
 
 def _write(path: Path, text: str) -> None:

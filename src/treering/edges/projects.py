@@ -99,7 +99,7 @@ class ProjectSpaces:
     def _take(self, project_id: str) -> "_Space":
         with self._lock:
             if self._closed:
-                raise InvalidInput("The projects are closed.", hint="Open them again: treering.open_projects().")
+                raise InvalidInput("These projects were closed.", hint="Open them again: treering.open_projects().")
             space = self._spaces.setdefault(project_id, _Space())
             self._spaces.move_to_end(project_id)
             space.users += 1

@@ -46,7 +46,9 @@ class Settings:
         given = os.environ if environment is None else environment
         threads = given.get("TREERING_THREADS", "1")
         if not threads.isdigit() or not 1 <= int(threads) <= 64:
-            raise InvalidInput(f"TREERING_THREADS is {threads!r}.", hint="Set it to a number from 1 to 64.")
+            raise InvalidInput(
+                f"TREERING_THREADS must be a number from 1 to 64, not {threads!r}.", hint="Set it, or leave it unset."
+            )
         return cls(
             space=given.get("TREERING_SPACE", ""),
             data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
@@ -89,7 +91,10 @@ def read_key(name: str, environment: Mapping[str, str] | None = None) -> str:
     given = os.environ if environment is None else environment
     key = given.get(name or COMMON_KEY, "")
     if name and not key:
-        raise InvalidInput(f"There is no key in {name}.", hint=f"Set the environment variable {name}.")
+        raise InvalidInput(
+            f"The environment variable {name} is not set, and the model needs its key from there.",
+            hint=f"Set the environment variable {name}.",
+        )
     return key
 
 

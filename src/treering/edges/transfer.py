@@ -53,7 +53,7 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
         write_new(partial / _MANIFEST, f"{manifest.model_dump_json(indent=2)}\n".encode())
         partial.rename(folder)
     except OSError as error:
-        raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Choose another place.") from error
+        raise Unavailable(f"{folder} cannot be written: {error.strerror}.", hint="Choose another folder.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return manifest.counts
@@ -158,7 +158,7 @@ def _write_blob(folder: Path, text: str) -> str:
 def _read_manifest(folder: Path) -> _Manifest:
     path = folder / _MANIFEST
     if not path.is_file():
-        raise NotFound(f"{folder} holds no export.", hint=f"Name a folder with a {_MANIFEST}.")
+        raise NotFound(f"{folder} is not an export.", hint=f"Name a folder with a {_MANIFEST}.")
     try:
         manifest = _Manifest.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
@@ -169,7 +169,7 @@ def _read_manifest(folder: Path) -> _Manifest:
 
 
 def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
-    """Return the records; raise `Corrupt` at the first that is not as the manifest says."""
+    """Yield the records; raise `Corrupt` at the first that is not as the manifest says."""
     for table, name in FILES.items():
         count, last = 0, None
         for last in _read_table(folder, table):
@@ -178,7 +178,7 @@ def _read(folder: Path, manifest: _Manifest) -> Iterator[Record]:
         if count != manifest.counts.get(table):
             raise Corrupt(f"{name} has {count} lines, not {manifest.counts.get(table)}.", hint=_AGAIN)
         if table == "event" and last and (last.row.get("seq"), last.row.get("hash")) != _place_of(manifest.head):
-            raise Corrupt("The log ends at another event than its manifest says.", hint=_AGAIN)
+            raise Corrupt(f"{name} does not end at the event that {_MANIFEST} names.", hint=_AGAIN)
 
 
 def _read_table(folder: Path, table: str) -> Iterator[Record]:

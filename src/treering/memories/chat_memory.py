@@ -43,8 +43,9 @@ class ChatBounds:
     def __post_init__(self) -> None:
         if self.tokens < 1 or not all(0 < each < float("inf") for each in (self.wait_seconds, self.store_seconds)):
             raise InvalidInput(
-                "Memory needs at least 1 token, and some time.",
-                hint="Give --memory-tokens, --memory-wait and --memory-store-wait numbers above 0.",
+                f"The memory of a chat needs numbers above 0, not {self.tokens} tokens, "
+                f"{self.wait_seconds:g} and {self.store_seconds:g} seconds.",
+                hint="Correct --memory-tokens, --memory-wait and --memory-store-wait.",
             )
 
 

@@ -94,7 +94,7 @@ def _check_text(text: object, field: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         hint = "Decode it with errors='replace' before giving it to Treering."
-        raise wrong(field, f"a lone surrogate at character {error.start} is no valid Unicode", hint=hint) from error
+        raise wrong(field, f"a lone surrogate at character {error.start} is not valid Unicode", hint=hint) from error
 
 
 def _called(value: object) -> str:

@@ -66,7 +66,7 @@ def held(leases: Leases, name: str, owner: str, seconds: float, *, wait_seconds:
     users of one owner would both hold it. Raises `InvalidInput` for a length that is not positive.
     """
     if seconds <= 0:
-        raise InvalidInput(f"A lease of {seconds} seconds is none.", hint="Give a length above 0.")
+        raise InvalidInput(f"A lease must last longer than 0 seconds, not {seconds}.", hint="Give a length above 0.")
     if not _taken(leases, name, owner, seconds, wait_seconds):
         yield None
         return

@@ -166,7 +166,7 @@ class ProjectMemory:
         without a model, `Denied` beyond the budget, `Unavailable` where the model cannot answer.
         """
         if self._model is None:
-            raise InvalidInput("There is no language model to answer with.", hint=_NO_MODEL)
+            raise InvalidInput("Answering needs a language model, and none was given.", hint=_NO_MODEL)
         found = self.retrieve(project_id, queries, num_to_retrieve)
         ceiling = budget or Budget(requests=REQUESTS_EACH * len(found))
         return [answer(self._model, recalled, budget=ceiling) for recalled in found]
@@ -176,14 +176,14 @@ def checked_project_id(project_id: object) -> str:
     """Return a project's id as such. Raises `InvalidInput` for anything that could be a path or is too long."""
     if isinstance(project_id, str) and _PROJECT_ID.fullmatch(project_id) and ".." not in project_id:
         return project_id
-    raise wrong("project_id", f"{_shown(project_id)} is no project id", hint=_PROJECT_HINT)
+    raise wrong("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
 
 
 def _checked_count(count: object) -> int:
     if isinstance(count, int) and not isinstance(count, bool) and 1 <= count <= MOST_RETRIEVED:
         return count
     hint = f"Ask for 1 to {MOST_RETRIEVED} documents."
-    raise wrong("num_to_retrieve", f"{_shown(count)} is no number from 1 to {MOST_RETRIEVED}", hint=hint)
+    raise wrong("num_to_retrieve", f"{_shown(count)} is not a number from 1 to {MOST_RETRIEVED}", hint=hint)
 
 
 class _Stated(Value):
@@ -206,7 +206,7 @@ def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] 
 def _items(
     engine: Engine, documents: Sequence[Document], stated: Sequence[Sequence[Triple]] | None
 ) -> Iterable[dict[str, Any]]:
-    """Return what has to be written, each document once. Known ones are left out, unless triples are new to them."""
+    """Yield what has to be written, each document once. Known ones are left out, unless triples are new to them."""
     segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
     seen = set[str]()
     for place, document in enumerate(documents):

@@ -111,7 +111,7 @@ Reading = SourceDraft | Unchanged | Vanished | Skipped | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AlreadyRead:
     """What the ledger already holds below one root: fingerprint by origin, and the last commit read."""
 
     fingerprints: Mapping[str, str] = field(default_factory=dict)
@@ -141,6 +141,8 @@ class Adapter(Protocol):
         """Estimate how many items `read` will yield, for progress; `None` where unknown."""
         ...
 
-    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
         """Yield one result per item. Raises `InvalidInput` where `target` itself cannot be read."""
         ...

@@ -7,7 +7,7 @@ from treering.core.ids import make_id, make_segment_id
 
 
 class Clock(Protocol):
-    """Return the time and random bytes; tests give fixed ones."""
+    """Tells the time and draws random bytes; tests use one whose values are fixed."""
 
     def now(self) -> datetime:
         """Return the current time, in UTC."""

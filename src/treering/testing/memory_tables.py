@@ -193,7 +193,7 @@ class Tables:
         try:
             return cls._of(records)
         except (KeyError, TypeError, ValidationError) as error:
-            raise InvalidInput(f"This is no export: {error}.", hint="Export the space again.") from error
+            raise InvalidInput(f"This cannot be read as an export: {error}.", hint="Export the space again.") from error
 
     @classmethod
     def _of(cls, records: Iterable[Record]) -> "Tables":
@@ -210,7 +210,10 @@ class Tables:
         for row in rows.pop("revision", []):
             tables._put(Revision(row["seq"], tables._object(row["body"])))
         for unknown in rows:
-            raise InvalidInput(f"An export has no table {unknown!r}.", hint="Is this a Treering export?")
+            raise InvalidInput(
+                f"The export has an unknown table {unknown!r}.",
+                hint="Check that Treering exported it, and this version.",
+            )
         return tables
 
     def _object(self, body: dict[str, Any]) -> Object:

@@ -289,7 +289,7 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object:
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
-    raise NotFound(f"No node here is called {name!r}.", hint="Search for it, or give an id.")
+    raise NotFound(f"No node in this scope is called {name!r}.", hint="Search for it, or give its id.")
 
 
 def _edges(

@@ -155,7 +155,7 @@ def _correct(
 def _knowledge(call: Call, identity: str) -> Knowledge:
     item = call.engine.ledger.get(identity)
     if not isinstance(item, Knowledge):
-        raise InvalidInput(f"{identity} is no knowledge.", hint="Knowledge ids start with know:.")
+        raise InvalidInput(f"{identity} is not knowledge.", hint="Knowledge ids start with know:.")
     return item
 
 
@@ -171,7 +171,7 @@ def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
 def _scope_up(call: Call, child: str, to: str | None) -> list[Operation]:
     """Move what a child scope holds; a node named after the child keeps what belonged together, together."""
     if child == ROOT:
-        raise InvalidInput("The root scope has no parent.", hint="Name a scope below it.")
+        raise InvalidInput("The root scope / has no parent scope.", hint="Name a scope below it.")
     parent = to or lineage(child)[-2]
     if is_within(parent, child):
         raise InvalidInput(f"{child} cannot move into itself.", hint="Name a scope outside it.")

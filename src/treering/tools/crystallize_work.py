@@ -42,7 +42,9 @@ def crystallize_work_item(call: Call, given: WorkItemInput, options: WriteOption
     identity, operations = _changes(call, given) if given.id else _opening(call, given)
     operations += [AddLink(link=Link(type=link.type, source=identity, target=link.target)) for link in given.links]
     if not operations:
-        raise InvalidInput("The change changes nothing.", hint="Give a status, links or fields beside the id.")
+        raise InvalidInput(
+            f"The input changes nothing of {identity}.", hint="Give a status, links or fields beside the id."
+        )
     return submit(call, operations, options, verb="crystallize", mode="work_item")
 
 
@@ -55,7 +57,7 @@ def _opening(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
 def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
     item = call.engine.ledger.get(given.id or "")
     if not isinstance(item, WorkItem):
-        raise InvalidInput(f"{item.id} is no work item.", hint="Work item ids start with work:.")
+        raise InvalidInput(f"{item.id} is not a work item.", hint="Work item ids start with work:.")
     expected = given.revision or item.revision
     operations: list[Operation] = []
     if given.fields:

@@ -75,7 +75,7 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     """
     items = [engine.ledger.get(identity) for identity in dict.fromkeys(identities)]
     if not items:
-        raise InvalidInput("Nothing is named to erase.", hint="Give the ids of objects, such as src:01k….")
+        raise InvalidInput("No ids of objects to erase were given.", hint="Give the ids of objects, such as src:01k….")
     texts = {text for item in items for text in _texts(engine, item)}
     erasing = tuple(Erase(id=item.id, expected_revision=item.revision) for item in items)
     patch = new_patch(engine, erasing, author=engine.author, reason=reason).value

@@ -150,7 +150,7 @@ def _adapter(call: Call, kind: str) -> Adapter:
     adapter = call.engine.adapters.get(kind)
     if adapter is None:
         raise InvalidInput(
-            f"There is no adapter for {kind!r} here.",
+            f"This space has no adapter for {kind!r}.",
             hint=nearest(kind, call.engine.adapters),
             details={"given": kind, "known": sorted(call.engine.adapters)},
         )
@@ -207,7 +207,7 @@ def _parsed(found: Mapping[str, Any]) -> JobRow:
         return JobRow.model_validate(found)
     except ValidationError as error:
         raise Corrupt(
-            f"What is stored of the job {found.get('id')!r} cannot be read.",
+            f"The stored record of the job {found.get('id')!r} cannot be read.",
             hint="Ingest again: the space itself is whole as far as `lint audit` says so.",
         ) from error
 

@@ -8,20 +8,20 @@ from treering.core.objects import Source
 from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
 from treering.core.policy import needs_review
 from treering.tools.engine import Engine
-from treering.tools.ingest_changes import Arrival, Changes, Departure, Item, origins_of
+from treering.tools.ingest_changes import Changes, Item, SourceGone, SourceToWrite, origins_of
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import ItemResult
+from treering.tools.retrying import retry_on_conflict
 from treering.tools.submission import new_patch
 
-_TRIES = 5
 _MOST_PROPOSALS = 10_000
 _Mark = tuple[str, str]
 """A proposed change: a source's id, or the origin of a new one, and the fingerprint it would get."""
-_REFUSALS = (InvalidInput, NotFound, Denied)
+_REFUSALS = (Conflict, InvalidInput, NotFound, Denied)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class BatchOutcome:
     """What became of a batch. `patches` are those applied or proposed, by id."""
 
     results: tuple[ItemResult, ...]
@@ -30,9 +30,9 @@ class Written:
     contested: tuple[str, ...] = ()
     sequence: int = 0
 
-    def joined(self, other: "Written") -> "Written":
+    def joined(self, other: "BatchOutcome") -> "BatchOutcome":
         """Return both as one."""
-        return Written(
+        return BatchOutcome(
             self.results + other.results,
             self.patches + other.patches,
             self.staled + other.staled,
@@ -57,25 +57,25 @@ class Writer:
     reason: str
     dry_run: bool = False
 
-    def write(self, items: Sequence[Item]) -> Written:
+    def write(self, items: Sequence[Item]) -> BatchOutcome:
         """Write a batch; every item has a result."""
-        error: TreeringError | None = None
-        for _ in range(_TRIES):
-            try:
-                return self._attempt(items)
-            except Conflict as conflict:
-                error = conflict
-                self.known_sources.doubt(origin for item in items for origin in origins_of(item))
-            except _REFUSALS as refusal:
-                error = refusal
-                break
-        return self._apart(items, error)
+        try:
+            return retry_on_conflict(lambda: self._attempt(items))
+        except _REFUSALS as error:
+            return self._apart(items, error)
 
-    def _attempt(self, items: Sequence[Item]) -> Written:
+    def _attempt(self, items: Sequence[Item]) -> BatchOutcome:
+        try:
+            return self._commit(items)
+        except Conflict:
+            self.known_sources.doubt(origin for item in items for origin in origins_of(item))
+            raise
+
+    def _commit(self, items: Sequence[Item]) -> BatchOutcome:
         changes = Changes(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
         operations = changes.operations()
         if not operations:
-            return Written(tuple(changes.results))
+            return BatchOutcome(tuple(changes.results))
         # What was read has passed the same gate before it was compared with what is known (`ingest_run`).
         made = new_patch(self.engine, operations, author=self.author, reason=self.reason, redact_secrets=False)
         patch = made.value
@@ -89,36 +89,36 @@ class Writer:
             nodes=changes.nodes_after(receipt),
             staled=receipt.staled,
         )
-        return Written(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
+        return BatchOutcome(tuple(changes.results), (patch.id,), receipt.staled, receipt.contested, receipt.sequence)
 
-    def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> Written:
+    def _preview(self, patch: Patch, results: Sequence[ItemResult]) -> BatchOutcome:
         """Tell what the patch would do. Ids it would make are left out: nothing has them yet."""
         planned = self.engine.ledger.preview(patch)
         contested = tuple(self.engine.ledger.heads(planned.contested))
         unmade = {"source_id": ""}
         shown = [result.model_copy(update=unmade) if result.outcome == "created" else result for result in results]
-        return Written(tuple(shown), (), planned.staled, contested)
+        return BatchOutcome(tuple(shown), (), planned.staled, contested)
 
-    def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> Written:
+    def _propose(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
         """Lay a batch before the reviewers, without what they have already."""
         waiting = self._waiting()
         marks = [_mark(item, result) for item, result in zip(items, results, strict=True)]
         if waiting.isdisjoint(marks):
             self.engine.ledger.propose(patch)
-            return Written(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+            return BatchOutcome(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
         again = [result for result, mark in zip(results, marks, strict=True) if mark in waiting]
         fresh = [item for item, mark in zip(items, marks, strict=True) if mark not in waiting]
-        known = Written(tuple(_awaiting(result, "it waits for review since an earlier run") for result in again))
+        known = BatchOutcome(tuple(_awaiting(result, "it waits for review since an earlier run") for result in again))
         return known.joined(self.write(fresh)) if fresh else known
 
     def _waiting(self) -> frozenset[_Mark]:
         proposals = self.engine.ledger.patches(status="proposed", limit=_MOST_PROPOSALS)
         return frozenset(mark for record in proposals for mark in _marks(record, self.scope))
 
-    def _apart(self, items: Sequence[Item], error: TreeringError | None) -> Written:
-        if len(items) == 1 and error:
-            return Written((_failed(items[0], error),))
-        written = Written(())
+    def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
+        if len(items) == 1:
+            return BatchOutcome((_failed(items[0], error),))
+        written = BatchOutcome(())
         for item in items:
             written = written.joined(self.write([item]))
         return written
@@ -126,9 +126,9 @@ class Writer:
 
 def _mark(item: Item, result: ItemResult) -> _Mark:
     match item:
-        case Arrival(draft, _):
+        case SourceToWrite(draft, _):
             return (draft.origin if result.outcome == "created" else result.source_id, draft.fingerprint)
-        case Departure():
+        case SourceGone():
             return (result.source_id, _GONE)
 
 

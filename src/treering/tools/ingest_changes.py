@@ -20,7 +20,7 @@ from treering.tools.tellings import is_dated, parting, why_kept
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class SourceToWrite:
     """A source as read that the ledger does not hold so yet. `moved_from` names its origin until now."""
 
     draft: SourceDraft
@@ -28,21 +28,21 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class SourceGone:
     """An origin that is gone."""
 
     origin: str
 
 
-Item = Arrival | Departure
+Item = SourceToWrite | SourceGone
 
 
 def origins_of(item: Item) -> tuple[str, ...]:
     """Return the origins an item is about."""
     match item:
-        case Arrival(draft, moved_from):
+        case SourceToWrite(draft, moved_from):
             return (draft.origin, moved_from) if moved_from else (draft.origin,)
-        case Departure(origin):
+        case SourceGone(origin):
             return (origin,)
 
 
@@ -92,9 +92,9 @@ class Changes:
 
     def _take(self, item: Item) -> ItemResult:
         match item:
-            case Arrival(draft, moved_from):
+            case SourceToWrite(draft, moved_from):
                 return self._arrive(draft, moved_from)
-            case Departure(origin):
+            case SourceGone(origin):
                 return self._depart(origin)
 
     def _arrive(self, draft: SourceDraft, moved_from: str) -> ItemResult:
@@ -174,8 +174,8 @@ class Changes:
     def _claim(self, known: KnowledgeDraft, source_id: str, segments: Sequence[Segment]) -> Knowledge:
         if not 0 <= known.segment < len(segments):
             raise InvalidInput(
-                f"{known.title!r} is said to stand in segment {known.segment} of {len(segments)}.",
-                hint="The adapter that read this is at fault.",
+                f"The adapter says that {known.title!r} is in segment {known.segment}, but there are {len(segments)}.",
+                hint="Report this to whoever wrote the adapter.",
             )
         about = self._node_id(known.about)
         fields: dict[str, Any] = {"kind": known.kind, "payload": dict(known.payload)}

@@ -6,7 +6,7 @@ from treering.core.errors import Corrupt
 from treering.core.filters import And, Compare, Filter
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Node, Object, Source
-from treering.ports.adapter import Known
+from treering.ports.adapter import AlreadyRead
 from treering.ports.ledger import Ledger, Selection, SourceState
 
 
@@ -22,13 +22,13 @@ class KnownSources:
         self._nodes: dict[str, Node] | None = None
         self._stale: dict[str, list[Knowledge]] | None = None
 
-    def known(self) -> Known:
+    def known(self) -> AlreadyRead:
         """Tell an adapter what was read before, and at which commit."""
         states = {origin: state for origin, state in self._sources.items() if state}
         root = self.source(self._root) if self._root is not None else None
         commit = self.whole(root.id).payload.get("commit") if root else None
         fingerprints = {origin: state.fingerprint for origin, state in states.items()}
-        return Known(fingerprints, commit if isinstance(commit, str) else None)
+        return AlreadyRead(fingerprints, commit if isinstance(commit, str) else None)
 
     def source(self, origin: str) -> SourceState | None:
         """Return the state of the source with this origin that is not archived."""

@@ -11,8 +11,8 @@ from treering.core.screening import Screened, screened
 from treering.ports.adapter import Failed, Reading, Skipped, SourceDraft, Unchanged, Vanished
 from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
-from treering.tools.ingest_batch import Writer, Written
-from treering.tools.ingest_changes import Arrival, Departure, Item, origins_of
+from treering.tools.ingest_batch import BatchOutcome, Writer
+from treering.tools.ingest_changes import Item, SourceGone, SourceToWrite, origins_of
 from treering.tools.ingest_report import (
     IngestReport,
     ItemResult,
@@ -48,7 +48,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Account:
+class IngestTally:
     """What has happened so far. `items` leaves out what was unchanged."""
 
     counts: Counter[Outcome] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class Account:
         self.counts.update(result.outcome for result in results)
         self.items += [result for result in results if result.outcome != "unchanged"]
 
-    def add_written(self, written: Written) -> None:
+    def add_written(self, written: BatchOutcome) -> None:
         """Count what became of a batch."""
         self.add(*written.results)
         self.warnings += [f"{one.origin}: {one.why}" for one in written.results if one.outcome == "updated" and one.why]
@@ -81,7 +81,7 @@ class Run:
     """
 
     def __init__(self, task: Task, engine: Engine, writer: Writer) -> None:
-        self.account = Account()
+        self.account = IngestTally()
         self._task = task
         self._engine = engine
         self._writer = writer
@@ -159,11 +159,11 @@ class Run:
         draft, recalled = without_recalled_segments(with_short_names(kept.value))
         warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
-        self._put(Arrival(draft, moved_from))
+        self._put(SourceToWrite(draft, moved_from))
 
     def _depart(self, origin: str) -> None:
         if self._known_sources.source(origin):
-            self._put(Departure(origin))
+            self._put(SourceGone(origin))
 
     def _put(self, item: Item) -> None:
         now = self._engine.clock.now()
@@ -171,7 +171,7 @@ class Run:
             self._batch_at = now
         self._batch.append(item)
         self._origins.update(origins_of(item))
-        if isinstance(item, Arrival):
+        if isinstance(item, SourceToWrite):
             self._chars += sum(len(segment.text) for segment in item.draft.segments)
         old = now - self._batch_at >= _BATCH_AGE
         if old or len(self._batch) >= _BATCH_ITEMS or self._chars >= _BATCH_CHARS:

@@ -60,7 +60,7 @@ class InlineReader:
         if too_long := _too_long(item):
             return Failed(name, too_long)
         if not _is_writable(item):
-            return Failed(_printable(name), "it holds a number JSON cannot write, or text that is no valid Unicode")
+            return Failed(_printable(name), "it holds a number JSON cannot write, or text that is not valid Unicode")
         return self._draft(_Cleaned.of(item, self.redact_secrets), name)
 
     def _name(self, item: InlineItem) -> str:
@@ -99,7 +99,7 @@ class InlineReader:
         segmenter = self.segmenters.get(content_type)
         if segmenter is None:
             raise InvalidInput(
-                f"There is no way to cut {content_type!r} here.",
+                f"The content type {content_type!r} is unknown.",
                 hint=nearest(content_type, self.segmenters),
                 details={"known": sorted(self.segmenters)},
             )

@@ -266,7 +266,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
     for name in given.rules:
         if name not in rules:
             raise InvalidInput(
-                f"There is no rule {name!r} in this mode.", hint=nearest(name, rules), details={"known": list(rules)}
+                f"This mode of lint has no rule {name!r}.", hint=nearest(name, rules), details={"known": list(rules)}
             )
     ledger = call.engine.ledger
     wanted = [name for name in given.rules or rules if name not in ledger.policy.silenced_rules]
@@ -277,7 +277,9 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:
     silenced = call.engine.ledger.policy.silenced_rules
-    return tuple(f"The policy silences {name!r}, which is no rule." for name in silenced if name not in _EVERY_RULE)
+    return tuple(
+        f"The policy silences {name!r}, which is not a rule of lint." for name in silenced if name not in _EVERY_RULE
+    )
 
 
 def _repair(call: Call, finding: Finding, *, apply: bool) -> Repair:

@@ -24,7 +24,7 @@ class _Ended:
 
 @contextmanager
 def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[_Item]]:
-    """Return the items in order, up to `most` of them read before they are asked for.
+    """Yield the items in order, up to `most` of them read before they are asked for.
 
     What reading raises is raised where the items are taken. Leaving early stops the reading and closes `items`
     where it can be closed.

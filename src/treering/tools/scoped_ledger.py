@@ -253,7 +253,10 @@ class ScopedLedger:
         except Corrupt as error:
             named = error.details.get("id")
             if named and self._scope != ROOT and not self.heads([named]):
-                raise Corrupt("The space does not verify.", hint="Run lint audit at the scope /.") from None
+                raise Corrupt(
+                    "The space does not verify against its audit log.",
+                    hint="Run lint audit at the scope / for details.",
+                ) from None
             raise
 
     def _placed(self, patch: Patch) -> Patch:

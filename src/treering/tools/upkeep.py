@@ -55,7 +55,7 @@ def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
     cleared = call.engine.leases.clear(given.name)
     if cleared is None:
         hint = nearest(given.name, names) if names else "Nobody holds a lease here."
-        raise NotFound(f"Nobody holds the lease {given.name!r}.", hint=hint)
+        raise NotFound(f"No process holds the lease {given.name!r}.", hint=hint)
     return Cleared(cleared=cleared)
 
 

@@ -171,9 +171,9 @@ ERROR = {"error": {"message": f"{KEY} is odd", "type": "t", "code": "c"}}
         (500, ERROR, Unavailable, "failed"),
         (503, b"<html>oops</html>", Unavailable, "failed"),
         (200, b"<html>A login page</html>", Unavailable, "failed. Failed to decode"),
-        (200, b"{}", Unavailable, "no answer"),
+        (200, b"{}", Unavailable, "not an answer"),
         (200, b"[1, 2", Unavailable, "failed. Failed to decode"),
-        (200, b'{"choices": 7}', Unavailable, "no answer"),
+        (200, b'{"choices": 7}', Unavailable, "not an answer"),
     ],
 )
 def test_what_an_endpoint_refuses_or_garbles_is_one_of_our_errors(endpoint, model, status, reply, expected, says):
@@ -329,7 +329,7 @@ def test_tools_and_their_results_reach_an_endpoint_as_it_knows_them(endpoint, mo
 def test_a_call_with_arguments_that_are_no_object_is_no_answer(endpoint, model):
     call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "[1"}}
     endpoint.reply((200, wishing(tool_calls=[call])))
-    with pytest.raises(Unavailable, match="no answer"):
+    with pytest.raises(Unavailable, match="not an answer"):
         model.answer("How is the weather?", tools=[WEATHER])
 
 

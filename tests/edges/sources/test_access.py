@@ -11,7 +11,7 @@ from treering.core.errors import Denied, InvalidInput, TreeringError
 from treering.edges.sources.access import AnyFile, FileAccess, FilesBelow, NoFiles, files_below, files_of_server
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
-from treering.ports.adapter import Known, ReadLimits, SourceDraft
+from treering.ports.adapter import AlreadyRead, ReadLimits, SourceDraft
 
 OPTIONS = ({}, {"worktree": True})
 # Without a root these lead nowhere, or to less than a text: to an id, to names of files, to an address.
@@ -22,7 +22,7 @@ _ONLY_WITH_A_ROOT = {"alternates in quotation marks", "alternates named beside a
 def readings(target: Path | str, access: FileAccess, **options: bool) -> list[SourceDraft]:
     adapter = RepoAdapter(access=access)
     adapter.origin(str(target))
-    found = adapter.read(str(target), known=Known(), limits=ReadLimits(), options=options)
+    found = adapter.read(str(target), known=AlreadyRead(), limits=ReadLimits(), options=options)
     return [one for one in found if isinstance(one, SourceDraft)]
 
 
@@ -117,13 +117,13 @@ def test_a_path_out_of_the_root_is_denied(tmp_path, target):
     with pytest.raises(Denied):
         adapter.count(target, {})
     with pytest.raises(Denied):
-        adapter.read(target, known=Known(), limits=ReadLimits(), options={})
+        adapter.read(target, known=AlreadyRead(), limits=ReadLimits(), options={})
 
 
 def test_where_no_files_are_read_every_path_is_denied(tmp_path):
     repository(tmp_path / "web")
     for adapter in (PathAdapter(access=NoFiles()), RepoAdapter(access=NoFiles())):
-        with pytest.raises(Denied, match="reads no files"):
+        with pytest.raises(Denied, match="may not read files"):
             adapter.origin(str(tmp_path / "web"))
 
 

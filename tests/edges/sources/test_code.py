@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from treering.core.locator import Lines
 from treering.edges.sources.code.languages import LANGUAGES, language_of
-from treering.edges.sources.code.outline import Outline, Symbol, outline
+from treering.edges.sources.code.outline import CodeOutline, Symbol, outline
 from treering.edges.sources.code.segments import segment_code
 from treering.ports.adapter import SegmentDraft
 
@@ -342,13 +342,13 @@ MODULE_DOCS = {
 }
 
 
-def read(path: str, text: str) -> Outline:
+def read(path: str, text: str) -> CodeOutline:
     found = outline(path, text)
     assert found is not None
     return found
 
 
-def symbol(found: Outline, qualified: str) -> Symbol:
+def symbol(found: CodeOutline, qualified: str) -> Symbol:
     return next(symbol for symbol in found.symbols if symbol.qualified == qualified)
 
 

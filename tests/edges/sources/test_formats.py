@@ -18,7 +18,7 @@ from treering.edges.sources.formats import BUILT_IN, CODE, MARKDOWN, TEXT
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
 from treering.edges.sources.text_format import TextFormat
-from treering.ports.adapter import Known, ReadLimits, Skipped, SourceDraft
+from treering.ports.adapter import AlreadyRead, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Formats
 from treering.testing.format_contract import LONG, CollectionContract, FileSaying, FormatContract
 
@@ -218,7 +218,7 @@ def test_both_adapters_read_with_the_formats_they_are_given(tmp_path: Path) -> N
     scratch = Scratch(tmp_path / "work")
     scratch.commit({"a.shout": "!hello"})
     for adapter in (PathAdapter(LOUD), RepoAdapter(LOUD)):
-        found = adapter.read(str(scratch.folder), known=Known(), limits=ReadLimits(max_file_bytes=5), options={})
+        found = adapter.read(str(scratch.folder), known=AlreadyRead(), limits=ReadLimits(max_file_bytes=5), options={})
         assert "!HELLO" in {one.title for one in found if isinstance(one, SourceDraft)}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
-from treering.edges.sources.git import Change, Entry, open_repository, without_credentials
+from treering.edges.sources.git import TreeChange, TreeEntry, open_repository, without_credentials
 from treering.edges.sources.names import printable
 from treering.ports.interrupt import interruptible
 
@@ -118,10 +118,10 @@ def test_a_diff_tells_added_modified_deleted_and_renamed_files(scratch):
     scratch.git("mv", "old.py", "new.py")
     after = scratch.commit({"kept.py": "c\n", "new.py": long + "more\n", "fresh.py": "d\n"})
     assert set(open_repository(scratch.folder).diff(before, after)) == {
-        Change("added", "fresh.py", "fresh.py"),
-        Change("modified", "kept.py", "kept.py"),
-        Change("deleted", "gone.py", "gone.py"),
-        Change("renamed", "new.py", "old.py"),
+        TreeChange("added", "fresh.py", "fresh.py"),
+        TreeChange("modified", "kept.py", "kept.py"),
+        TreeChange("deleted", "gone.py", "gone.py"),
+        TreeChange("renamed", "new.py", "old.py"),
     }
 
 
@@ -141,7 +141,7 @@ def test_a_missing_or_damaged_object_spoils_only_itself(scratch):
     broken = scratch.folder / ".git/objects" / entries[2].blob[:2] / entries[2].blob[2:]
     broken.chmod(stat.S_IRUSR | stat.S_IWUSR)
     broken.write_bytes(broken.read_bytes()[:20] + b"\0" * 40)
-    asked = [entries[0], Entry("nowhere", "file", "0" * 40, 0), *entries[1:]]
+    asked = [entries[0], TreeEntry("nowhere", "file", "0" * 40, 0), *entries[1:]]
     read = {entry.path: data for entry, data in repository.blobs(asked)}
     assert [path for path, data in read.items() if data is None] == ["nowhere", "f2.txt"]
     assert read["f4.txt"] == b"text 4\n" * 50
@@ -338,10 +338,10 @@ def test_a_repository_apart_from_its_work_tree_is_read(scratch, tmp_path):
 
 def test_a_git_file_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / ".git").write_text("gitdir: nowhere\n")
-    with pytest.raises(InvalidInput, match="no repository"):
+    with pytest.raises(InvalidInput, match="not a git repository"):
         open_repository(tmp_path)
     (tmp_path / ".git").write_text("nowhere\n")
-    with pytest.raises(InvalidInput, match="names no repository"):
+    with pytest.raises(InvalidInput, match="does not name a git folder"):
         open_repository(tmp_path)
 
 

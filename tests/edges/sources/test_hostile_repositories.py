@@ -14,7 +14,7 @@ from git_scratch import Scratch
 from treering.core.errors import TreeringError, Unavailable
 from treering.edges.sources.git import open_repository
 from treering.edges.sources.repo import RepoAdapter
-from treering.ports.adapter import Known, ReadLimits
+from treering.ports.adapter import AlreadyRead, ReadLimits
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the traps are commands for a POSIX shell")
 TREERING = (sys.executable, "-P", "-m", "treering")
@@ -25,7 +25,7 @@ def read_every_way(folder: Path) -> None:
     for options in ({}, {"worktree": True}):
         adapter = RepoAdapter()
         adapter.origin(str(folder))
-        list(adapter.read(str(folder), known=Known(), limits=ReadLimits(), options=options))
+        list(adapter.read(str(folder), known=AlreadyRead(), limits=ReadLimits(), options=options))
     repository = open_repository(folder)
     commit = repository.resolve("HEAD")
     repository.diff(commit, commit)

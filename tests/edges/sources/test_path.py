@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from treering.core.errors import InvalidInput
-from treering.edges.sources.folder import Found, walk
+from treering.edges.sources.folder import FoundFile, walk
 from treering.edges.sources.ignored import parse_patterns
 from treering.edges.sources.path import PathAdapter
 from treering.ports.adapter import (
+    AlreadyRead,
     Failed,
-    Known,
     Reading,
     ReadLimits,
     Skipped,
@@ -27,9 +27,14 @@ ADAPTER = PathAdapter()
 
 
 def read(
-    target: Path, known: Known | None = None, limits: ReadLimits | None = None, options: Mapping[str, Any] | None = None
+    target: Path,
+    known: AlreadyRead | None = None,
+    limits: ReadLimits | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> list[Reading]:
-    return list(ADAPTER.read(str(target), known=known or Known(), limits=limits or ReadLimits(), options=options or {}))
+    return list(
+        ADAPTER.read(str(target), known=known or AlreadyRead(), limits=limits or ReadLimits(), options=options or {})
+    )
 
 
 def tree(root: Path, files: Mapping[str, str]) -> Path:
@@ -44,8 +49,8 @@ def names(root: Path, readings: list[Reading]) -> list[str]:
     return [reading.origin.removeprefix(f"file:{root.resolve().as_posix()}#") for reading in readings]
 
 
-def known_of(readings: list[Reading]) -> Known:
-    return Known({one.origin: one.fingerprint for one in readings if isinstance(one, SourceDraft)})
+def known_of(readings: list[Reading]) -> AlreadyRead:
+    return AlreadyRead({one.origin: one.fingerprint for one in readings if isinstance(one, SourceDraft)})
 
 
 def test_a_folder_gives_a_source_per_file_in_the_order_of_names(tmp_path: Path) -> None:
@@ -74,7 +79,7 @@ def test_what_is_no_path_is_refused_with_a_hint(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for target in (str(tmp_path / "missing"), str(tmp_path / "pipe"), "x" * 5_000, "a\0b"):
         with pytest.raises(InvalidInput) as refused:
-            ADAPTER.read(target, known=Known(), limits=ReadLimits(), options={})
+            ADAPTER.read(target, known=AlreadyRead(), limits=ReadLimits(), options={})
         assert refused.value.hint
         assert len(refused.value.message) < 400
 
@@ -133,7 +138,7 @@ def test_the_files_are_those_git_would_list(tmp_path: Path, seed: int) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     listing = ["git", "-C", str(tmp_path), "-c", "core.excludesFile=", "ls-files", "-oz", "--exclude-standard"]
     listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.split("\0")
-    assert [entry.relative for entry in walk(tmp_path) if isinstance(entry, Found)] == sorted(
+    assert [entry.relative for entry in walk(tmp_path) if isinstance(entry, FoundFile)] == sorted(
         filter(None, listed), key=lambda name: name.split("/")
     )
 
@@ -189,7 +194,7 @@ def test_a_file_that_is_ignored_from_now_on_is_gone(tmp_path: Path) -> None:
 def test_other_roots_are_left_alone(tmp_path: Path) -> None:
     tree(tmp_path, {"docs/a.txt": "a", "docs-old/b.txt": "b"})
     origin = ADAPTER.origin(str(tmp_path / "docs"))
-    known = Known({f"{origin}-old#b.txt": "1", f"{origin}/x#c.txt": "2", origin: "3"})
+    known = AlreadyRead({f"{origin}-old#b.txt": "1", f"{origin}/x#c.txt": "2", origin: "3"})
     assert not [one for one in read(tmp_path / "docs", known) if isinstance(one, Vanished)]
 
 
@@ -252,7 +257,7 @@ def test_items_over_the_limit_are_named(tmp_path: Path) -> None:
 
 def test_a_file_that_vanishes_on_the_way_fails_alone(tmp_path: Path) -> None:
     tree(tmp_path, {"a.txt": "a", "b.txt": "b", "c.txt": "c"})
-    readings = ADAPTER.read(str(tmp_path), known=Known(), limits=ReadLimits(), options={})
+    readings = ADAPTER.read(str(tmp_path), known=AlreadyRead(), limits=ReadLimits(), options={})
     first = next(readings)
     (tmp_path / "b.txt").unlink()
     second, third = readings
@@ -263,7 +268,7 @@ def test_a_file_that_vanishes_on_the_way_fails_alone(tmp_path: Path) -> None:
 
 def test_a_pipe_put_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
     tree(tmp_path, {"a.txt": "a", "b.txt": "b"})
-    readings = ADAPTER.read(str(tmp_path), known=Known(), limits=ReadLimits(), options={})
+    readings = ADAPTER.read(str(tmp_path), known=AlreadyRead(), limits=ReadLimits(), options={})
     next(readings)
     (tmp_path / "b.txt").unlink()
     os.mkfifo(tmp_path / "b.txt")

@@ -12,8 +12,8 @@ from treering.core.errors import InvalidInput, NotFound
 from treering.core.locator import Lines
 from treering.edges.sources.repo import RepoAdapter
 from treering.ports.adapter import (
+    AlreadyRead,
     Failed,
-    Known,
     Reading,
     ReadLimits,
     Skipped,
@@ -31,9 +31,11 @@ def scratch(tmp_path: Path) -> Scratch:
 
 
 def read(
-    target: Path, *, known: Known | None = None, limits: ReadLimits | None = None, **options: Any
+    target: Path, *, known: AlreadyRead | None = None, limits: ReadLimits | None = None, **options: Any
 ) -> list[Reading]:
-    return list(RepoAdapter().read(str(target), known=known or Known(), limits=limits or ReadLimits(), options=options))
+    return list(
+        RepoAdapter().read(str(target), known=known or AlreadyRead(), limits=limits or ReadLimits(), options=options)
+    )
 
 
 def by_path(readings: Iterable[Reading]) -> dict[str, Reading]:
@@ -44,9 +46,9 @@ def drafts(readings: Iterable[Reading]) -> dict[str, SourceDraft]:
     return {path: one for path, one in by_path(readings).items() if isinstance(one, SourceDraft)}
 
 
-def remembered(readings: Iterable[Reading], commit: str | None = None) -> Known:
+def remembered(readings: Iterable[Reading], commit: str | None = None) -> AlreadyRead:
     prints = {one.origin: one.fingerprint for one in readings if isinstance(one, SourceDraft)}
-    return Known(prints, commit)
+    return AlreadyRead(prints, commit)
 
 
 def map_of(readings: Iterable[Reading]) -> SourceDraft:
@@ -105,7 +107,7 @@ def test_an_earlier_commit_can_be_read(scratch):
 def test_an_unknown_commit_is_refused_before_anything_is_read(scratch):
     scratch.commit({"a.py": LONG})
     with pytest.raises(NotFound):
-        RepoAdapter().read(str(scratch.folder), known=Known(), limits=ReadLimits(), options={"commit": "nowhere"})
+        RepoAdapter().read(str(scratch.folder), known=AlreadyRead(), limits=ReadLimits(), options={"commit": "nowhere"})
 
 
 def test_a_deleted_file_has_vanished(scratch):
@@ -159,7 +161,7 @@ def test_an_empty_file_is_never_taken_for_another_that_moved(scratch):
     root = read(scratch.folder)[0].origin
     empty = "git-blob:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     scratch.commit({"new/__init__.py": ""})
-    again = read(scratch.folder, known=Known({f"{root}#old/__init__.py": empty}))
+    again = read(scratch.folder, known=AlreadyRead({f"{root}#old/__init__.py": empty}))
     assert again[1] == Vanished(f"{root}#old/__init__.py")
 
 

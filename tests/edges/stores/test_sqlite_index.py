@@ -111,6 +111,27 @@ def test_a_filter_never_starves_a_result(space):
     assert space.index.passages.count(reach) == 1
 
 
+@pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
+@pytest.mark.parametrize("descend", [True, False])
+def test_every_arm_keeps_to_its_scope_where_a_filter_narrows_it_too(space, reader, descend):
+    items = {
+        (scope, title): space.make.source(f"{title} in hive_box {n}.", origin=f"{title} {n}", title=title, scope=scope)
+        for n, scope in enumerate(["/", "/a", "/a/b", "/a/bb", "/b"])
+        for title in ("Bees", "Ants")
+    }
+    space.commit(*items.values())
+    space.embed()
+    wanted = sorted(
+        item.id for (scope, title), item in items.items() if title == "Bees" and sees(reader, scope, descend=descend)
+    )
+    reach = {"scope": reader, "descend": descend, "where": {"title": "Bees"}}
+    assert sorted(space.find("hive box", **reach)) == wanted
+    assert sorted(space.named("hive_box", **reach)) == wanted
+    assert sorted(space.placed("Bees", **reach)) == wanted
+    assert sorted(space.near("hive box", **reach)) == wanted
+    assert space.index.passages.count(seen(**reach)) == len(wanted)
+
+
 def test_what_is_withdrawn_is_found_only_where_withdrawn_things_are_asked_for(space):
     source = space.make.source("Bees live in a hive.")
     space.commit(source)

@@ -164,12 +164,12 @@ class TestIngest:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (("ingest",), "nothing to ingest"),
+            (("ingest",), "needs a path"),
             (("ingest", "nowhere.md"), "nowhere.md"),
             (("ingest", "x", "--mode", "source"), "takes texts"),
             (("ingest", ".", "--mode", "rep"), "Did you mean 'repo'?"),
             (("ingest", ".", "--mode", "repo", "--option", "includ=x"), "Did you mean 'include'?"),
-            (("ingest", ".", "--option", "wait"), "no KEY=VALUE"),
+            (("ingest", ".", "--option", "wait"), "needs KEY=VALUE, got 'wait'"),
             (("ingest", ".", "--scope", "here"), "is not a scope"),
             (("ingest", ".", "--wai"), "See `treering ingest --help`"),
             (("ingst", "."), "ingst"),
@@ -253,10 +253,10 @@ class TestQuery:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (("query",), "no question"),
+            (("query",), "needs a question"),
             (("query", "--input", "{task: 1}"), "--input is not JSON: "),
-            (("query", "--input", "[1]"), "no object"),
-            (("query", "--input", "[" * 100_000), "too deeply nested"),
+            (("query", "--input", "[1]"), "not an object"),
+            (("query", "--input", "[" * 100_000), "nested too deeply"),
             (("query", "--input", '{"task": "\\ud800"}'), "surrogate"),
             (("query", "--input", "@gone.json"), "gone.json cannot be read"),
             (("query", "x", "--mode", "serach"), "Did you mean 'search'?"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from treering.edges.address import parse_address
-from treering.edges.surfaces.cli.flags import Writing
+from treering.edges.surfaces.cli.flags import WriteFlags
 from treering.edges.surfaces.cli.session import embed_later
 from treering.edges.surfaces.space import open_space
 
@@ -48,7 +48,7 @@ def test_a_password_reaches_it_by_its_environment_and_by_no_argument(tmp_path, m
     with open_space(f"sqlite:{tmp_path / 'space.db'}", background=False) as space:
         space.ingest("source", input={"text": "We retry three times."})
         # No store behind a server is here yet: this one is a file under the address of one.
-        embed_later(replace(space, address=address), Writing())
+        embed_later(replace(space, address=address), WriteFlags())
     ((arguments, given),) = started
     assert tuple(arguments) == (*TREERING, "vectors", "--quiet")
     assert given == "served://ada:hunter2@db/x"

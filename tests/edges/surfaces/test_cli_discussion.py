@@ -153,7 +153,7 @@ def test_discussions_are_listed_with_their_messages(kept):
 
 def test_discussions_of_one_scope_are_not_those_of_another(kept):
     within = ("--within", "/team/a/")
-    assert kept.done("discussion", "list", *within).out == "No discussion is kept below /team/a/.\n"
+    assert kept.done("discussion", "list", *within).out == "There are no discussions below the scope /team/a/.\n"
     kept.done("discussion", "record", "lamp", "export.json", "--conversation", "c1", *within)
     assert kept.done("discussion", "list", *within).out == "lamp  2 messages\n"
     found = kept.json("discussion", "search", "--all", "oak", *within)["found"]
@@ -236,7 +236,7 @@ def test_a_search_that_makes_no_sense_is_refused(kept, arguments):
 def test_an_id_of_which_nothing_is_kept_is_an_error_and_nothing_is_written(kept, arguments):
     told = kept.run("discussion", *arguments)
     assert told.code == 3
-    assert "Did you mean 'lamp'?" in told.err or "No discussion is kept below /team." in told.err
+    assert "Did you mean 'lamp'?" in told.err or "There are no discussions below the scope /team." in told.err
     assert kept.done("discussion", "list").out == "lamp  8 messages\n"
     assert not (kept.folder / "files").exists()
 
@@ -356,7 +356,7 @@ def test_a_deleted_message_stays_away(kept):
 def test_erasing_wants_a_yes_and_proves_itself(kept):
     told = kept.run("discussion", "delete", "lamp", "1", "--erase")
     assert told.code == 2
-    assert "Say --yes." in told.err
+    assert "Add --yes." in told.err
     told = kept.done("discussion", "delete", "lamp", "1", "--erase", "--yes")
     assert "full text: nothing left" in told.out
 

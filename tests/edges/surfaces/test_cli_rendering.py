@@ -4,7 +4,7 @@ from rich.console import Console
 
 from treering.core.pack import Citation, ContextPack, PackItem
 from treering.edges.surfaces.cli.rendering import render
-from treering.edges.surfaces.cli.rendering.lines import Line, line, show
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line, show
 from treering.tools.context import ContextReport
 from treering.tools.lint import LintReport
 from treering.tools.rules.survey import Finding
@@ -12,7 +12,7 @@ from treering.tools.rules.survey import Finding
 TIME = "2026-01-01T00:00:00Z"
 
 
-def printed(lines: list[Line], *, terminal: bool, width: int = 80) -> str:
+def printed(lines: list[IndentedLine], *, terminal: bool, width: int = 80) -> str:
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=width, color_system=None, highlight=False)
     show(console, lines)

@@ -68,7 +68,7 @@ def test_an_input_may_stand_in_a_file(desk):
 def test_a_model_that_is_not_given_is_told_of_before_anything_runs(desk):
     told = desk.run("workflow", "run", "asking.yaml", "--input", "Tea")
     assert told.code == 2
-    assert "node 1 (first), endpointName: there is no endpoint: no language model is given" in told.err
+    assert "node 1 (first), endpointName: no language model was given for its endpoint" in told.err
 
 
 def test_requests_are_bounded(desk):
@@ -80,10 +80,10 @@ def test_requests_are_bounded(desk):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--discussion", "a", "--messages", "chat.json"), "in a discussion or on messages"),
-        (("--endpoint", "main"), "'main' names no endpoint"),
-        (("--scripted", "chat.json"), "holds no list of answers"),
-        (("--messages", "asking.yaml"), "holds no list of messages"),
+        (("--discussion", "a", "--messages", "chat.json"), "--discussion and --messages cannot be given together"),
+        (("--endpoint", "main"), "--endpoint needs NAME=MODEL, got 'main'"),
+        (("--scripted", "chat.json"), "must hold a list of answers"),
+        (("--messages", "asking.yaml"), "must hold a list of messages"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_wrong(desk, arguments, said):

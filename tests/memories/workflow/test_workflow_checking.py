@@ -15,7 +15,7 @@ CASES = {
     ),
     "no type": ([{"id": "a"}], ["node 1 (a), type: it has no type; known: Standard"]),
     "a type that is no text": ([{"type": ["Standard"]}], ["node 1, type: there is no type ['Standard']"]),
-    "no object": (["Standard"], ["node 1: it is no object"]),
+    "no object": (["Standard"], ["node 1: it is not an object"]),
     "a key nobody knows": (
         [say("x", contents="y")],
         ["node 1, contents: there is no such key. Did you mean 'content'?"],
@@ -143,7 +143,7 @@ def test_endpoints_are_checked_where_they_are_known():
     assert problems([ask("x", endpointName="main")]) == []
     assert problems([ask("x")], WorkflowEnvironment(endpoints=frozenset({"main"}))) == []
     assert problems([ask("x")], WorkflowEnvironment(endpoints=frozenset())) == [
-        "node 1, endpointName: there is no endpoint: no language model is given"
+        "node 1, endpointName: no language model was given for its endpoint"
     ]
 
 
@@ -151,9 +151,9 @@ def test_without_a_conversation_nothing_may_speak_of_one():
     data = [{"type": "RecentMemory"}, say("{chat_user_prompt_last_one} {todays_date} {agent1Output}")]
     assert problems(data) == []
     assert problems(data, WorkflowEnvironment(chat=False)) == [
-        "node 1: a node of type RecentMemory needs a conversation, and here is none",
-        "node 2, content: {chat_user_prompt_last_one} speaks of a conversation, and here is none",
-        "node 2, content: {todays_date} speaks of a conversation, and here is none",
+        "node 1: a node of type RecentMemory needs a conversation, and the workflow runs without one",
+        "node 2, content: {chat_user_prompt_last_one} speaks of a conversation, and the workflow runs without one",
+        "node 2, content: {todays_date} speaks of a conversation, and the workflow runs without one",
     ]
 
 

@@ -95,7 +95,7 @@ def test_an_answer_of_a_model_that_cannot_be_read_is_repaired_once():
     ("nodes", "said"),
     [
         ([say("{agent2Input}")], "inputs given: 1"),
-        ([say("{todays_date}")], "here is none"),
+        ([say("{todays_date}")], "runs without one"),
         ([{"type": "RecentMemory"}], "needs a conversation"),
         ([ask("x", endpointName="z")], "no endpoint 'z'"),
     ],
@@ -106,7 +106,7 @@ def test_a_workflow_that_uses_what_it_is_not_given_is_refused_when_the_generator
 
 
 def test_memories_are_made_by_one_workflow():
-    with pytest.raises(InvalidInput, match="two are given"):
+    with pytest.raises(InvalidInput, match="cannot be given together"):
         generator(memories=[say("[]")], file_memories=[say("[]")])
 
 

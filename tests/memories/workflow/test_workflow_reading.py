@@ -36,11 +36,11 @@ def test_an_id_may_be_a_number():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no list of nodes"),
-        ("just words", "no list of nodes"),
-        ("[]", "no list of nodes"),
-        ("{}", "no list of nodes"),
-        ("nodes: 3", "no list of nodes"),
+        ("", "a list of at least one node"),
+        ("just words", "a list of at least one node"),
+        ("[]", "a list of at least one node"),
+        ("{}", "a list of at least one node"),
+        ("nodes: 3", "a list of at least one node"),
         ('[{"type": "StaticResponse",]', "cannot be read"),
         ("nodes: [", "cannot be read"),
         ('[{"type": "a", "type": "b"}]', "'type' is written twice"),

@@ -65,9 +65,11 @@ class BgeSmall:
 
     def __init__(self, *, threads: int = 1, max_tokens: int = 256, folder: Traversable | None = None) -> None:
         if threads < 1:
-            raise InvalidInput(f"threads is {threads}.", hint="Give at least 1.")
+            raise InvalidInput(f"threads is {threads}; it must be 1 or more.", hint="Give threads=1, or leave it out.")
         if not 3 <= max_tokens <= LONGEST:
-            raise InvalidInput(f"max_tokens is {max_tokens}.", hint=f"Give 3 to {LONGEST}.")
+            raise InvalidInput(
+                f"max_tokens is {max_tokens}; it must be from 3 to {LONGEST}.", hint="Leave it out for the longest."
+            )
         self._threads = threads
         self._max_tokens = max_tokens
         self._folder = folder

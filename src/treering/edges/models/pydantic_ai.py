@@ -344,7 +344,7 @@ def _unavailable(error: AgentRunError, model: str, secret: str | None) -> Unavai
 
 def _garbled(model: str) -> Unavailable:
     hint = "Check that the URL is that of an OpenAI-compatible API."
-    return Unavailable(f"{model} answered with something that is no answer.", hint=hint)
+    return Unavailable(f"{model} answered with something that is not an answer.", hint=hint)
 
 
 def _words(error: ModelAPIError, secret: str | None) -> str:

@@ -48,7 +48,7 @@ class ScriptedModel:
         with self._lock:
             if not self._answers:
                 raise Unavailable(
-                    f"{self._name} has no answer left.", hint="Write one answer for each time it is asked."
+                    f"The script of {self._name} has no answer left.", hint="Write one answer for each question."
                 )
             given = self._answers.popleft()
         text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))

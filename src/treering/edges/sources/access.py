@@ -49,7 +49,9 @@ class FilesBelow:
         except InvalidInput:
             place = None
         if place is None or not self.holds(place):
-            raise Denied(f"{target[:200]!r} is not below {shown(self.root)}; no other files are read.", hint=_HINT)
+            raise Denied(
+                f"{target[:200]!r} is not below {shown(self.root)}, the only folder that may be read.", hint=_HINT
+            )
         return place
 
     def check(self, path: Path, what: str) -> Path:
@@ -60,7 +62,7 @@ class FilesBelow:
         place = _without_links(path)
         if not self.holds(place):
             raise Denied(
-                f"{what} leads to {shown(place)}, which is not below {shown(self.root)}; no other files are read.",
+                f"{what} leads to {shown(place)}, outside of {shown(self.root)}, the only folder that may be read.",
                 hint=_HINT,
             )
         return place
@@ -97,7 +99,7 @@ FileAccess = AnyFile | FilesBelow | NoFiles
 def files_below(folder: Path) -> FilesBelow:
     """Allow the files below a folder. Raises `InvalidInput` where it is no folder."""
     if not folder.is_dir():
-        raise InvalidInput(f"{shown(folder)} is no folder.", hint="Name the folder whose files may be read.")
+        raise InvalidInput(f"{shown(folder)} is not a folder.", hint="Name the folder whose files may be read.")
     return FilesBelow(folder.resolve())
 
 
@@ -123,7 +125,7 @@ def _home() -> Path:
 
 def _no_files() -> Denied:
     return Denied(
-        "This server reads no files.",
+        "This server may not read files.",
         hint="Start it with --files FOLDER, or give the text itself with mode 'source'.",
     )
 

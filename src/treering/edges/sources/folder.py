@@ -11,7 +11,7 @@ from treering.edges.sources.ignored import IgnoreRules
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A regular file: its POSIX path from the root, where it lies, and its size in bytes."""
 
     relative: str
@@ -28,7 +28,7 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadablePath:
     """Something that could not be looked at. `folder`: what lies below it is unknown, not gone."""
 
     relative: str
@@ -36,11 +36,11 @@ class Unreadable:
     folder: bool = False
 
 
-Entry = Found | PassedOver | Unreadable
+FolderEntry = FoundFile | PassedOver | UnreadablePath
 
 
-def walk(root: Path) -> Iterator[Entry]:
-    """Return what lies below `root` in the order of names, without what `.gitignore` files leave out.
+def walk(root: Path) -> Iterator[FolderEntry]:
+    """Yield what lies below `root` in the order of names, without what `.gitignore` files leave out.
 
     A `root` that is a file is the one entry, with an empty relative path.
     Links are never followed, so there are no loops and no way out.
@@ -52,7 +52,7 @@ def walk(root: Path) -> Iterator[Entry]:
             mode = place.path.lstat()
             inside = _inside(place) if stat.S_ISDIR(mode.st_mode) else None
         except OSError as error:
-            yield Unreadable(printable(place.relative), reason(error), folder=place.folder)
+            yield UnreadablePath(printable(place.relative), reason(error), folder=place.folder)
             continue
         if inside is None:
             yield _entry(place, root, mode)
@@ -124,11 +124,11 @@ def _inside(place: _Place) -> list[_Place]:
     ]
 
 
-def _entry(place: _Place, root: Path, status: os.stat_result) -> Entry:
+def _entry(place: _Place, root: Path, status: os.stat_result) -> FolderEntry:
     if printable(place.relative) != place.relative:
-        return Unreadable(printable(place.relative), "its name is not valid UTF-8")
+        return UnreadablePath(printable(place.relative), "its name is not valid UTF-8")
     if stat.S_ISREG(status.st_mode):
-        return Found(place.relative, place.path, status.st_size)
+        return FoundFile(place.relative, place.path, status.st_size)
     if stat.S_ISLNK(status.st_mode):
         return PassedOver(place.relative, _link(place.path, root))
     return PassedOver(place.relative, _SPECIAL.get(stat.S_IFMT(status.st_mode), "not a regular file"))

@@ -18,7 +18,7 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavaila
 from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.git_blobs import BlobReader
 from treering.edges.sources.git_config import RepositoryConfig, parse_config
-from treering.edges.sources.git_layout import Layout, locate, read_part, reading
+from treering.edges.sources.git_layout import GitLayout, locate, read_part, reading
 from treering.edges.sources.git_private import PrivateGitFolder
 from treering.edges.sources.git_process import SECONDS, failure, git_command, run_git
 from treering.edges.sources.names import printable, shown
@@ -34,7 +34,7 @@ _FIELD = b"\x1f"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """One path of a tree. `path` is printable text, `blob` the object id, `size` in bytes (0 if unknown)."""
 
     path: str
@@ -44,7 +44,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TreeChange:
     """One difference between two commits. `before` is the old path of a renamed file, else `path`."""
 
     kind: ChangeKind
@@ -94,7 +94,7 @@ class GitRepository:
         if revision and revision[0] != "-" and "\0" not in revision:
             found = self._ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
         if found is None:
-            raise NotFound(f"No commit {revision!r} in this repository.", hint=self._where_commits_hide())
+            raise NotFound(f"This repository has no commit {revision!r}.", hint=self._where_commits_hide())
         return found
 
     def head(self) -> str | None:
@@ -118,12 +118,12 @@ class GitRepository:
             return without_credentials(found) or None
         return Path(os.path.normpath(self.home / found)).as_posix()
 
-    def entries(self, commit: str) -> Iterator[Entry]:
+    def entries(self, commit: str) -> Iterator[TreeEntry]:
         """List every file, symbolic link and submodule of `commit`, in git's order (bytes of the path)."""
         listing = self._run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
         return (self._entry(record) for record in listing.split(b"\0") if record)
 
-    def diff(self, before: str, after: str) -> list[Change]:
+    def diff(self, before: str, after: str) -> list[TreeChange]:
         """List what changed from one commit to another; a moved file is `renamed` even if it was edited."""
         listing = self._run(
             *("diff", "--name-status", "-M", "-z", "--no-ext-diff", "--no-textconv", "--ignore-submodules"),
@@ -131,7 +131,7 @@ class GitRepository:
         )
         return list(_changes(iter(listing.split(b"\0"))))
 
-    def blobs(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, bytes | None]]:
+    def blobs(self, entries: Iterable[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes | None]]:
         """Read files through one process, a few at a time; `None` where an object is missing or damaged."""
         with BlobReader(
             git_command("cat-file", "--batch"), self._git.environment(), self._git.folder, SECONDS
@@ -170,18 +170,18 @@ class GitRepository:
         )
 
     def _own_folder(self, top: Path) -> Iterator[str]:
-        """Return Treering's own git folder where the work tree holds the folder for temporary files."""
+        """Yield Treering's own git folder where the work tree holds the folder for temporary files."""
         own = self._git.folder.resolve()
         if own.is_relative_to(top):
             yield own.relative_to(top).as_posix()
 
-    def _entry(self, record: bytes) -> Entry:
+    def _entry(self, record: bytes) -> TreeEntry:
         head, _, name = record.partition(b"\t")
         mode, _, blob, size = head.split()
         # A submodule has the size `-`, a missing object `BAD`.
         if size == b"BAD" and self._config.partial:
             raise _partial_clone()
-        return Entry(printable(name), _KINDS.get(mode, "file"), blob.decode(), int(size) if size.isdigit() else 0)
+        return TreeEntry(printable(name), _KINDS.get(mode, "file"), blob.decode(), int(size) if size.isdigit() else 0)
 
     def _where_commits_hide(self) -> str:
         if self.shallow:
@@ -247,7 +247,7 @@ def _is_relative(url: str) -> bool:
     return "://" not in url and not Path(url).is_absolute() and not re.match(r"[^/]+:", url)
 
 
-def _top(layout: Layout, config: RepositoryConfig) -> Path | None:
+def _top(layout: GitLayout, config: RepositoryConfig) -> Path | None:
     """Return the work tree: the folder that holds `.git`. None where the configuration names another, or none.
 
     `core.worktree` may name any folder as the work tree; only the one holding `.git` was asked for.
@@ -272,14 +272,14 @@ def _instant(seconds: bytes) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
-def _changes(fields: Iterator[bytes]) -> Iterator[Change]:
+def _changes(fields: Iterator[bytes]) -> Iterator[TreeChange]:
     for status in fields:
         if status:
             before = after = printable(next(fields))
             kind = _CHANGES.get(chr(status[0]), "modified")
             if kind == "renamed":
                 after = printable(next(fields))
-            yield Change(kind, after, before)
+            yield TreeChange(kind, after, before)
 
 
 def _work_change(top: Path, name: bytes, state: bytes) -> WorkChange:
@@ -287,9 +287,9 @@ def _work_change(top: Path, name: bytes, state: bytes) -> WorkChange:
     return WorkChange(printable(name), top / os.fsdecode(name), deleted)
 
 
-def _groups(entries: Iterable[Entry], *, files: int = 64, size: int = 4_000_000) -> Iterator[list[Entry]]:
+def _groups(entries: Iterable[TreeEntry], *, files: int = 64, size: int = 4_000_000) -> Iterator[list[TreeEntry]]:
     """Cut into groups small enough to hold: at most `files` entries, and `size` bytes or one entry."""
-    group: list[Entry] = []
+    group: list[TreeEntry] = []
     held = 0
     for entry in entries:
         if group and (len(group) == files or held + entry.size > size):

@@ -144,7 +144,8 @@ def _boolean(key: bytes, value: bytes | None) -> bool:
     if text in _FALSE or _NUMBER.fullmatch(text):
         return False
     raise Unavailable(
-        f"{printable(key)} is {printable(value or b'')!r} in a git configuration.", hint="Set it to true or false."
+        f"{printable(key)} is {printable(value or b'')!r} in a git configuration; git takes true or false.",
+        hint="Correct it there.",
     )
 
 

@@ -23,7 +23,7 @@ _NESTED = 5  # alternates of alternates, as deep as git follows them
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class GitLayout:
     """Where a repository's parts lie; all paths are absolute, their links resolved.
 
     `git_dir` has what belongs to one work tree (HEAD, the index), `common` what all share (objects, refs,
@@ -42,7 +42,7 @@ class Layout:
         return self.git_dir != self.common
 
 
-def locate(target: Path, access: FileAccess) -> Layout:
+def locate(target: Path, access: FileAccess) -> GitLayout:
     """Find the repository a resolved folder is, or lies in. Raises `InvalidInput` without one, `Denied`."""
     for folder in (target, *target.parents):
         if not access.holds(folder):
@@ -52,7 +52,7 @@ def locate(target: Path, access: FileAccess) -> Layout:
             return found
     if access.root:
         raise Denied(
-            f"No repository that lies below {shown(access.root)} is at {shown(target)}.",
+            f"{shown(target)} is in no git repository below {shown(access.root)}, the only folder that may be read.",
             hint="A repository is read as a whole: name its own folder, or use mode 'path'.",
         )
     raise InvalidInput(
@@ -96,11 +96,11 @@ def open_part(path: Path, access: FileAccess) -> BinaryIO | None:
     except OSError as error:
         raise Unavailable(f"{shown(path)} cannot be read: {reason(error)}.", hint="Check who may read it.") from error
     if stream is None:
-        raise Unavailable(f"{shown(path)} is no regular file.", hint="Run `git fsck` in the repository.")
+        raise Unavailable(f"{shown(path)} is not a regular file.", hint="Run `git fsck` in the repository.")
     return stream
 
 
-def object_folders(layout: Layout, access: FileAccess) -> list[Path]:
+def object_folders(layout: GitLayout, access: FileAccess) -> list[Path]:
     """Return the folders that hold objects: the repository's own, and those it borrows from (alternates).
 
     Raises `Denied` where one of them, or a link in one of them, leads out of what may be read.
@@ -119,7 +119,7 @@ def object_folders(layout: Layout, access: FileAccess) -> list[Path]:
     return found
 
 
-def _at(folder: Path, access: FileAccess) -> Layout | None:
+def _at(folder: Path, access: FileAccess) -> GitLayout | None:
     """Return the repository whose work tree, or which itself, is `folder`."""
     entry = folder / ".git"
     if os.path.lexists(entry):
@@ -128,27 +128,27 @@ def _at(folder: Path, access: FileAccess) -> Layout | None:
             return _named(entry, access)
         found = _git_dir(git_dir, access)
         if found:
-            return Layout(*found, around=folder, inside=True)
+            return GitLayout(*found, around=folder, inside=True)
     found = _git_dir(folder, access)
     if found is None:
         return None
     around = folder.parent if folder.name == ".git" and access.holds(folder.parent) else None
-    return Layout(*found, around=around, inside=False)
+    return GitLayout(*found, around=around, inside=False)
 
 
-def _named(entry: Path, access: FileAccess) -> Layout:
+def _named(entry: Path, access: FileAccess) -> GitLayout:
     """Return the repository that a `.git` file names, as in a linked work tree or a submodule."""
     name = (read_part(entry, access, most=_MOST_LINE) or b"").rstrip(b"\r\n")
     if not name.startswith(b"gitdir: ") or b"\0" in name:
-        raise InvalidInput(f"{shown(entry)} names no repository.", hint="It should say `gitdir: FOLDER`.")
+        raise InvalidInput(f"{shown(entry)} does not name a git folder.", hint="It must say `gitdir: FOLDER`.")
     git_dir = access.check(entry.parent / os.fsdecode(name.removeprefix(b"gitdir: ")), shown(entry))
     found = _git_dir(git_dir, access)
     if found is None:
         raise InvalidInput(
-            f"{shown(entry)} names {shown(git_dir)}, which is no repository.",
-            hint="Run `git worktree repair` where it lies now.",
+            f"{shown(entry)} names {shown(git_dir)}, which is not a git repository.",
+            hint="Run `git worktree repair` in the repository.",
         )
-    return Layout(*found, around=entry.parent, inside=True)
+    return GitLayout(*found, around=entry.parent, inside=True)
 
 
 def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
@@ -165,14 +165,14 @@ def _git_dir(folder: Path, access: FileAccess) -> tuple[Path, Path] | None:
 
 
 def _alternates(folder: Path, access: FileAccess) -> Iterator[Path]:
-    """Return the folders that `info/alternates` names."""
+    """Yield the folders that `info/alternates` names."""
     file = folder / "info" / "alternates"
     for line in (read_part(file, access) or b"").split(b"\0")[0].split(b"\n"):
         if not line or line.startswith(b"#"):
             continue
         if line.startswith(b'"') and access.root:
             raise Denied(
-                f"{shown(file)} names a folder in quotation marks, {printable(line)}; such names are not followed.",
+                f"{shown(file)} names a folder in quotation marks, {printable(line)}, which Treering does not read.",
                 hint="Clone the repository with `git clone --dissociate`.",
             )
         # git takes `..` out of the name before it looks for links; the system does so after.

@@ -17,7 +17,7 @@ from weakref import finalize
 from treering.core.errors import Unavailable
 from treering.edges.sources.access import FileAccess
 from treering.edges.sources.git_config import RepositoryConfig, comparing_as_the_user
-from treering.edges.sources.git_layout import Layout, object_folders, open_part, read_part, reading
+from treering.edges.sources.git_layout import GitLayout, object_folders, open_part, read_part, reading
 from treering.edges.sources.git_process import git_environment
 from treering.edges.sources.names import shown
 
@@ -41,7 +41,7 @@ _SYMBOLIC = 5  # how often a ref may name another, as git has it
 class PrivateGitFolder:
     """Makes the folder when it is first needed, and removes it when nobody holds this object any more."""
 
-    def __init__(self, layout: Layout, config: RepositoryConfig, access: FileAccess) -> None:
+    def __init__(self, layout: GitLayout, config: RepositoryConfig, access: FileAccess) -> None:
         self._layout = layout
         self._config = config
         self._access = access
@@ -133,7 +133,7 @@ class PrivateGitFolder:
         return text
 
     def _refs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return every ref with the id it stands for. A loose one counts before a packed one of its name."""
+        """Yield every ref with the id it stands for. A loose one counts before a packed one of its name."""
         packed = read_part(self._layout.common / "packed-refs", self._access) or b""
         found = {match[2]: match[1] for match in map(_PACKED.fullmatch, packed.split(b"\n")) if match}
         loose = dict(self._loose_refs())

@@ -79,7 +79,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def _pieces(lines: Sequence[str], start: int, end: int, most: int) -> Iterator[Piece]:
-    """Return the lines as one piece where that fits into `most`, else as few pieces as possible."""
+    """Yield the lines as one piece where that fits into `most`, else as few pieces as possible."""
     start, end = _trimmed(lines, start, end)
     open_at, size = start, 0
     for at in range(start, end):

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from treering.edges.sources.lines import Place, in_text, is_blank, pack, split_lines
-from treering.edges.sources.sections import Heading, Outline, section_segments
+from treering.edges.sources.sections import Heading, MarkupOutline, section_segments
 from treering.ports.adapter import SegmentDraft
 
 
@@ -32,15 +32,15 @@ def segment_inline_markdown(text: str, *, max_chars: int) -> list[SegmentDraft]:
     return segments_of(outline(text), in_text(text), max_chars=max_chars)
 
 
-def outline(text: str) -> Outline:
+def outline(text: str) -> MarkupOutline:
     """Find the headings (outside code, lists, quotations and comments), blocks and front matter of a text."""
     lines = split_lines(text)
     matter = _front_matter(lines)
     tokens = _parse(lines, matter)
-    return Outline(lines, list(_headings(tokens)), sorted(set(_cuts(tokens))), matter)
+    return MarkupOutline(lines, list(_headings(tokens)), sorted(set(_cuts(tokens))), matter)
 
 
-def segments_of(found: Outline, place: Place, *, max_chars: int) -> list[SegmentDraft]:
+def segments_of(found: MarkupOutline, place: Place, *, max_chars: int) -> list[SegmentDraft]:
     """Cut a text that is outlined already; its front matter is a segment of its own, with role `data`.
 
     A section longer than 2,000 characters, about what an embedder reads, is cut between blocks; a block is cut

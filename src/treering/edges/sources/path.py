@@ -9,9 +9,18 @@ from typing import Any
 from treering.core.errors import InvalidInput
 from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.files import draft_file, over_limit
-from treering.edges.sources.folder import Entry, Found, PassedOver, Unreadable, open_regular, read_bytes, reason, walk
+from treering.edges.sources.folder import (
+    FolderEntry,
+    FoundFile,
+    PassedOver,
+    UnreadablePath,
+    open_regular,
+    read_bytes,
+    reason,
+    walk,
+)
 from treering.edges.sources.formats import BUILT_IN
-from treering.ports.adapter import Failed, Known, Reading, ReadLimits, Skipped, Unchanged, Vanished
+from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, Unchanged, Vanished
 from treering.ports.format import Collection, FileToRead, Formats
 
 
@@ -40,7 +49,9 @@ class PathAdapter:
         """Count the items `read` will report on, besides those that are gone."""
         return sum(1 for _ in walk(self._access.place(target)))
 
-    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
         """Yield what is gone, and one result per item.
 
         A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is no file
@@ -61,16 +72,16 @@ class PathAdapter:
 @dataclass(frozen=True, slots=True)
 class _Plan:
     root: str
-    known: Known
+    known: AlreadyRead
     limits: ReadLimits
     redact_secrets: bool
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     formats: Formats
 
     def origin(self, relative: str) -> str:
         return f"{self.root}#{relative}" if relative else self.root
 
-    def max_bytes(self, entry: Found) -> int:
+    def max_bytes(self, entry: FoundFile) -> int:
         usual = self.limits.max_file_bytes
         return usual if entry.size <= usual else self.formats.max_bytes(_path(entry), self.limits)
 
@@ -83,7 +94,7 @@ def _redact_secrets(options: Mapping[str, Any]) -> bool:
     wanted = options.get("redact_secrets", True)
     if isinstance(wanted, bool):
         return wanted
-    raise InvalidInput(f"`redact_secrets` is {wanted!r}.", hint="Give true or false.")
+    raise InvalidInput(f"`redact_secrets` must be true or false, not {wanted!r}.", hint="Correct it, or leave it out.")
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
@@ -99,8 +110,8 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
             yield from _item(plan, entry, origin)
 
 
-def _item(plan: _Plan, entry: Entry, origin: str) -> Iterator[Reading]:
-    if isinstance(entry, Found):
+def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
+    if isinstance(entry, FoundFile):
         for collection in plan.formats.collections_of(_path(entry)):
             told = yield from _collected(plan, collection, entry, origin)
             if told:
@@ -108,7 +119,7 @@ def _item(plan: _Plan, entry: Entry, origin: str) -> Iterator[Reading]:
     yield _reading(plan, entry)
 
 
-def _collected(plan: _Plan, collection: Collection, entry: Found, origin: str) -> Generator[Reading, None, bool]:
+def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: str) -> Generator[Reading, None, bool]:
     """Return a result per source of a file, and whether it holds that collection at all.
 
     One that was kept as a file before is that no more.
@@ -132,26 +143,26 @@ def _collected(plan: _Plan, collection: Collection, entry: Found, origin: str) -
     return found is not None
 
 
-def _reading(plan: _Plan, entry: Entry) -> Reading:
+def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
     origin = plan.origin(entry.relative)
     match entry:
         case PassedOver():
             return Skipped(origin, entry.why)
-        case Unreadable():
+        case UnreadablePath():
             return Failed(origin, entry.why)
-        case Found() if entry.size > plan.max_bytes(entry):
+        case FoundFile() if entry.size > plan.max_bytes(entry):
             return Skipped(origin, over_limit(entry.size, plan.max_bytes(entry), plan.limits))
-        case Found():
+        case FoundFile():
             return _file(plan, entry, origin)
 
 
-def _file(plan: _Plan, entry: Found, origin: str) -> Reading:
+def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     try:
         data = read_bytes(entry.file, plan.max_bytes(entry))
     except OSError as error:
         return Failed(origin, reason(error))
     if data is None:
-        return Skipped(origin, "it was replaced by something that is no regular file")
+        return Skipped(origin, "it was replaced by something that is not a regular file")
     if plan.known.fingerprints.get(origin) == sha256(data).hexdigest():
         return Unchanged(origin)
     return draft_file(
@@ -165,14 +176,14 @@ def _file(plan: _Plan, entry: Found, origin: str) -> Reading:
     )
 
 
-def _path(entry: Found) -> str:
+def _path(entry: FoundFile) -> str:
     return entry.relative or entry.file.name
 
 
 def _gone(plan: _Plan) -> list[str]:
     """Return the origins known below the root at which there is no file any more, unless nobody could look."""
     present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
-    unseen = [entry.relative for entry in plan.entries if isinstance(entry, Unreadable) and entry.folder]
+    unseen = [entry.relative for entry in plan.entries if isinstance(entry, UnreadablePath) and entry.folder]
     hidden = tuple(plan.origin(f"{relative}/" if relative else "") for relative in unseen)
     below = sorted(origin for origin in plan.known.fingerprints if origin.startswith(f"{plan.root}#"))
     return [
@@ -204,14 +215,14 @@ def _arrived(plan: _Plan) -> dict[str, list[str]]:
     """Return the origins not known before by fingerprint. Empty files are all alike: they are no sign of a move."""
     arrived: dict[str, list[str]] = {}
     for entry in plan.entries:
-        if isinstance(entry, Found) and plan.origin(entry.relative) not in plan.known.fingerprints:
+        if isinstance(entry, FoundFile) and plan.origin(entry.relative) not in plan.known.fingerprints:
             fingerprint = _fingerprint(plan, entry)
             if fingerprint:
                 arrived.setdefault(fingerprint, []).append(plan.origin(entry.relative))
     return arrived
 
 
-def _fingerprint(plan: _Plan, entry: Found) -> str | None:
+def _fingerprint(plan: _Plan, entry: FoundFile) -> str | None:
     try:
         most = plan.max_bytes(entry)
         data = read_bytes(entry.file, most) if entry.size <= most else None

@@ -15,19 +15,19 @@ from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import read_bytes
 from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.git import (
-    Entry,
     GitRepository,
     PathHistory,
+    TreeEntry,
     WorkChange,
     open_repository,
 )
 from treering.edges.sources.git_blobs import blob_id
 from treering.edges.sources.names import printable
 from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
-from treering.edges.sources.repo_selection import Attributes, Selection, parse_attributes, parse_selection
+from treering.edges.sources.repo_selection import Attributes, RepoSelection, parse_attributes, parse_selection
 from treering.ports.adapter import (
+    AlreadyRead,
     Failed,
-    Known,
     Reading,
     ReadLimits,
     Skipped,
@@ -66,9 +66,13 @@ class RepoAdapter:
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """Count the files `read` will report on, and the map."""
-        return 1 + len(_Plan.make(self._open(target), Known(), _Reader(self._formats, ReadLimits()), options).selected)
+        return 1 + len(
+            _Plan.make(self._open(target), AlreadyRead(), _Reader(self._formats, ReadLimits()), options).selected
+        )
 
-    def read(self, target: str, *, known: Known, limits: ReadLimits, options: Mapping[str, Any]) -> Iterator[Reading]:
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
         """Yield the map, what is gone, and one result per file selected.
 
         Raises `InvalidInput` for a folder in no repository, a subfolder without files or a bad option,
@@ -85,7 +89,7 @@ class RepoAdapter:
 class _Item:
     """A file to report on: from `commit`, or with `file` as it lies on disk."""
 
-    entry: Entry
+    entry: TreeEntry
     commit: str | None
     file: Path | None = None
 
@@ -110,12 +114,14 @@ class _Plan:
     root: str
     commit: str | None
     items: Sequence[_Item]
-    selection: Selection
-    known: Known
+    selection: RepoSelection
+    known: AlreadyRead
     reader: _Reader
 
     @classmethod
-    def make(cls, repository: GitRepository, known: Known, reader: _Reader, options: Mapping[str, Any]) -> "_Plan":
+    def make(
+        cls, repository: GitRepository, known: AlreadyRead, reader: _Reader, options: Mapping[str, Any]
+    ) -> "_Plan":
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
         items = _snapshot(repository, commit, selection, reader)
@@ -144,7 +150,7 @@ class _Plan:
     def origin(self, path: str) -> str:
         return f"{self.root}#{path}"
 
-    def fingerprint(self, entry: Entry) -> str:
+    def fingerprint(self, entry: TreeEntry) -> str:
         # Turning redaction on has to reach files that were read without it.
         return f"git-blob:{entry.blob}" + ("" if self.selection.redact else "+unredacted")
 
@@ -258,7 +264,7 @@ def _name(origin: str) -> str:
     return origin.rpartition("/")[2]
 
 
-def _is_attributes(entry: Entry) -> bool:
+def _is_attributes(entry: TreeEntry) -> bool:
     return entry.path == ".gitattributes" and entry.kind == "file" and entry.size <= _MAX_ATTRIBUTES
 
 
@@ -337,7 +343,7 @@ def _root(repository: GitRepository) -> str:
     return "repo:" + printable(address.encode("utf-8", "surrogateescape")).replace("#", "%23")
 
 
-def _snapshot(repository: GitRepository, commit: str | None, selection: Selection, reader: _Reader) -> list[_Item]:
+def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSelection, reader: _Reader) -> list[_Item]:
     found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
     if not selection.worktree:
         return list(found.values())
@@ -360,13 +366,13 @@ def _snapshot(repository: GitRepository, commit: str | None, selection: Selectio
 def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | None) -> _Item:
     """Describe a changed file as it lies, with the object id git would give its bytes."""
     if change.file.is_symlink() or not change.file.parent.resolve().is_relative_to(top.resolve()):
-        return _Item(Entry(change.path, "symlink", "", 0), None, change.file)
+        return _Item(TreeEntry(change.path, "symlink", "", 0), None, change.file)
     if change.file.is_dir():
-        return _Item(Entry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
+        return _Item(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
     data = _lying(change.file, reader.max_bytes(change.path, _size(change.file)))
     if data is None:
-        return _Item(Entry(change.path, "file", "", _size(change.file)), None, change.file)
-    return _Item(Entry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
+        return _Item(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
+    return _Item(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)
 
 
 def _lying(file: Path, most: int) -> bytes | None:

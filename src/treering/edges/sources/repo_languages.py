@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Language(NamedTuple):
+class FileLanguage(NamedTuple):
     """A language: its name, and whether its files are code (others are markup, data or configuration)."""
 
     name: str
@@ -61,16 +61,16 @@ _OTHER = {
     "XML": "xml",
     "YAML": "yaml yml",
 }
-_BY_NAME = {"Dockerfile": Language("Docker", code=False), "Makefile": Language("Make", code=False)}
+_BY_NAME = {"Dockerfile": FileLanguage("Docker", code=False), "Makefile": FileLanguage("Make", code=False)}
 _BY_EXTENSION = {
-    extension: Language(name, code)
+    extension: FileLanguage(name, code)
     for table, code in ((_CODE, True), (_OTHER, False))
     for name, extensions in table.items()
     for extension in extensions.split()
 }
 
 
-def counted_language(path: str) -> Language | None:
+def counted_language(path: str) -> FileLanguage | None:
     """Tell the language of a file by its name; `None` where the name does not tell."""
     name = path.rpartition("/")[2]
     return _BY_NAME.get(name) or _BY_EXTENSION.get(name.rpartition(".")[2].lower() if "." in name else "")

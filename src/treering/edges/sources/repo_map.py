@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from treering.core.locator import Section
-from treering.edges.sources.git import Entry, PathHistory
+from treering.edges.sources.git import PathHistory, TreeEntry
 from treering.edges.sources.repo_languages import counted_language
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 
@@ -96,7 +96,7 @@ class _Folder:
     children: set[str] = field(default_factory=set)
 
 
-def key_files(entries: Sequence[Entry]) -> list[Entry]:
+def key_files(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     """Choose the few files whose text the map needs: README, licence, manifests, package docstrings."""
     top = [entry for entry in entries if "/" not in entry.path]
     chosen = [entry for entry in (_first(top, _README), _first(top, _LICENCE)) if entry]
@@ -105,7 +105,9 @@ def key_files(entries: Sequence[Entry]) -> list[Entry]:
     return chosen + [entry for entry in entries if entry.path in packages and entry.size]
 
 
-def draw_map(facts: RepoFacts, entries: Sequence[Entry], texts: Mapping[str, str], *, fingerprint: str) -> SourceDraft:
+def draw_map(
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], *, fingerprint: str
+) -> SourceDraft:
     """Draw the repository's own source: payload, one readable segment, nodes.
 
     `entries` are its files (links and submodules aside), `texts` those of `key_files` by path.
@@ -135,7 +137,7 @@ def guess_licence(text: str) -> str | None:
 
 
 def _payload(
-    facts: RepoFacts, entries: Sequence[Entry], texts: Mapping[str, str], modules: Sequence[_Module]
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], modules: Sequence[_Module]
 ) -> dict[str, Any]:
     top = [entry for entry in entries if "/" not in entry.path]
     readme, licence = _first(top, _README), _first(top, _LICENCE)
@@ -161,7 +163,7 @@ def _payload(
     }
 
 
-def _languages(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _languages(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
     size: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for entry in entries:
@@ -172,7 +174,7 @@ def _languages(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     return [{"name": name, "files": files[name], "bytes": size[name]} for name, _ in size.most_common(_LISTED)]
 
 
-def _layout(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def _layout(entries: Sequence[TreeEntry]) -> list[dict[str, Any]]:
     size: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for entry in entries:
@@ -192,13 +194,13 @@ def _hot_spot(one: PathHistory) -> dict[str, Any]:
     }
 
 
-def _first(entries: Iterable[Entry], name: re.Pattern[str]) -> Entry | None:
+def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:
     found = [entry for entry in entries if name.fullmatch(entry.path)]
     # README.md before README.rst, and LICENSE before LICENSE-THIRD-PARTY-like longer names.
     return min(found, key=lambda entry: (not entry.path.endswith(".md"), len(entry.path))) if found else None
 
 
-def _entry_points(entries: Sequence[Entry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _entry_points(entries: Sequence[TreeEntry], texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
     for path in _MANIFESTS:
         yield from ({"name": name, "at": at, "in": path} for name, at in _declared(path, texts.get(path, "")))
     found = [entry.path for entry in entries if _ENTRY_POINT.fullmatch(entry.path)]
@@ -224,16 +226,16 @@ def _declared(path: str, text: str) -> list[tuple[str, str]]:
     return []
 
 
-def _documents(entries: Sequence[Entry]) -> list[Entry]:
+def _documents(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     found = [entry for entry in entries if _DOCUMENT.fullmatch(entry.path)]
     return sorted(found, key=lambda entry: (entry.path.count("/"), entry.path))[:_DOCUMENTS]
 
 
-def _apis(entries: Sequence[Entry]) -> list[Entry]:
+def _apis(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
     return [entry for entry in entries if _API.search(entry.path)][:_APIS]
 
 
-def _modules(entries: Sequence[Entry]) -> list[_Module]:
+def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
     """Find the packages of the first and second level: folders of code below the top and below containers."""
     folders = _folders(entries)
     found = [module for first in _packages(folders, "") for module in _with_children(folders, first)]
@@ -242,7 +244,7 @@ def _modules(entries: Sequence[Entry]) -> list[_Module]:
     return sorted(kept, key=lambda module: module.path)
 
 
-def _folders(entries: Sequence[Entry]) -> dict[str, _Folder]:
+def _folders(entries: Sequence[TreeEntry]) -> dict[str, _Folder]:
     folders: dict[str, _Folder] = defaultdict(_Folder)
     for entry in entries:
         language = counted_language(entry.path)
@@ -288,7 +290,7 @@ def _module(folders: Mapping[str, _Folder], path: str, parent: str | None) -> _M
 
 
 def _nodes(
-    facts: RepoFacts, entries: Sequence[Entry], texts: Mapping[str, str], modules: Sequence[_Module]
+    facts: RepoFacts, entries: Sequence[TreeEntry], texts: Mapping[str, str], modules: Sequence[_Module]
 ) -> Iterator[NodeDraft]:
     whole = f"repo:{facts.slug}"
     aliases = tuple(sorted({facts.name.rpartition("/")[2], *filter(None, [facts.remote])} - {facts.name}))

@@ -37,7 +37,7 @@ class Globs:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RepoSelection:
     """What to read. `folder` is relative to the top of the repository, empty for all of it."""
 
     commit: str | None
@@ -65,7 +65,7 @@ class Attributes:
         return next((mark for mark, spec in self.marks.items() if spec.match(path)), None)
 
 
-def parse_selection(options: Mapping[str, Any], *, prefix: str) -> Selection:
+def parse_selection(options: Mapping[str, Any], *, prefix: str) -> RepoSelection:
     """Read the adapter's options; keys it does not know belong to others and are left alone.
 
     `prefix` is the folder of the target in its repository. Raises `InvalidInput`.
@@ -73,10 +73,10 @@ def parse_selection(options: Mapping[str, Any], *, prefix: str) -> Selection:
     commit, worktree = _optional_text(options, "commit"), _flag(options, "worktree", default=False)
     if commit and worktree:
         raise InvalidInput(
-            "`commit` and `worktree` exclude each other.",
+            "`commit` and `worktree` cannot be given together.",
             hint="Leave out `commit` to read the files as they lie, or `worktree` to read a commit.",
         )
-    return Selection(
+    return RepoSelection(
         commit=commit,
         worktree=worktree,
         redact=_flag(options, "redact_secrets", default=True),
@@ -122,7 +122,7 @@ def _folder(prefix: str, subfolder: str) -> str:
     path = PurePosixPath(subfolder.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
         raise InvalidInput(
-            f"The subfolder {subfolder!r} leaves the repository.",
+            f"The subfolder {subfolder!r} is outside the repository.",
             hint="Give it relative to the folder read, such as 'src/app'.",
         )
     folder = PurePosixPath(prefix) / path
@@ -137,5 +137,7 @@ def _globs(options: Mapping[str, Any], name: str) -> Globs | None:
     if not isinstance(globs, Sequence) or not all(isinstance(glob, str) for glob in globs):
         raise InvalidInput(f"`{name}` must be a glob or a list of globs.", hint="Such as ['src/**', '*.md'].")
     if len(globs) > _MOST_GLOBS:
-        raise InvalidInput(f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Join them.")
+        raise InvalidInput(
+            f"`{name}` has {len(globs)} globs; at most {_MOST_GLOBS} are allowed.", hint="Combine some of them."
+        )
     return Globs.of(globs)

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from treering.edges.sources.lines import is_blank, split_lines
-from treering.edges.sources.sections import Heading, Outline
+from treering.edges.sources.sections import Heading, MarkupOutline
 
 
-def outline(text: str, *, indented_blocks: bool) -> Outline:
+def outline(text: str, *, indented_blocks: bool) -> MarkupOutline:
     """Find the underlined titles and the paragraphs of a text.
 
     `indented_blocks`: whether indented lines may start a block of their own, as in plain text. In
     reStructuredText they belong to the line above that is not indented (a literal block, a directive).
     """
     lines = split_lines(text)
-    return Outline(lines, list(_headings(lines)), list(_blocks(lines, indented_blocks)))
+    return MarkupOutline(lines, list(_headings(lines)), list(_blocks(lines, indented_blocks)))
 
 
 # A run of one punctuation character. Docutils allows any length from the title's on; two are too easily prose.
@@ -23,7 +23,7 @@ _ADORNMENT = re.compile(r"([=\-`:'\"~^_*+#<>.!$%&,;?@|\\/])\1{2,}[ \t]*")
 
 
 def _headings(lines: Sequence[str]) -> Iterator[Heading]:
-    """Return the titles in order. A title's style (its character, and whether it is also overlined) sets its level."""
+    """Yield the titles in order. A title's style (its character, and whether it is also overlined) sets its level."""
     styles: list[tuple[str, bool]] = []
     free_from = 0
     for at in range(1, len(lines)):

@@ -18,7 +18,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class MarkupOutline:
     """What a markup's parser found: the headings, the lines where blocks start, the lines before all (`matter`)."""
 
     lines: Sequence[str]
@@ -28,7 +28,7 @@ class Outline:
     """How many lines of front matter the text begins with."""
 
 
-def section_segments(outline: Outline, place: Place, *, target: int, most: int) -> list[SegmentDraft]:
+def section_segments(outline: MarkupOutline, place: Place, *, target: int, most: int) -> list[SegmentDraft]:
     """Return one segment per section, in order.
 
     A section longer than `target` characters is cut between blocks. Tiny neighbours of one parent share a
@@ -65,8 +65,8 @@ class _Section:
         return _Section(self.parents, self.names + other.names, self.start, other.end, self.level)
 
 
-def _sections(outline: Outline) -> Iterator[_Section]:
-    """Return the stretch before the first heading, then each heading's own, without those that only hold others."""
+def _sections(outline: MarkupOutline) -> Iterator[_Section]:
+    """Yield the stretch before the first heading, then each heading's own, without those that only hold others."""
     lines, headings = outline.lines, outline.headings
     ends = [*(heading.start for heading in headings), len(lines)]
     if ends[0] > outline.matter:

@@ -9,7 +9,7 @@ from treering.core.locator import Lines
 from treering.edges.sources import markdown, restructured
 from treering.edges.sources.manifests import is_manifest, manifest_facts
 from treering.edges.sources.markdown import Paragraph, is_markdown
-from treering.edges.sources.sections import Heading, Outline
+from treering.edges.sources.sections import Heading, MarkupOutline
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 
 
@@ -87,7 +87,7 @@ def _is_record(path: str, parts: Mapping[str, object]) -> bool:
     return bool(_RECORD_PATH.search(path)) or len(parts.keys() & {*_CONTEXT, *_OTHER_PARTS}) >= 2
 
 
-def _bodies(outline: Outline) -> Iterator[tuple[Heading, str]]:
+def _bodies(outline: MarkupOutline) -> Iterator[tuple[Heading, str]]:
     """Return each heading with its own text, in reverse: of two of one name the first counts."""
     ends = [*(heading.start for heading in outline.headings[1:]), len(outline.lines)]
     for heading, end in reversed(list(zip(outline.headings, ends, strict=False))):
@@ -114,7 +114,7 @@ def _paragraph(body: str) -> str:
     return _LINK.sub(r"\1", " ".join(" ".join(taken).split()))[:_LONGEST]
 
 
-def _status(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) -> str:
+def _status(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> str:
     """Return what the record says of its status: in its section, else on a `Status:` line or in front matter."""
     if "status" in parts:
         return parts["status"][1][:_LONGEST]
@@ -122,7 +122,7 @@ def _status(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) -> str:
     return line[1] if line else ""
 
 
-def _title(path: str, outline: Outline) -> str:
+def _title(path: str, outline: MarkupOutline) -> str:
     name = next((heading.name for heading in outline.headings if heading.level == 1), "")
     if not name or name.casefold() in _DECISION:
         name = PurePosixPath(path).stem.replace("-", " ").replace("_", " ")
@@ -134,7 +134,7 @@ def _question(context: str) -> str:
     return asked[-1].strip() if asked else ""
 
 
-def _alternatives(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) -> list[str]:
+def _alternatives(outline: MarkupOutline, parts: Mapping[str, tuple[Heading, str]]) -> list[str]:
     """List the options weighed: the items of their section, else the headings below it."""
     found = _first(parts, _OPTIONS)
     if not found:
@@ -143,7 +143,7 @@ def _alternatives(outline: Outline, parts: Mapping[str, tuple[Heading, str]]) ->
     return [_LINK.sub(r"\1", item).strip()[:200] for item in items[:_MOST_ALTERNATIVES]]
 
 
-def _headings_below(outline: Outline, above: Heading) -> Iterator[str]:
+def _headings_below(outline: MarkupOutline, above: Heading) -> Iterator[str]:
     for heading in outline.headings[outline.headings.index(above) + 1 :]:
         if heading.level <= above.level:
             return

@@ -8,7 +8,7 @@ from typing import Any
 from treering.core.injection import instruction_flags
 from treering.core.redaction import SecretFinding
 from treering.edges.sources.code.languages import language_of
-from treering.edges.sources.code.outline import Outline
+from treering.edges.sources.code.outline import CodeOutline
 from treering.edges.sources.generated import generated_hint, is_vendored
 from treering.edges.sources.lines import Place, in_file, pack, split_lines
 from treering.edges.sources.statements import statements
@@ -42,7 +42,7 @@ class Cut:
     segments: Sequence[SegmentDraft]
     title: str = ""
     language: str = ""
-    outline: Outline | None = None
+    outline: CodeOutline | None = None
     hint: str | None = None
     """Why only its first lines are kept."""
 

@@ -174,7 +174,7 @@ def known_discussion(call: Call, identity: str) -> Discussion:
     discussion, ids = discussions.open(identity), discussions.ids()
     if discussion.id not in ids:
         hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
-        raise NotFound(f"There is no discussion {discussion.id!r} below {call.scope}.", hint=hint)
+        raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
     return discussion
 
 
@@ -229,7 +229,8 @@ def _all_of(call: Call) -> DiscussionMemory:
     discussions = DiscussionMemory(call.engine, within=call.scope)
     if not discussions.ids():
         raise NotFound(
-            f"No discussion is kept below {call.scope}.", hint="Name their scope with --within, or record one first."
+            f"There are no discussions below the scope {call.scope}.",
+            hint="Name their scope with --within, or record one first.",
         )
     return discussions
 
@@ -242,7 +243,7 @@ def _state(call: Call, given: DiscussionInput, _options: Nothing) -> StateShown:
 def _edit(call: Call, given: EditInput, _options: Nothing) -> EditReport:
     text, mark = read_state({STATE_FILE: given.text})
     if not text:
-        raise InvalidInput("The edited state document is empty.", hint="Leave at least a heading in it.")
+        raise InvalidInput("The edited state document is empty.", hint="Keep at least one heading in it.")
     discussion = known_discussion(call, given.id)
     before = discussion.state()
     version = _edited(discussion, text, base=mark.version if mark and mark.version else None)

@@ -89,7 +89,9 @@ class _CheckedEntry:
 def _checked(position: int, entry: object, types: NodeTypes) -> _CheckedEntry:
     if not isinstance(entry, Mapping):
         where = f"node {position}"
-        return _CheckedEntry(str(position), Mentions(where), problems=(_problem(where, "it is no object with keys"),))
+        return _CheckedEntry(
+            str(position), Mentions(where), problems=(_problem(where, "it is not an object with keys"),)
+        )
     raw = {str(key): value for key, value in entry.items()}
     identity = _identity(raw, position)
     where = f"node {position}" + (f" ({identity})" if identity != str(position) else "")
@@ -172,7 +174,9 @@ def _of_names(readings: Sequence[_CheckedEntry]) -> Iterator[_Problem]:
 def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:
     for position, one in enumerate(mentions, 1):
         if one.remembers and not known.chat:
-            yield _problem(one.where, f"a node of type {one.type} needs a conversation, and here is none")
+            yield _problem(
+                one.where, f"a node of type {one.type} needs a conversation, and the workflow runs without one"
+            )
         variables = _variables(position, one, declared, known)
         for key, template in one.templates:
             for name in template.names:
@@ -207,7 +211,7 @@ def _wrong_variable(name: str, position: int, count: int, variables: Sequence[st
         itself = int(numbered[1]) == position
         return f"{{{name}}} is not there yet: " + ("it is this node's own" if itself else "that node comes later")
     if name in CHAT_VARIABLES:
-        return f"{{{name}}} speaks of a conversation, and here is none"
+        return f"{{{name}}} speaks of a conversation, and the workflow runs without one"
     return f"there is no variable {{{name}}}. {nearest(name, variables) if variables else ''}".strip()
 
 
@@ -221,7 +225,7 @@ def _wrong_endpoint(one: Mentions, declared: _Declared, known: WorkflowEnvironme
         return
     where = f"{one.where}, endpointName"
     if not there:
-        yield _problem(where, "there is no endpoint: no language model is given")
+        yield _problem(where, "no language model was given for its endpoint")
     elif one.endpoint and one.endpoint not in there:
         yield _problem(where, f"there is no endpoint {one.endpoint!r}. {nearest(one.endpoint, there)}")
     elif not one.endpoint and len(there) > 1:

@@ -103,7 +103,7 @@ def split(data: object) -> tuple[list[object], dict[str, object]]:
     rest = {str(key): value for key, value in data.items()} if isinstance(data, Mapping) else {}
     nodes = rest.pop("nodes", None) if rest else data
     if not isinstance(nodes, list) or not nodes:
-        raise InvalidInput("The workflow holds no list of nodes.", hint=HOW_TO_WRITE)
+        raise InvalidInput("The workflow must hold a list of at least one node.", hint=HOW_TO_WRITE)
     if len(nodes) > MOST_NODES:
         raise InvalidInput(f"The workflow has {len(nodes)} nodes, more than {MOST_NODES}.", hint="Split it.")
     return nodes, rest

@@ -45,8 +45,8 @@ class GeneratorWorkflows:
     def __post_init__(self) -> None:
         if self.memories and self.file_memories:
             raise InvalidInput(
-                "Memories are made by one workflow, and two are given.",
-                hint="Give 'memories' or 'file_memories', not both.",
+                "'memories' and 'file_memories' cannot be given together.",
+                hint="Give the one workflow that makes memories.",
             )
 
     @property

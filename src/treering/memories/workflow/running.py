@@ -174,7 +174,9 @@ class NodeStep:
     def scene(self) -> Scene:
         """Return the conversation the workflow runs in. Raises `InvalidInput` where there is none."""
         if self._given.scene is None:
-            raise InvalidInput("It needs a conversation, and here is none.", hint="Run the workflow in a discussion.")
+            raise InvalidInput(
+                "It needs a conversation, and the workflow runs without one.", hint="Run the workflow in a discussion."
+            )
         return self._given.scene
 
     @property

@@ -56,6 +56,21 @@ class Claims(Stage):
         ledger.commit(make.patch(old))
         assert status_of(ledger, old.id, new.id) == ["superseded", "active"]
 
+    def test_a_newer_candidate_of_the_same_source_supersedes_nothing(self, ledger: Ledger, make: Builder) -> None:
+        source, old, new = _two_years(make)
+        ledger.commit(make.patch(source, old))
+        ledger.commit(make.patch(new.model_copy(update={"status": "candidate"})))
+        assert status_of(ledger, old.id, new.id) == ["contested", "contested"]
+
+    def test_a_newer_claim_supersedes_a_contested_one_of_the_same_source(self, ledger: Ledger, make: Builder) -> None:
+        source, old, new = _two_years(make)
+        other = make.source("5 hives in 2025.", origin="other.md")
+        rival = make.fact("Ada", "hives", 5, make.evidence(other), valid_until=day("2026-01-01"))
+        ledger.commit(make.patch(source, other, old, rival))
+        assert status_of(ledger, old.id, rival.id) == ["contested", "contested"]
+        ledger.commit(make.patch(new))
+        assert status_of(ledger, old.id, rival.id, new.id) == ["superseded", "active", "active"]
+
     def test_a_newer_claim_of_another_source_contests(self, ledger: Ledger, make: Builder) -> None:
         source, old, _ = _two_years(make)
         other = make.source("4 hives.", origin="other.md")
@@ -77,6 +92,19 @@ class Claims(Stage):
         assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
         assert list(ledger.links(one.id)) == []
 
+    def test_the_winner_that_nothing_contradicts_any_more_is_verified_now(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        settled = ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
+        assert knowledge_of(ledger, two.id).last_verified_at == settled.committed_at
+        assert [ledger.events_of(claim.id)[-1].event_type for claim in (one, two)] == ["superseded", "settled"]
+
+    def test_only_knowledge_supersedes_knowledge(self, ledger: Ledger, make: Builder) -> None:
+        node, fact = make.node("Hive"), make.fact("Ada", "hives", 3)
+        ledger.commit(make.patch(node, fact))
+        for one, other in ((fact, node), (node, fact)):
+            with pytest.raises(InvalidPatch, match="must be knowledge"):
+                ledger.commit(make.patch(Supersede(id=one.id, expected_revision=1, by=other.id)))
+
     def test_a_contested_claim_cannot_be_activated_over_its_rival(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
         with pytest.raises(InvalidPatch) as refused:
@@ -87,6 +115,18 @@ class Claims(Stage):
         _, one, two = _contest(ledger, make)
         ledger.commit(make.patch(_move(two.id, 2, "archived")))
         assert status_of(ledger, one.id, two.id) == ["active", "archived"]
+
+    def test_a_claim_that_was_never_verified_is_a_candidate_when_it_is_free(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source, other = make.source("3 hives."), make.source("4 hives.", origin="other.md")
+        one = make.fact("Ada", "hives", 3, make.evidence(source), status="candidate")
+        two = make.fact("Ada", "hives", 4, make.evidence(other))
+        ledger.commit(make.patch(source, other, one, two))
+        assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
+        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        assert status_of(ledger, one.id, two.id) == ["candidate", "archived"]
+        assert ledger.events_of(one.id)[-1].event_type == "settled"
 
     def test_a_claim_is_free_when_its_rival_loses_its_evidence(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)

@@ -6,7 +6,8 @@ import pytest
 
 from treering.core.audit import GENESIS, Anchor, verify_chain
 from treering.core.errors import Corrupt, NotFound
-from treering.core.patch import AddLink, Link, MoveScope, RemoveLink, Update
+from treering.core.filters import parse_filter
+from treering.core.patch import AddLink, Link, MoveScope, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import Builder, author
 from treering.testing.clocks import START, SteppingClock
@@ -43,6 +44,20 @@ class History(Stage):
         ledger.commit(make.patch(MoveScope(id=node.id, expected_revision=1, to="/now")))
         assert [item.id for item in ledger.select(Selection("/then", as_of=first.sequence))] == [node.id]
         assert list(ledger.select(Selection("/then"))) == []
+
+    def test_a_selection_in_the_past_keeps_to_its_scope_types_and_filter(self, ledger: Ledger, make: Builder) -> None:
+        near, far = make.node("Near", scope="/a"), make.node("Far", scope="/b")
+        work = make.work("Mow", scope="/a")
+        then = ledger.commit(make.patch(near, far, work)).sequence
+        ledger.commit(make.patch(Transition(id=near.id, expected_revision=1, to="archived")))
+        active, archived = parse_filter({"status": "active"}), parse_filter({"status": "archived"})
+        for as_of in (then, ledger.get(near.id, as_of=then).updated_at):
+            assert _ids(ledger, Selection("/a", as_of=as_of)) == [near.id, work.id]
+            assert _ids(ledger, Selection("/", as_of=as_of)) == []
+            assert _ids(ledger, Selection("/", descend=True, as_of=as_of)) == [near.id, far.id, work.id]
+            assert _ids(ledger, Selection("/a", types=("work_item",), as_of=as_of)) == [work.id]
+            assert _ids(ledger, Selection("/a", types=("node",), where=active, as_of=as_of)) == [near.id]
+            assert _ids(ledger, Selection("/a", where=archived, as_of=as_of)) == []
 
     def test_links_are_read_as_they_stood(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("One"), make.node("Two")
@@ -115,3 +130,7 @@ class History(Stage):
         second = ledger.commit(patch)
         assert second.committed_at >= first.committed_at
         assert ledger.get(node.id, as_of=second.committed_at).revision == 2
+
+
+def _ids(ledger: Ledger, selection: Selection) -> list[str]:
+    return [item.id for item in ledger.select(selection)]

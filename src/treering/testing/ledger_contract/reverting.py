@@ -65,6 +65,25 @@ class Reverting(Stage):
         ledger.revert(gone.patch_id, by=ADA, reason="Wrong.")
         assert status_of(ledger, source.id, fact.id) == ["active", "active"]
 
+    def test_taking_back_what_knowledge_rests_on_makes_it_stale(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        made = ledger.commit(make.patch(source))
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(fact))
+        receipt = ledger.revert(made.patch_id, by=ADA, reason="Wrong.")
+        assert receipt.staled == (fact.id,)
+        assert status_of(ledger, source.id, fact.id) == ["archived", "stale"]
+
+    def test_each_object_of_a_patch_goes_back_to_its_own_revision(self, ledger: Ledger, make: Builder) -> None:
+        old, new = make.node("Old"), make.node("New")
+        ledger.commit(make.patch(old))
+        ledger.commit(make.patch(Update(id=old.id, expected_revision=1, changes={"aliases": ["Hive"]})))
+        done = ledger.commit(make.patch(new, Update(id=old.id, expected_revision=2, changes={"name": "Older"})))
+        ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
+        assert status_of(ledger, new.id, old.id) == ["archived", "active"]
+        assert getattr(ledger.get(old.id), "name", "") == "Old"
+        assert [ledger.events_of(thing.id)[-1].event_type for thing in (new, old)] == ["reverted", "reverted"]
+
     def test_a_merged_duplicate_gives_its_evidence_back(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("3 hives."), make.source("Three.", origin="other.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(one))

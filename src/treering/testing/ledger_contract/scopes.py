@@ -2,11 +2,11 @@
 
 import pytest
 
-from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound, TreeringError
-from treering.core.patch import AddLink, Link, Merge, MoveScope, Patch, Transition, Update
+from treering.core.errors import Conflict, Denied, InvalidInput, InvalidPatch, NotFound, TreeringError
+from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, Patch, Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import Stage, contents, status_of
+from treering.testing.ledger_contract.stage import Stage, contents, status_of, work_of
 
 EVE = author("agent", "eve")
 
@@ -51,6 +51,52 @@ class Scopes(Stage):
                 ledger.commit(_at("/a", make.patch(operation)))
         with pytest.raises(Denied):
             ledger.preview(_at("/a", make.patch(make.node("Box", scope="/b"))))
+
+    def test_a_change_above_is_refused_with_the_id_and_the_scope_it_lies_in(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        above, own = make.node("Hive"), make.node("Box", scope="/a")
+        told, other = make.fact("Ada", "hives", 3, scope="/"), make.fact("Bob", "hives", 3, scope="/a")
+        ledger.commit(make.patch(above, own, told, other))
+        for operation, named in (
+            (_update(above.id), above.id),
+            (Transition(id=above.id, expected_revision=1, to="archived"), above.id),
+            (Erase(id=above.id, expected_revision=1), above.id),
+            (Merge(id=above.id, expected_revision=1, into=own.id), above.id),
+            (Merge(id=own.id, expected_revision=1, into=above.id), above.id),
+            (Supersede(id=told.id, expected_revision=1, by=other.id), told.id),
+            (MoveScope(id=above.id, expected_revision=1, to="/a"), above.id),
+            (MoveScope(id=own.id, expected_revision=1, to="/"), own.id),
+            (_link(above.id, told.id), above.id),
+        ):
+            with pytest.raises(Denied) as refused:
+                ledger.commit(_at("/a", make.patch(operation)))
+            assert refused.value.details == {"id": named, "scope": "/"}
+
+    def test_what_succeeds_or_supports_may_not_lie_elsewhere(self, ledger: Ledger, make: Builder) -> None:
+        own, foreign = make.fact("Ada", "hives", 3, scope="/a"), make.source("3 hives.", scope="/b")
+        winner = make.fact("Ada", "hives", 4, make.evidence(foreign), scope="/b")
+        ledger.commit(make.patch(own, foreign, winner))
+        with pytest.raises(NotFound):
+            ledger.commit(_at("/a", make.patch(Supersede(id=own.id, expected_revision=1, by=winner.id))))
+        reference = make.evidence(foreign)
+        for given in ([reference], [reference.model_dump()]):
+            with pytest.raises(InvalidInput):
+                ledger.commit(_at("/a", make.patch(_change(own.id, evidence_refs=given))))
+        assert ledger.get(own.id).revision == 1
+
+    def test_work_may_keep_what_it_refers_to_elsewhere_and_not_refer_there_anew(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        foreign = make.work("Elsewhere", scope="/b")
+        old = make.work("Old", scope="/a", depends_on=(foreign.id,))
+        new, child = make.work("New", scope="/a"), make.work("Child", scope="/a")
+        ledger.commit(make.patch(foreign, old, new, child))
+        ledger.commit(_at("/a", make.patch(_change(old.id, title="Older", depends_on=[foreign.id]))))
+        assert work_of(ledger, old.id).title == "Older"
+        for operation in (_change(new.id, depends_on=[foreign.id]), _change(child.id, parent_ref=foreign.id)):
+            with pytest.raises(InvalidPatch):
+                ledger.commit(_at("/a", make.patch(operation)))
 
     def test_what_lies_below_may_be_changed(self, ledger: Ledger, make: Builder) -> None:
         below = make.node("Hive", scope="/a/b")
@@ -107,3 +153,7 @@ def _update(identity: str) -> Update:
 
 def _link(source: str, target: str) -> AddLink:
     return AddLink(link=Link(type="about", source=source, target=target))
+
+
+def _change(identity: str, **changes: object) -> Update:
+    return Update(id=identity, expected_revision=1, changes=changes)

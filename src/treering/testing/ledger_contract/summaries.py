@@ -84,6 +84,10 @@ class Summaries(Stage):
         ledger.commit(make.patch(told))
         assert ledger.get(told.id).status == "active"
 
+    def test_what_nobody_declared_and_nothing_supports_is_not_active(self, ledger: Ledger, make: Builder) -> None:
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(_memory(make, "from nowhere", status="active")))
+
 
 def _memory(make: Builder, key: str, *evidence: object, **fields: object) -> Knowledge:
     payload = {"form": "memory", "key": key}

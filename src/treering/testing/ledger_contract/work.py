@@ -2,7 +2,8 @@
 
 import pytest
 
-from treering.core.errors import InvalidPatch
+from treering.core.errors import InvalidInput, InvalidPatch
+from treering.core.lengths import FIELDS
 from treering.core.patch import Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
@@ -53,6 +54,24 @@ class Work(Stage):
         done = Transition(id=item.id, expected_revision=1, to="resolved", resolution="Bought.")
         ledger.commit(make.patch(done))
         assert work_of(ledger, item.id).resolution == "Bought."
+
+    def test_a_resolution_may_come_before_the_end_and_stays(self, ledger: Ledger, make: Builder) -> None:
+        item = make.work("Buy smoke")
+        ledger.commit(make.patch(item))
+        ledger.commit(make.patch(Transition(id=item.id, expected_revision=1, to="in_progress", resolution="Ordered.")))
+        ledger.commit(make.patch(Transition(id=item.id, expected_revision=2, to="blocked")))
+        assert work_of(ledger, item.id).resolution == "Ordered."
+        ledger.commit(make.patch(Transition(id=item.id, expected_revision=3, to="in_progress")))
+        ledger.commit(make.patch(Transition(id=item.id, expected_revision=4, to="resolved")))
+        assert work_of(ledger, item.id).resolution == "Ordered."
+
+    def test_a_resolution_that_is_too_long_is_refused_by_name(self, ledger: Ledger, make: Builder) -> None:
+        item = make.work("Buy smoke")
+        ledger.commit(make.patch(item))
+        long = Transition(id=item.id, expected_revision=1, to="resolved", resolution="x" * (FIELDS["resolution"] + 1))
+        with pytest.raises(InvalidInput) as refused:
+            ledger.commit(make.patch(long))
+        assert refused.value.details["fields"][0]["field"] == "resolution"
 
     def test_closed_work_can_be_reopened(self, ledger: Ledger, make: Builder) -> None:
         item = make.work("Buy smoke")

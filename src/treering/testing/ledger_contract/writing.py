@@ -130,12 +130,52 @@ class Writing(Stage):
             ledger.commit(make.patch(_update(node.id, sumary="x")))
         assert "summary" in refused.value.hint
 
-    @pytest.mark.parametrize("field", ["id", "revision", "created_at", "status", "scope", "origin_channel", "salt"])
+    @pytest.mark.parametrize(
+        "field",
+        [
+            "id",
+            "type",
+            "revision",
+            "created_at",
+            "updated_at",
+            "status",
+            "scope",
+            "origin_channel",
+            "merged_into",
+            "salt",
+        ],
+    )
     def test_an_update_cannot_change_what_the_ledger_stamps(self, ledger: Ledger, make: Builder, field: str) -> None:
-        node = make.node("Hive")
+        node, other = make.node("Hive"), make.node("Box", scope="/b", status="archived", origin_channel="system")
         ledger.commit(make.patch(node))
-        with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={field: "x"})))
+        value = {**other.model_dump(), "merged_into": other.id, "revision": 9}[field]
+        with pytest.raises(InvalidPatch) as refused:
+            ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={field: value, "name": "New"})))
+        assert refused.value.details == {"fields": [field]}
+
+    def test_words_through_a_less_trusted_channel_bring_the_object_down_to_it(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        said, filed = make.node("Hive"), make.node("Box")
+        ledger.commit(make.patch(said, filed))
+        agent, user = author("agent"), author("user")
+        ledger.commit(make.patch(_update(said.id, name="Hives"), _update(filed.id, kind="document"), by=agent))
+        assert [ledger.get(node.id).origin_channel for node in (said, filed)] == ["agent", "user"]
+        ledger.commit(make.patch(Update(id=said.id, expected_revision=2, changes={"name": "Hive"}), by=user))
+        assert ledger.get(said.id).origin_channel == "agent"
+
+    def test_every_way_to_change_an_object_has_its_own_event(self, ledger: Ledger, make: Builder) -> None:
+        one, two, three, work = make.node("One"), make.node("Two"), make.node("Three"), make.work("Mow")
+        ledger.commit(make.patch(one, two, three, work))
+        patch = make.patch(
+            Merge(id=two.id, expected_revision=1, into=one.id),
+            Transition(id=work.id, expected_revision=1, to="in_progress"),
+            MoveScope(id=three.id, expected_revision=1, to="/away"),
+        )
+        ledger.commit(patch)
+        told = [(event.target, event.event_type) for event in ledger.events(after=4)]
+        changes = {(one.id, "updated"), (two.id, "merged"), (work.id, "transitioned"), (three.id, "moved")}
+        assert set(told) == changes
 
     def test_an_illegal_transition_names_both_states_and_the_allowed_ones(self, ledger: Ledger, make: Builder) -> None:
         item = make.work("Buy smoke")
@@ -214,6 +254,27 @@ class Writing(Stage):
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(Merge(id=one.id, expected_revision=2, into=two.id)))
 
+    def test_only_two_different_nodes_are_merged(self, ledger: Ledger, make: Builder) -> None:
+        node, work = make.node("Hive"), make.work("Mow")
+        ledger.commit(make.patch(node, work))
+        for one, other in ((node, work), (work, node), (node, node)):
+            with pytest.raises(InvalidPatch, match="must be nodes"):
+                ledger.commit(make.patch(Merge(id=one.id, expected_revision=1, into=other.id)))
+
+    def test_a_node_becomes_merged_only_by_a_merge(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        with pytest.raises(InvalidPatch, match="without a node to merge into"):
+            ledger.commit(make.patch(Transition(id=node.id, expected_revision=1, to="merged")))
+
+    def test_a_node_that_takes_another_in_keeps_its_own_name_out_of_its_aliases(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        one, two = make.node("Hive"), make.node("Bee box", aliases=("Hive", "box"))
+        ledger.commit(make.patch(one, two))
+        ledger.commit(make.patch(Merge(id=two.id, expected_revision=1, into=one.id)))
+        assert node_of(ledger, one.id).aliases == ("Bee box", "box")
+
     def test_a_name_that_is_taken_cannot_be_taken_by_changing_or_moving(self, ledger: Ledger, make: Builder) -> None:
         source, other, away = make.source("1."), make.source("2.", origin="b"), make.source("3.", scope="/away")
         node, twin, far = make.node("Hive"), make.node("Box"), make.node("Hive", scope="/away")
@@ -255,6 +316,8 @@ class Writing(Stage):
         ledger.commit(make.patch(node))
         ledger.commit(make.patch(MoveScope(id=node.id, expected_revision=1, to="/run")))
         assert (ledger.get(node.id).scope, ledger.get(node.id).revision) == ("/run", 2)
+        [again] = ledger.commit(make.patch(MoveScope(id=node.id, expected_revision=2, to="/run"))).results
+        assert (again.outcome, again.id, again.revision) == ("unchanged", node.id, 2)
 
     def test_writers_in_many_threads_lose_nothing(self, ledger: Ledger, make: Builder) -> None:
         patches = [make.patch(make.node(f"Node {number}")) for number in range(24)]

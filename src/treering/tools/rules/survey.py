@@ -47,7 +47,7 @@ class Survey:
     """By id, what is wrong with objects that are not what the audit log says; no rule looks at these."""
 
     def each(self, cls: type[_Type]) -> Iterator[_Type]:
-        """Return the objects of one type, in order of id."""
+        """Yield the objects of one type, in order of id."""
         for _, item in sorted(self.objects.items()):
             check_interrupt()
             if isinstance(item, cls):

@@ -11,7 +11,7 @@ from treering.edges.sources.conversations.archive import ZipBounds
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.formats import built_in_formats
 from treering.edges.sources.path import PathAdapter
-from treering.ports.adapter import Failed, Known, ReadLimits, SourceDraft
+from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
 
 TALK = (("user", "Green or black tea?"), ("assistant", "Green tea."), ("user", "ok"), ("assistant", "Enjoy."))
 FIRST, SECOND = f"chatgpt:{ONE}", f"chatgpt:{TWO}"
@@ -174,14 +174,14 @@ def test_a_conversation_in_which_nobody_speaks_is_skipped(space, tmp_path: Path)
 
 def test_an_export_may_be_far_larger_than_other_files(tmp_path: Path) -> None:
     file = export(tmp_path, *(chatgpt(("user", "tea " * 50), identity=f"c{at}") for at in range(20)))
-    readings = PathAdapter().read(str(file), known=Known(), limits=ReadLimits(max_file_bytes=1_000), options={})
+    readings = PathAdapter().read(str(file), known=AlreadyRead(), limits=ReadLimits(max_file_bytes=1_000), options={})
     assert sum(isinstance(one, SourceDraft) for one in readings) == 20
 
 
 def test_a_conversation_over_its_own_limit_fails_alone(tmp_path: Path) -> None:
     file = export(tmp_path, chatgpt(("user", "tea " * 50)), chatgpt(("user", "Hi"), identity=TWO))
     adapter = PathAdapter(built_in_formats(exports=ExportBounds(max_conversation_chars=100, zip=ZipBounds())))
-    found = list(adapter.read(str(file), known=Known(), limits=ReadLimits(), options={}))
+    found = list(adapter.read(str(file), known=AlreadyRead(), limits=ReadLimits(), options={}))
     assert [type(one) for one in found] == [Failed, SourceDraft]
 
 
@@ -190,7 +190,7 @@ def test_what_is_too_large_to_be_parsed_fails_alone(tmp_path: Path, name: str) -
     talks = [{"messages": [{"role": "user", "content": "tea " * times}]} for times in (1, 100, 2)]
     (tmp_path / name).write_text(lines(*talks) if name.endswith("l") else json.dumps(talks))
     adapter = PathAdapter(built_in_formats(exports=ExportBounds(max_part_bytes=200)))
-    found = list(adapter.read(str(tmp_path / name), known=Known(), limits=ReadLimits(), options={}))
+    found = list(adapter.read(str(tmp_path / name), known=AlreadyRead(), limits=ReadLimits(), options={}))
     assert [type(one) for one in found] in ([SourceDraft, Failed, SourceDraft], [SourceDraft, SourceDraft, Failed])
     assert [one.why for one in found if isinstance(one, Failed)] == ["it is over the limit of 200 bytes"]
 

@@ -267,5 +267,5 @@ def test_a_client_that_hangs_up_ends_the_upstreams_work(client, upstream):
     ],
 )
 def test_what_is_no_address_of_an_api_is_refused(url):
-    with pytest.raises(InvalidInput, match="address of an upstream"):
+    with pytest.raises(InvalidInput, match="--upstream needs an http"):
         UpstreamPlace(url)

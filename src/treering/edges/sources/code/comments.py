@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from treering.edges.sources.code.languages import Language
+from treering.edges.sources.code.languages import CodeLanguage
 
 _MARKER = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+!?|=begin)?[ \t]*")
 _CLOSER = re.compile(r"(?<![ \t])[ \t]*+(?:(?<!\*)\*++/|=end)$")
@@ -14,7 +14,7 @@ _DOCSTRING = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')")
 _BEFORE_DOCSTRING = re.compile(rb"(?:\xef\xbb\xbf)?(?:[ \t\f]*(?:#[^\n]*)?\r?\n)*")
 
 
-def lead_row(lines: Sequence[str], row: int, language: Language) -> int:
+def lead_row(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
     """Find the row (0-based) where the comments and attributes directly above `row` begin; `row` if none."""
     while row > 0:
         above = _lead_above(lines, row, language)
@@ -56,7 +56,7 @@ def module_docstring(data: bytes) -> str:
     return docstring_at(data, before.end() if before else 0)
 
 
-def module_comment(lines: Sequence[str], language: Language, taken: frozenset[int]) -> str:
+def module_comment(lines: Sequence[str], language: CodeLanguage, taken: frozenset[int]) -> str:
     """Read the comment a file opens with, past its licence. `taken`: rows that document a definition."""
     row = 0
     while row < len(lines):
@@ -72,7 +72,7 @@ def module_comment(lines: Sequence[str], language: Language, taken: frozenset[in
     return ""
 
 
-def _lead_above(lines: Sequence[str], row: int, language: Language) -> int:
+def _lead_above(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
     bare = lines[row - 1].strip()
     if not bare or bare.startswith(("//!", "#!")):
         return row
@@ -90,7 +90,7 @@ def _block_start(lines: Sequence[str], row: int, opener: str) -> int:
     return row
 
 
-def _comment_end(lines: Sequence[str], row: int, language: Language) -> int:
+def _comment_end(lines: Sequence[str], row: int, language: CodeLanguage) -> int:
     """Return the row after the run of comment lines that starts at `row`; `row` where none starts."""
     closer = ""
     for at in range(row, len(lines)):

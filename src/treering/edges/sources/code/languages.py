@@ -20,7 +20,7 @@ Shows = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class CodeLanguage:
     """One language. `queries` name the `.scm` files that together find its definitions and imports."""
 
     name: str
@@ -53,7 +53,7 @@ class Parsing:
     query: Query
 
 
-def language_of(path: str, text: str = "") -> Language | None:
+def language_of(path: str, text: str = "") -> CodeLanguage | None:
     """Recognise a file's language by its extension, else by its `#!` line. `None`: not one we read as code."""
     suffix = PurePosixPath(path).suffix
     name = _BY_SUFFIX.get(suffix.lower()) or (None if suffix else _by_shebang(text))
@@ -63,7 +63,7 @@ def language_of(path: str, text: str = "") -> Language | None:
 
 
 @cache
-def parsing_of(language: Language) -> Parsing:
+def parsing_of(language: CodeLanguage) -> Parsing:
     """Load the grammar and compile the query of `language`, once per process."""
     module = importlib.import_module(f"tree_sitter_{language.wheel}")
     grammar = Grammar(getattr(module, language.loader)())
@@ -112,7 +112,7 @@ _HIDDEN = re.compile(r"\b(?:private|protected|internal)\b")
 _ECMA_WRAPPERS = frozenset({"export_statement", "ambient_declaration"})
 
 _TABLE = (
-    Language(
+    CodeLanguage(
         "python",
         "python",
         ("python",),
@@ -124,7 +124,7 @@ _TABLE = (
         docstrings=True,
         exports_decide=True,
     ),
-    Language(
+    CodeLanguage(
         "javascript",
         "javascript",
         ("ecma", "javascript"),
@@ -132,7 +132,7 @@ _TABLE = (
         wrappers=_ECMA_WRAPPERS,
         shows_member=_open_member,
     ),
-    Language(
+    CodeLanguage(
         "typescript",
         "typescript",
         ("ecma", "typescript"),
@@ -141,7 +141,7 @@ _TABLE = (
         wrappers=_ECMA_WRAPPERS,
         shows_member=_open_member,
     ),
-    Language(
+    CodeLanguage(
         "tsx",
         "typescript",
         ("ecma", "typescript"),
@@ -150,8 +150,8 @@ _TABLE = (
         wrappers=_ECMA_WRAPPERS,
         shows_member=_open_member,
     ),
-    Language("go", "go", ("go",), _capital),
-    Language(
+    CodeLanguage("go", "go", ("go",), _capital),
+    CodeLanguage(
         "rust",
         "rust",
         ("rust",),
@@ -160,9 +160,9 @@ _TABLE = (
         leads=("//", "#["),
         blocks=(("/*", "*/"), ("#[", "]")),
     ),
-    Language("java", "java", ("java",), _not_hidden, constants="upper"),
-    Language("c", "c", ("c",), _not_static),
-    Language(
+    CodeLanguage("java", "java", ("java",), _not_hidden, constants="upper"),
+    CodeLanguage("c", "c", ("c",), _not_static),
+    CodeLanguage(
         "cpp",
         "cpp",
         ("c", "cpp"),
@@ -170,8 +170,8 @@ _TABLE = (
         separator="::",
         wrappers=frozenset({"template_declaration"}),
     ),
-    Language("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//",)),
-    Language(
+    CodeLanguage("csharp", "c_sharp", ("csharp",), _not_hidden, leads=("//",)),
+    CodeLanguage(
         "ruby",
         "ruby",
         ("ruby",),
@@ -180,7 +180,7 @@ _TABLE = (
         leads=("#",),
         blocks=(("=begin", "=end"),),
     ),
-    Language(
+    CodeLanguage(
         "php",
         "php",
         ("php",),
@@ -189,7 +189,7 @@ _TABLE = (
         separator="::",
         leads=("//", "#"),
     ),
-    Language("bash", "bash", ("bash",), _plain_name, leads=("#",), blocks=(), constants="upper"),
+    CodeLanguage("bash", "bash", ("bash",), _plain_name, leads=("#",), blocks=(), constants="upper"),
 )
 
 LANGUAGES = {language.name: language for language in _TABLE}

@@ -11,7 +11,7 @@ from time import monotonic
 from tree_sitter import Node, Parser, QueryCursor, Tree
 
 from treering.edges.sources.code import comments
-from treering.edges.sources.code.languages import Language, Parsing, language_of, parsing_of
+from treering.edges.sources.code.languages import CodeLanguage, Parsing, language_of, parsing_of
 
 LONGEST_LINE = 5_000
 """Characters; a file with a longer line is generated or minified and has no outline."""
@@ -59,7 +59,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class CodeOutline:
     """One file's definitions in the order they stand. `public`: qualified names meant for its users."""
 
     language: str
@@ -69,7 +69,7 @@ class Outline:
     public: tuple[str, ...]
 
 
-def outline(path: str, text: str) -> Outline | None:
+def outline(path: str, text: str) -> CodeOutline | None:
     """Outline a file. `None`: not a language we read, or text no person wrote as code (minified, noise).
 
     Never raises on broken code: what can still be recognised is outlined.
@@ -87,7 +87,7 @@ def outline(path: str, text: str) -> Outline | None:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    language: Language
+    language: CodeLanguage
     data: bytes
     lines: Sequence[str]
 
@@ -166,7 +166,7 @@ def _is_noise(root: Node) -> bool:
     return False
 
 
-def _read(page: _Page, root: Node, parsing: Parsing) -> Outline:
+def _read(page: _Page, root: Node, parsing: Parsing) -> CodeOutline:
     cursor = QueryCursor(parsing.query)
     cursor.set_max_start_depth(_DEEPEST_NODE)
     definitions: list[_Definition] = []
@@ -181,7 +181,7 @@ def _read(page: _Page, root: Node, parsing: Parsing) -> Outline:
             exports.update(_exported(page, captures))
     symbols, public = _symbols(page, _in_order(definitions), exports)
     doc = _module_doc(page, symbols)
-    return Outline(page.language.name, tuple(symbols), tuple(imports), doc, tuple(dict.fromkeys(public)))
+    return CodeOutline(page.language.name, tuple(symbols), tuple(imports), doc, tuple(dict.fromkeys(public)))
 
 
 def _exported(page: _Page, captures: dict[str, list[Node]]) -> Iterable[str]:
@@ -268,7 +268,7 @@ def _symbol(page: _Page, definition: _Definition, within: Symbol | None) -> Symb
     )
 
 
-def _outermost(node: Node, language: Language) -> Node:
+def _outermost(node: Node, language: CodeLanguage) -> Node:
     if not language.wrappers:
         return node
     while (parent := node.parent) is not None and parent.type in language.wrappers:
@@ -312,7 +312,7 @@ def _doc(page: _Page, definition: _Definition, start: int, row: int) -> str:
     return comments.comment_text(page.lines[start:row])
 
 
-def _is_public(language: Language, symbol: Symbol, within: _Open | None, exports: set[str]) -> bool:
+def _is_public(language: CodeLanguage, symbol: Symbol, within: _Open | None, exports: set[str]) -> bool:
     shows = language.shows(symbol.name, symbol.signature)
     if within is None:
         only_listed = language.exports_decide and exports and symbol.parent is None

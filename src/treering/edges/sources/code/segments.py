@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 
 from treering.core.locator import Lines
 from treering.edges.sources.code.gist import gist_of, gist_of_part
-from treering.edges.sources.code.outline import LONGEST_LINE, Outline, outline
-from treering.edges.sources.code.stretches import Page, Stretch, joined, parts, stretches
+from treering.edges.sources.code.outline import LONGEST_LINE, CodeOutline, outline
+from treering.edges.sources.code.stretches import FileLines, LineRange, joined, parts, stretches
 from treering.ports.adapter import Role, SegmentDraft
 
 _MOST_NAMES = 6
@@ -20,14 +20,14 @@ _MOST_NAMES = 6
 
 def segment_code(
     path: str, text: str, *, commit: str | None, max_chars: int
-) -> tuple[list[SegmentDraft], Outline | None]:
+) -> tuple[list[SegmentDraft], CodeOutline | None]:
     """Cut a file into segments of at most `max_chars` characters, and outline it.
 
     A single line longer than `max_chars` stays whole. A file of no known language is cut as plain lines.
     A segment's text is its lines joined by a line feed: a carriage return at the end of a line is left out.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
-    page = Page(lines, [0, *accumulate(len(line) + 1 for line in lines)])
+    page = FileLines(lines, [0, *accumulate(len(line) + 1 for line in lines)])
     found = outline(path, text)
     file = _File(path, commit, page, found, frozenset(found.public if found else ()), _members(found))
     drafts: list[SegmentDraft] = []
@@ -40,13 +40,13 @@ def segment_code(
 class _File:
     path: str
     commit: str | None
-    page: Page
-    found: Outline | None
+    page: FileLines
+    found: CodeOutline | None
     public: frozenset[str]
     members: Mapping[str, Sequence[str]]
 
 
-def _members(found: Outline | None) -> dict[str, list[str]]:
+def _members(found: CodeOutline | None) -> dict[str, list[str]]:
     members: dict[str, list[str]] = {}
     for symbol in found.symbols if found else ():
         if symbol.parent:
@@ -54,7 +54,7 @@ def _members(found: Outline | None) -> dict[str, list[str]]:
     return members
 
 
-def _drafts(file: _File, stretch: Stretch, max_chars: int) -> Iterator[SegmentDraft]:
+def _drafts(file: _File, stretch: LineRange, max_chars: int) -> Iterator[SegmentDraft]:
     pieces = parts(file.page, stretch.start, stretch.end, max_chars)
     name = _heading(file, stretch)
     for number, (start, end) in enumerate(pieces, 1):
@@ -69,20 +69,20 @@ def _drafts(file: _File, stretch: Stretch, max_chars: int) -> Iterator[SegmentDr
         )
 
 
-def _heading(file: _File, stretch: Stretch) -> str:
+def _heading(file: _File, stretch: LineRange) -> str:
     names = list(dict.fromkeys(symbol.qualified for symbol in stretch.symbols))
     if not names:
         return stretch.owner or PurePosixPath(file.path).name
     return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
 
 
-def _gist(file: _File, stretch: Stretch, text: str) -> str:
+def _gist(file: _File, stretch: LineRange, text: str) -> str:
     if len(text) > LONGEST_LINE and _plain_role(text) == "data":
         return gist_of_part(file.path, _heading(file, stretch), "")
     return gist_of(file.path, stretch.symbols, file.members, doc=_module_doc(file, stretch), text=text)
 
 
-def _role(file: _File, stretch: Stretch, text: str) -> Role:
+def _role(file: _File, stretch: LineRange, text: str) -> Role:
     """Tell whether names and docs here are worth embedding early. Tests are found by their words."""
     told = any(
         symbol.doc or (symbol.qualified in file.public and not symbol.name.lower().startswith("test"))
@@ -95,5 +95,5 @@ def _plain_role(text: str) -> Role:
     return "data" if len(text) > LONGEST_LINE and max(map(len, text.split("\n"))) > LONGEST_LINE else "code"
 
 
-def _module_doc(file: _File, stretch: Stretch) -> str:
+def _module_doc(file: _File, stretch: LineRange) -> str:
     return file.found.module_doc if file.found and stretch.header else ""

@@ -18,7 +18,7 @@ _CLOSERS = (")", "]", "}", "else", "elif", "elsif", "except", "finally", "catch"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FileLines:
     """A file's lines without their ends. `offsets`: characters before each line, one entry more than lines."""
 
     lines: Sequence[str]
@@ -34,7 +34,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LineRange:
     """Lines `start..end` (1-based, inclusive) that belong together.
 
     `symbols` are the definitions it is about; `owner` is the qualified name of the class around it; `loose`
@@ -51,7 +51,7 @@ class Stretch:
     head: bool = False
 
 
-def stretches(page: Page, symbols: Sequence[Symbol]) -> Iterator[Stretch]:
+def stretches(page: FileLines, symbols: Sequence[Symbol]) -> Iterator[LineRange]:
     """Divide the lines of a file at the starts and ends of its `symbols` (outer first), blank edges left out."""
     last = len(page.lines)
     marks = _marks(page, symbols)
@@ -64,9 +64,9 @@ def stretches(page: Page, symbols: Sequence[Symbol]) -> Iterator[Stretch]:
             yield stretch if stretch.symbols or stretch.header else _named_by_constants(stretch, constants)
 
 
-def joined(page: Page, found: Iterator[Stretch], max_chars: int) -> Iterator[Stretch]:
+def joined(page: FileLines, found: Iterator[LineRange], max_chars: int) -> Iterator[LineRange]:
     """Join neighbours too small to stand alone, within `max_chars` and only where they belong together."""
-    held: Stretch | None = None
+    held: LineRange | None = None
     for stretch in found:
         if held is None or not _belong_together(page, held, stretch, max_chars):
             if held is not None:
@@ -84,7 +84,7 @@ def joined(page: Page, found: Iterator[Stretch], max_chars: int) -> Iterator[Str
         yield held
 
 
-def parts(page: Page, start: int, end: int, max_chars: int) -> list[tuple[int, int]]:
+def parts(page: FileLines, start: int, end: int, max_chars: int) -> list[tuple[int, int]]:
     """Divide lines `start..end` into parts of at most `max_chars`, each cut before a line little indented.
 
     A line that is longer alone stays whole. Blank lines at the edges of a part are left out.
@@ -101,9 +101,9 @@ def parts(page: Page, start: int, end: int, max_chars: int) -> list[tuple[int, i
     return [*pieces, (start, end)]
 
 
-def _marks(page: Page, symbols: Sequence[Symbol]) -> dict[int, Stretch]:
+def _marks(page: FileLines, symbols: Sequence[Symbol]) -> dict[int, LineRange]:
     """Say for each line where a stretch begins what the stretch is about."""
-    marks = {1: Stretch(1, 1, header=True)}
+    marks = {1: LineRange(1, 1, header=True)}
     opened: list[Symbol] = []
     covered = 0
     for position, symbol in enumerate(symbols):
@@ -114,8 +114,8 @@ def _marks(page: Page, symbols: Sequence[Symbol]) -> dict[int, Stretch]:
             continue
         owner = opened[-1].qualified if opened else None
         is_loose = symbol.kind == "constant"
-        _begin(marks, Stretch(symbol.start, symbol.end, (symbol,), owner, loose=is_loose, head=opens))
-        marks.setdefault(symbol.end + 1, Stretch(symbol.end + 1, symbol.end + 1, owner=owner))
+        _begin(marks, LineRange(symbol.start, symbol.end, (symbol,), owner, loose=is_loose, head=opens))
+        marks.setdefault(symbol.end + 1, LineRange(symbol.end + 1, symbol.end + 1, owner=owner))
         if opens:
             opened.append(symbol)
         else:
@@ -123,7 +123,7 @@ def _marks(page: Page, symbols: Sequence[Symbol]) -> dict[int, Stretch]:
     return marks
 
 
-def _opens(page: Page, symbols: Sequence[Symbol], position: int) -> bool:
+def _opens(page: FileLines, symbols: Sequence[Symbol], position: int) -> bool:
     """Tell whether a symbol is cut into its head and its members."""
     symbol = symbols[position]
     if page.chars(symbol.start, symbol.end) <= _WHOLE:
@@ -136,36 +136,36 @@ def _opens(page: Page, symbols: Sequence[Symbol], position: int) -> bool:
     return False
 
 
-def _stands_alone(page: Page, symbol: Symbol, opened: Sequence[Symbol]) -> bool:
+def _stands_alone(page: FileLines, symbol: Symbol, opened: Sequence[Symbol]) -> bool:
     return symbol.kind != "constant" or (not opened and page.chars(symbol.start, symbol.end) >= _TINY)
 
 
-def _begin(marks: dict[int, Stretch], stretch: Stretch) -> None:
+def _begin(marks: dict[int, LineRange], stretch: LineRange) -> None:
     there = marks.get(stretch.start)
     if there is not None and there.symbols:
         stretch = replace(there, symbols=there.symbols + stretch.symbols)
     marks[stretch.start] = stretch
 
 
-def _first_full(page: Page, start: int, end: int) -> int:
+def _first_full(page: FileLines, start: int, end: int) -> int:
     while start < end and not page.lines[start - 1].strip():
         start += 1
     return start
 
 
-def _last_full(page: Page, start: int, end: int) -> int:
+def _last_full(page: FileLines, start: int, end: int) -> int:
     while end > start and not page.lines[end - 1].strip():
         end -= 1
     return end
 
 
-def _named_by_constants(stretch: Stretch, constants: Sequence[Symbol]) -> Stretch:
+def _named_by_constants(stretch: LineRange, constants: Sequence[Symbol]) -> LineRange:
     first = bisect_right(constants, stretch.start - 1, key=lambda symbol: symbol.start)
     last = bisect_right(constants, stretch.end, key=lambda symbol: symbol.start)
     return replace(stretch, symbols=tuple(constants[first:last])) if first < last else stretch
 
 
-def _belong_together(page: Page, before: Stretch, after: Stretch, max_chars: int) -> bool:
+def _belong_together(page: FileLines, before: LineRange, after: LineRange, max_chars: int) -> bool:
     size = page.chars(before.start, after.end)
     sizes = page.chars(before.start, before.end), page.chars(after.start, after.end)
     if after.loose and not after.symbols and sizes[1] < _CRUMB:
@@ -180,7 +180,7 @@ def _belong_together(page: Page, before: Stretch, after: Stretch, max_chars: int
     return before.owner == after.owner and before.loose == after.loose and min(sizes) < _TINY
 
 
-def _cut(page: Page, start: int, end: int, budget: int) -> int:
+def _cut(page: FileLines, start: int, end: int, budget: int) -> int:
     """Choose the line that begins the next part: little indented, after a blank line, late; never a closer."""
     furthest = bisect_right(page.offsets, page.offsets[start - 1] + budget + 1)
     latest = min(max(furthest, start + 1), end)
@@ -189,7 +189,7 @@ def _cut(page: Page, start: int, end: int, budget: int) -> int:
     return min(candidates, key=lambda line: _cut_cost(page, line), default=latest)
 
 
-def _cut_cost(page: Page, line: int) -> tuple[bool, int, bool, int]:
+def _cut_cost(page: FileLines, line: int) -> tuple[bool, int, bool, int]:
     text = page.lines[line - 1]
     bare = text.lstrip()
     return bare.startswith(_CLOSERS), len(text) - len(bare), bool(page.lines[line - 2].strip()), -line

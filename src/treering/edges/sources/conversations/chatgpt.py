@@ -3,7 +3,7 @@
 import re
 
 from treering.edges.sources.conversations.branches import BRANCHES, leaves, way_to
-from treering.edges.sources.conversations.conversation import Conversation, Draft
+from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
 from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said
 from treering.tools.turns import Message
@@ -20,7 +20,7 @@ def claims(found: Record) -> bool:
 def read(found: Record) -> Conversation:
     """Read the way to the current node; hidden messages, those of the system and of tools are no part of it."""
     nodes = {str(name): record(node) for name, node in record(found.get("mapping")).items()}
-    draft = Draft(
+    draft = ConversationDraft(
         "chatgpt",
         id=first_words(found, "conversation_id", "id"),
         title=words(found.get("title")),
@@ -60,7 +60,7 @@ def _time(node: Record) -> float:
     return time.timestamp() if time else 0.0
 
 
-def _take(message: Record, draft: Draft) -> None:
+def _take(message: Record, draft: ConversationDraft) -> None:
     spoken = _spoken(message)
     if not spoken:
         return

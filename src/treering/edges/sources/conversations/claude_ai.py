@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from treering.edges.sources.conversations.branches import BRANCHES, way_to
-from treering.edges.sources.conversations.conversation import Conversation, Draft
+from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
 from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said
 from treering.tools.turns import Message
@@ -17,7 +17,7 @@ def claims(found: Record) -> bool:
 
 def read(found: Record) -> Conversation:
     """Read its messages with the texts attached to them; thoughts and the use of tools are no part of it."""
-    draft = Draft(
+    draft = ConversationDraft(
         "claude",
         id=words(found.get("uuid")),
         title=words(found.get("name")),
@@ -46,7 +46,7 @@ def _current(found: Record, messages: Sequence[Record]) -> Sequence[Record]:
     return [by_id[name] for name in way_to(leaf if leaf in by_id else next(reversed(by_id)), parents)]
 
 
-def _take(message: Record, draft: Draft) -> None:
+def _take(message: Record, draft: ConversationDraft) -> None:
     spoken = said(message.get("content"))
     spoken = spoken if spoken.words else said(words(message.get("text")))
     attached = [_attached(record(one)) for one in listed(message.get("attachments"))]

@@ -4,7 +4,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from treering.edges.sources.conversations.conversation import Conversation, Draft, Telling, Unread, told_apart
+from treering.edges.sources.conversations.conversation import (
+    Conversation,
+    ConversationDraft,
+    Telling,
+    Unread,
+    told_apart,
+)
 from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said
 from treering.tools.turns import Message
@@ -62,8 +68,8 @@ _RETOLD = "message(s) that retell what was said were left out"
 
 @dataclass(slots=True)
 class _Session:
-    draft: Draft
-    aside: Draft
+    draft: ConversationDraft
+    aside: ConversationDraft
     """What helpers said among themselves; it counts where the session is nothing else."""
 
     def finished(self) -> Conversation:
@@ -115,15 +121,15 @@ class _Sessions:
         self.last = first_words(line, "sessionId", "session_id") or self.last
         if self.last not in self.by_id:
             helper = first_words(line, "agentId") or "helpers"
-            aside = Draft("claude-code", id=f"{self.last}/{helper}" if self.last else "")
-            self.by_id[self.last] = _Session(Draft("claude-code", id=self.last), aside)
+            aside = ConversationDraft("claude-code", id=f"{self.last}/{helper}" if self.last else "")
+            self.by_id[self.last] = _Session(ConversationDraft("claude-code", id=self.last), aside)
         session = self.by_id[self.last]
         if folder := first_words(line, "cwd"):
             session.draft.metadata.setdefault("folder", folder)
         return session
 
 
-def _add(line: Record, spoken: Said, draft: Draft) -> None:
+def _add(line: Record, spoken: Said, draft: ConversationDraft) -> None:
     draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
     own = _own_words(spoken.words)
     content = "\n".join(filter(None, [own, *spoken.tools]))

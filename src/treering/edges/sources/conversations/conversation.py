@@ -57,7 +57,7 @@ class Conversations:
 
 
 @dataclass(slots=True)
-class Draft:
+class ConversationDraft:
     """A conversation while it is read. `counts` holds what a person should know, with how often."""
 
     format: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from treering.edges.sources.conversations.conversation import Conversation, Draft
+from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
 from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said, tool_line
 from treering.tools.turns import Message
@@ -38,7 +38,7 @@ def read(found: Record) -> Conversation:
 
 def of_messages(found: Iterable[Record], identity: str = "") -> Conversation:
     """Read messages that stand by themselves as one conversation."""
-    draft = Draft("messages", id=identity)
+    draft = ConversationDraft("messages", id=identity)
     take(found, draft)
     return draft.finished()
 
@@ -48,7 +48,7 @@ def session_of(found: Record) -> str:
     return first_words(found, "session_id", "sessionId", "conversation_id", "conversationId", "chat_id", "thread_id")
 
 
-def take(found: Iterable[Record], draft: Draft) -> None:
+def take(found: Iterable[Record], draft: ConversationDraft) -> None:
     """Add what is said in messages to a conversation."""
     for message in found:
         role = _role(message)
@@ -82,8 +82,8 @@ def _messages(found: Record) -> Sequence[object]:
     return next((listed(found[name]) for name in _HOLDERS if isinstance(found.get(name), list)), ())
 
 
-def _begun(found: Record) -> Draft:
-    return Draft(
+def _begun(found: Record) -> ConversationDraft:
+    return ConversationDraft(
         "messages",
         id=first_words(found, "id", "uuid", "conversation_id", "conversationId", "sessionId", "session_id", "chat_id"),
         created=first_moment(found, "created_at", "create_time", "createdAt", "startTime", "inserted_at", "timestamp"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.times import render_time
 from treering.edges.sources.conversations.archive import Archive, Refused
-from treering.edges.sources.conversations.conversation import Draft, Telling, Unread
+from treering.edges.sources.conversations.conversation import ConversationDraft, Telling, Unread
 from treering.edges.sources.conversations.loose_json import (
     Malformed,
     Record,
@@ -70,7 +70,7 @@ class _Export:
     def channel(self, folder: str, days: Sequence[str]) -> Iterator[Telling]:
         name = folder.rpartition("/")[2]
         about = self._channels.get(name, {})
-        draft = Draft("slack", id=first_words(about, "id") or name, title=self._title(name, about))
+        draft = ConversationDraft("slack", id=first_words(about, "id") or name, title=self._title(name, about))
         draft.created = first_moment(about, "created")
         found: list[tuple[float, Message]] = []
         for day in days:
@@ -84,7 +84,7 @@ class _Export:
             draft.metadata[SINCE] = render_time(since)
         yield self._named(draft)
 
-    def _named(self, draft: Draft) -> Telling:
+    def _named(self, draft: ConversationDraft) -> Telling:
         conversation = draft.finished()
         if self._team and _CHANNEL.fullmatch(draft.id):
             return replace(conversation, known_as=f"slack:{self._team}/{draft.id}")
@@ -109,7 +109,7 @@ class _Export:
         members = [self._people.name(words(one)) for one in listed(about.get("members"))]
         return f"#{name}" if "name" in about or not members else ", ".join(members[:_NAMES_SHOWN])
 
-    def _message(self, found: Record, draft: Draft) -> tuple[float, Message] | None:
+    def _message(self, found: Record, draft: ConversationDraft) -> tuple[float, Message] | None:
         if words(found.get("subtype")) not in _SPOKEN or words(found.get("type")) not in {"", "message"}:
             draft.counts[_EVENTS] += 1
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
-from treering.edges.sources.conversations.conversation import Conversation, Draft
+from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
 from treering.edges.sources.conversations.dated import begun_at
 from treering.edges.sources.conversations.loose_json import moment
 from treering.tools.turns import Message
@@ -38,7 +38,7 @@ def read(text: str, name: str) -> Conversation:
     first = next((at for at, line in enumerate(lines) if _begins(line)), len(lines))
     head = "\n".join(lines[: min(first, _HEADS)])
     title = next((line.strip("#* \t") for line in lines[:first] if line.strip("#* \t")), "")
-    draft = Draft("speaker-text", kind="meeting_record", title=title, created=begun_at(name, head))
+    draft = ConversationDraft("speaker-text", kind="meeting_record", title=title, created=begun_at(name, head))
     draft.messages = [turn.message(draft.created) for turn in _turns(lines[first:])]
     return draft.finished()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from treering.edges.sources.conversations.conversation import Conversation, Draft
+from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
 from treering.edges.sources.conversations.dated import begun_at
 from treering.tools.turns import Message
 
@@ -29,7 +29,7 @@ def read(text: str, name: str, form: str) -> Conversation:
     """
     blocks = _BLANK.split(text.replace("\r\n", "\n").replace("\r", "\n"))
     heads = "\n".join(block for block in blocks[:_HEADS] if not _TIMES.search(block))
-    draft = Draft(form, kind="meeting_record", title=_title(heads), created=begun_at(name, heads))
+    draft = ConversationDraft(form, kind="meeting_record", title=_title(heads), created=begun_at(name, heads))
     for turn in _joined(cue for block in blocks if (cue := _cue(block))):
         draft.messages.append(turn.message(draft.created))
     return draft.finished()

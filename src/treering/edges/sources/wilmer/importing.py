@@ -28,7 +28,7 @@ from treering.memories.discussion.summaries.timeline import IMPORTED_FILES
 from treering.memories.discussion.summaries.versions import Form, Versions
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
-from treering.tools.ingest_changes import Arrival, Changes
+from treering.tools.ingest_changes import Changes, SourceToWrite
 from treering.tools.ingest_known import KnownSources
 from treering.tools.retrying import retry_on_conflict
 from treering.tools.turns import cleaned
@@ -79,7 +79,7 @@ class WilmerImport:
     def _bring(self, name: str, content: bytes, file: WilmerFile) -> ImportedFile:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
         known_sources = KnownSources(self._engine.ledger, scope=self._ref.scope)
-        arrival = Arrival(self._draft(name, content, file, entries))
+        arrival = SourceToWrite(self._draft(name, content, file, entries))
         changes = Changes([arrival], known_sources=known_sources, scope=self._ref.scope, clock=self._engine.clock)
         (result,) = changes.results
         if file.kind in _FORMS:

@@ -56,7 +56,7 @@ def rows_of(name: str, *, hint: str = RESTORE) -> Iterator[None]:
 
 def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:
     return Corrupt(
-        f"What is stored of {name} cannot be read. {found[:_SHOWN].rstrip('.')}.", hint=hint, details={"id": name}
+        f"The stored rows of {name} cannot be read. {found[:_SHOWN].rstrip('.')}.", hint=hint, details={"id": name}
     )
 
 
@@ -129,4 +129,4 @@ def _io_hint(path: str) -> str:
         return f"{log.name} holds changes that have to be merged: copy both files to a folder you can write in."
     if not os.access(parent, os.W_OK):
         return f"The folder {parent} cannot be written."
-    return "Check the disk, and that the file is no folder."
+    return "Check the disk, and that the file is not a folder."

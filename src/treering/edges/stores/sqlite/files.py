@@ -79,7 +79,7 @@ class ReadOnlyFile:
 
 
 def publish(new: Path, file: Path) -> None:
-    """Return a finished file its name, unless that is taken. Raises `FileExistsError` and other `OSError`."""
+    """Give a finished file its name, unless the name is taken. Raises `FileExistsError` and other `OSError`."""
     try:
         os.link(new, file)
     except FileExistsError:

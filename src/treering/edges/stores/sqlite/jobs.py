@@ -121,7 +121,7 @@ def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
 
 
 def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
-    """Return what a job says that some objects were read from, and from where they were moved."""
+    """Yield what a job says that some objects were read from, and from where they were moved."""
     with row_of("a job"):
         for item in row.get("items", ()):
             if item.get("source_id") in ids:

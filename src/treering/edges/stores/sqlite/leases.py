@@ -30,7 +30,8 @@ class SqliteLeases:
         """Take or renew a lease; tell whether `owner` holds it now."""
         if seconds > LONGEST_SECONDS:
             raise InvalidInput(
-                f"A lease of {seconds:g} seconds is too long.", hint=f"Give at most {LONGEST_SECONDS:g}, and renew it."
+                f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
+                hint="Take it for less, and renew it.",
             )
         with self._database.write() as connection:
             now = self._clock.elapsed()

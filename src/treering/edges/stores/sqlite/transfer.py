@@ -24,9 +24,7 @@ def read_records(connection: apsw.Connection) -> Iterator[Record]:
     """Return every record, in the order the port names. Raises `Corrupt` for a row that holds what JSON cannot."""
     for record in _records(connection):
         if any(isinstance(value, bytes) for value in record.row.values()):
-            raise Corrupt(
-                f"What is stored of a {record.table} cannot be read: it holds bytes where a text belongs.", hint=RESTORE
-            )
+            raise Corrupt(f"A stored {record.table} cannot be read: it has bytes in place of text.", hint=RESTORE)
         yield record
 
 
@@ -61,7 +59,7 @@ def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list
     try:
         return _load_all(connection, records)
     except (KeyError, TypeError, ValidationError, apsw.ConstraintError) as error:
-        raise InvalidInput(f"This is no export: {error}.", hint="Export the space again.") from error
+        raise InvalidInput(f"This cannot be read as an export: {error}.", hint="Export the space again.") from error
 
 
 def _load_all(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
@@ -101,7 +99,9 @@ def _load(connection: apsw.Connection, tables: ObjectTables, record: Record) -> 
             sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
             connection.execute(sql, (row["key"], pack(json.dumps(row["receipt"]))))
         case other:
-            raise InvalidInput(f"An export has no table {other!r}.", hint="Is this a Treering export?")
+            raise InvalidInput(
+                f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."
+            )
 
 
 def _change(tables: ObjectTables, seq: int, identity: str, revision: int) -> Change:

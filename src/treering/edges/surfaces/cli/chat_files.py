@@ -26,7 +26,7 @@ def read_conversation(file: Path, wanted: str) -> tuple[Conversation, tuple[str,
         raise InvalidInput(f"No conversation was found: {'; '.join(found.problems[:_FEW])}.", hint=_FORMS)
     chosen = _chosen(found.conversations, name, wanted)
     if not chosen.messages:
-        raise InvalidInput(f"Nothing is said in the conversation in {name}.", hint="Name another one.")
+        raise InvalidInput(f"The conversation in {name} has no messages.", hint="Name another one.")
     return chosen, (*chosen.notes, *found.problems)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Context, Option, Typer
 
-from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.flags import Access, WriteFlags, spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
 
@@ -48,7 +48,7 @@ def list_all(access: Access, within: Within = "/") -> None:
 def record(
     identity: Id,
     file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")],
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     conversation: Annotated[
         str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
@@ -64,13 +64,13 @@ def record(
     """
     from treering.edges.surfaces.cli import discussions
 
-    told = discussions.Telling(file, conversation, update=not no_update)
+    told = discussions.RecordArguments(file, conversation, update=not no_update)
     discussions.record(identity, within, told, access, writing)
 
 
 def update(
     identity: Id,
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     wait: Annotated[
         float, Option("--wait", metavar="SECONDS", min=0, help="Wait so long for another process that is at it.")
@@ -119,13 +119,13 @@ def search(
     """Find memories and messages, best first."""
     from treering.edges.surfaces.cli import discussions
 
-    looking = discussions.Looking(what=what, mode=mode, limit=limit, since=since, until=until, date=date)
+    looking = discussions.SearchArguments(what=what, mode=mode, limit=limit, since=since, until=until, date=date)
     discussions.search(words, within, looking, access, every=every)
 
 
 def state(
     identity: Id,
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     edit: Annotated[
         Path | None, Option("--edit", metavar="FILE", help="Keep this as your edit of the document; - is stdin.")
@@ -160,7 +160,7 @@ def export(
 def import_from(
     identity: Id,
     path: Annotated[Path, Argument(metavar="PATH", help="A folder of an export, or a file of WilmerAI.")],
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     within: Within = "/",
 ) -> None:
@@ -178,7 +178,7 @@ def import_from(
 def delete(
     identity: Id,
     positions: Annotated[list[int], Argument(metavar="POSITION", min=0, help="Of the messages, as `show` says.")],
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     erase: Annotated[bool, Option("--erase", help="Out of all earlier versions too, for good.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask before erasing.")] = False,

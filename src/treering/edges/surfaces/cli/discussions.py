@@ -12,7 +12,7 @@ from treering.core.times import parse_time
 from treering.edges import discussion_files
 from treering.edges.discussion_files import ImportReport
 from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document
 from treering.edges.surfaces.cli.rendering.discussions import (
     counted,
@@ -26,7 +26,7 @@ from treering.edges.surfaces.cli.rendering.discussions import (
     render_recorded,
     render_shown,
 )
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.edges.surfaces.cli.request import read_stdin
 from treering.edges.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened, watched
 from treering.memories.discussion.files import MEMORIES, MESSAGES, SUMMARY
@@ -42,7 +42,7 @@ _ISO_DAY = 10  # characters of 2026-05-01
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class RecordArguments:
     """What is recorded: a file, which of its conversations, and whether what is due is made then."""
 
     file: Path
@@ -51,7 +51,7 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class SearchArguments:
     """What a search looks for, and how. `since`, `until`: an ISO time, or a day in UTC; empty for any."""
 
     what: RecallKind
@@ -70,7 +70,7 @@ def list_all(within: str, access: Access) -> None:
     answer(access, {"within": within, "discussions": listed}, render_discussions(counts, within))
 
 
-def record(identity: str, within: str, told: Telling, access: Access, writing: Writing) -> None:
+def record(identity: str, within: str, told: RecordArguments, access: Access, writing: WriteFlags) -> None:
     """Keep the messages of a file. Exits with 1 where memories failed."""
     ref = discussion_ref(identity, within=within)
     conversation, notes = read_conversation(told.file, told.conversation)
@@ -86,7 +86,7 @@ def record(identity: str, within: str, told: Telling, access: Access, writing: W
     _leave(made)
 
 
-def update(identity: str, within: str, wait: float, access: Access, writing: Writing) -> None:
+def update(identity: str, within: str, wait: float, access: Access, writing: WriteFlags) -> None:
     """Make the memories that are due. Exits with 1 where some failed."""
     with opened(access, writing) as space:
         with watched(space) as busy:
@@ -109,11 +109,11 @@ def show(identity: str, within: str, access: Access, *, memories: int, messages:
     answer(access, shown, lines)
 
 
-def search(words: Sequence[str], within: str, looking: Looking, access: Access, *, every: bool) -> None:
+def search(words: Sequence[str], within: str, looking: SearchArguments, access: Access, *, every: bool) -> None:
     """Search one discussion, named by the first word, or all of them."""
     query = " ".join(words if every else words[1:])
     if not query.strip():
-        raise InvalidInput("There is nothing to look for.", hint="Say what: treering discussion search ID QUERY.")
+        raise InvalidInput("The query to search for is empty.", hint="Write: treering discussion search ID QUERY.")
     given, options = {"query": query, "id": None if every else words[0]}, _options(looking)
     with opened(access) as space:
         report = space.perform(SEARCH, within, given, options)
@@ -132,7 +132,7 @@ def print_state(identity: str, within: str, access: Access) -> None:
         say_document(shown.file)
 
 
-def edit_state(identity: str, within: str, file: Path, access: Access, writing: Writing) -> None:
+def edit_state(identity: str, within: str, file: Path, access: Access, writing: WriteFlags) -> None:
     """Keep a person's edit of the state document."""
     text = _text_of(file)
     with opened(access, writing) as space:
@@ -150,7 +150,7 @@ def export(identity: str, within: str, folder: Path, access: Access) -> None:
     answer(access, report, [line(f"Exported to {folder}: {listed}.")])
 
 
-def import_from(identity: str, within: str, path: Path, access: Access, writing: Writing) -> None:
+def import_from(identity: str, within: str, path: Path, access: Access, writing: WriteFlags) -> None:
     """Read a folder that an export wrote, or a file of WilmerAI."""
     ref = discussion_ref(identity, within=within)
     path.stat()  # where there is nothing, no space is made for it
@@ -165,7 +165,7 @@ def delete(
     within: str,
     positions: Sequence[int],
     access: Access,
-    writing: Writing,
+    writing: WriteFlags,
     *,
     erase: bool,
     sure: bool,
@@ -188,13 +188,13 @@ def _leave(made: MakingReport | None) -> None:
         raise typer.Exit(_FAILED)
 
 
-def _imported(path: str, report: ImportReport) -> Iterator[Line]:
+def _imported(path: str, report: ImportReport) -> Iterator[IndentedLine]:
     if isinstance(report.report, Imported):
         return render_imported(path, report.report, held=report.held)
     return render_imported_file(path, report.report)
 
 
-def _options(looking: Looking) -> Mapping[str, object]:
+def _options(looking: SearchArguments) -> Mapping[str, object]:
     return {
         "what": looking.what,
         "mode": looking.mode,
@@ -218,4 +218,4 @@ def _text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file} is not UTF-8 text.", hint="Convert it first.") from error
+        raise InvalidInput(f"{file} is not UTF-8 text.", hint="Convert it, for instance with iconv.") from error

@@ -24,7 +24,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteFlags:
     """In whose name is written, and what follows."""
 
     actor: Annotated[str, Option("--actor", metavar="NAME", help="Who writes. Default: your login name.")] = ""
@@ -155,7 +155,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 def _parameters(
     command: Callable[..., None], hints: dict[str, Any], groups: dict[str, type]
 ) -> Iterator[inspect.Parameter]:
-    """Return a command's own parameters, then those of its groups: in this order `--help` shows them."""
+    """Yield a command's own parameters, then those of its groups: in this order `--help` shows them."""
     for name, parameter in inspect.signature(command).parameters.items():
         if name not in groups:
             yield _flag(name, hints[name], parameter.default)

@@ -49,14 +49,14 @@ def read_object(text: str) -> dict[str, Any]:
     try:
         data = json.loads(_content(text))
     except RecursionError as error:
-        raise InvalidInput("--input is too deeply nested.", hint="No input needs more than a few levels.") from error
+        raise InvalidInput("--input is nested too deeply.", hint="Give fewer levels of objects and lists.") from error
     except json.JSONDecodeError as error:
         raise InvalidInput(
             f"--input is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
             hint='Put the object in single quotes, such as \'{"task": "…"}\', or in a file: --input @file.json.',
         ) from error
     if not isinstance(data, dict):
-        raise InvalidInput("--input is JSON, but no object.", hint='Give an object such as {"task": "…"}.')
+        raise InvalidInput("--input is JSON, but not an object.", hint='Give an object such as {"task": "…"}.')
     return data
 
 
@@ -65,7 +65,7 @@ def read_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput("Stdin is not UTF-8 text.", hint="Convert it first, for instance with iconv.") from error
+        raise InvalidInput("Stdin is not UTF-8 text.", hint="Convert it, for instance with iconv.") from error
 
 
 def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
@@ -97,7 +97,9 @@ def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str,
     if mode == "promote":
         return {**said, **({"ids": list(ids)} if ids else {})}
     if len(ids) > 1:
-        raise InvalidInput(f"{len(ids)} ids were given.", hint="This mode changes one object at a time.")
+        raise InvalidInput(
+            f"The mode {mode} changes one object at a time, and {len(ids)} ids were given.", hint="Give one id."
+        )
     if ids:
         said["id"] = ids[0]
     if "evidence_refs" in said:
@@ -120,7 +122,7 @@ def _check_text(data: Mapping[str, Any]) -> None:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            "What was given is not all text: it holds a surrogate or bytes that are not UTF-8.",
+            "An argument is not valid text: it has a surrogate or bytes that are not UTF-8.",
             hint="Give it in UTF-8; check the encoding of your terminal and files.",
         ) from error
 
@@ -142,7 +144,7 @@ def _evidence(text: str) -> dict[str, str]:
     source, _, segment = text.replace("#", " ").partition(" ")
     if not segment.strip():
         raise InvalidInput(
-            f"--evidence {text!r} names no segment.", hint="Give 'SOURCE SEGMENT', as `treering query` shows it."
+            f"--evidence needs 'SOURCE SEGMENT', got {text!r}.", hint="Take both from the output of `treering query`."
         )
     return {"source_id": source, "segment_id": segment.strip()}
 
@@ -166,7 +168,7 @@ def _content(text: str) -> str:
     try:
         return Path(text[1:]).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{text[1:]} is not UTF-8 text.", hint="Convert it first.") from error
+        raise InvalidInput(f"{text[1:]} is not UTF-8 text.", hint="Convert it, for instance with iconv.") from error
     except OSError as error:
         raise InvalidInput(
             f"{text[1:]} cannot be read: {error.strerror}.", hint="Check the path after the @."
@@ -178,7 +180,7 @@ def _pairs(texts: Iterable[str], mode: Mode | None) -> dict[str, JsonValue]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"--option {text!r} is no KEY=VALUE.", hint="Such as --option limit=5.")
+            raise InvalidInput(f"--option needs KEY=VALUE, got {text!r}.", hint="Write it such as --option limit=5.")
         given.setdefault(name.strip().replace("-", "_"), []).append(value)
     return {name: _value(values, _field(name, mode)) for name, values in given.items()}
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
-from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.flags import Access, WriteFlags, spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
 
@@ -43,7 +43,7 @@ def show(patch: Patch, access: Access) -> None:
     reviewing.show(patch, access)
 
 
-def apply(patch: Patch, writing: Writing, access: Access) -> None:
+def apply(patch: Patch, writing: WriteFlags, access: Access) -> None:
     """Apply a waiting patch.
 
     Nobody approves their own proposal, unless the policy file says so.
@@ -53,14 +53,14 @@ def apply(patch: Patch, writing: Writing, access: Access) -> None:
     reviewing.apply(patch, access, writing)
 
 
-def reject(patch: Patch, writing: Writing, access: Access, reason: Reason = "") -> None:
+def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Turn a waiting patch down."""
     from treering.edges.surfaces.cli import reviewing
 
     reviewing.reject(patch, reason, access, writing)
 
 
-def revert(patch: Patch, writing: Writing, access: Access, reason: Reason = "") -> None:
+def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
     """Take back what a patch did, or say why that cannot be."""
     from treering.edges.surfaces.cli import reviewing
 
@@ -69,7 +69,7 @@ def revert(patch: Patch, writing: Writing, access: Access, reason: Reason = "") 
 
 def erase(
     ids: Annotated[list[str], Argument(metavar="ID", help="The objects to remove.")],
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     reason: Reason = "",
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,

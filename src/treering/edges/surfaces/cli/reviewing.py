@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import typer
 
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.changes import (
     render_diff,
     render_erasure,
@@ -30,7 +30,7 @@ def show(patch: str, access: Access) -> None:
     answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
 
 
-def apply(patch: str, access: Access, writing: Writing) -> None:
+def apply(patch: str, access: Access, writing: WriteFlags) -> None:
     """Apply a patch."""
     with opened(access, writing) as space:
         receipt = space.approve(patch)
@@ -38,14 +38,14 @@ def apply(patch: str, access: Access, writing: Writing) -> None:
         embed_later(space, writing)
 
 
-def reject(patch: str, reason: str, access: Access, writing: Writing) -> None:
+def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Turn a patch down."""
     with opened(access, writing) as space:
         record = space.reject(patch, reason)
     answer(access, record, [line(f"Rejected {record.id}.")])
 
 
-def revert(patch: str, reason: str, access: Access, writing: Writing) -> None:
+def revert(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:
     """Take a patch back."""
     with opened(access, writing) as space:
         receipt = space.revert(patch, reason)
@@ -53,7 +53,7 @@ def revert(patch: str, reason: str, access: Access, writing: Writing) -> None:
         embed_later(space, writing)
 
 
-def erase(ids: Sequence[str], reason: str, access: Access, writing: Writing, *, sure: bool) -> None:
+def erase(ids: Sequence[str], reason: str, access: Access, writing: WriteFlags, *, sure: bool) -> None:
     """Erase objects, after asking. Exits with 1 where a probe still finds something."""
     confirm_destroying(ERASE, ids[0] if len(ids) == 1 else f"{len(ids)} objects", sure=sure)
     with opened(access, writing) as space:

@@ -54,7 +54,7 @@ class Chatting:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class DeadlineFlags:
     """How long calls may take."""
 
     reading: Annotated[
@@ -69,7 +69,7 @@ class Waiting:
 
 
 def serve(
-    waiting: Waiting,
+    waiting: DeadlineFlags,
     chat: Chatting,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
     projects: Annotated[

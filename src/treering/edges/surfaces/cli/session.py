@@ -18,9 +18,9 @@ from treering.core.errors import InvalidInput
 from treering.edges.address import Address
 from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import confirm, say_json
-from treering.edges.surfaces.cli.rendering.lines import Line, show
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, show
 from treering.edges.surfaces.space import Space, open_space
 from treering.tools.envelope import Operation
 from treering.tools.rights import EVERYTHING, Rights
@@ -34,12 +34,12 @@ Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
 
 
 @contextmanager
-def opened(access: Access | Address, writing: Writing | None = None, *, create: bool = False) -> Iterator[Space]:
+def opened(access: Access | Address, writing: WriteFlags | None = None, *, create: bool = False) -> Iterator[Space]:
     """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits."""
     address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
     if create:
         _prepare(address)
-    name = writing or Writing()
+    name = writing or WriteFlags()
     with open_space(
         address,
         actor=name.actor or None,
@@ -78,7 +78,7 @@ def watched(space: Space) -> Iterator[Space]:
         bars.stop()
 
 
-def answer(access: Access, data: Data, lines: Iterable[Line]) -> None:
+def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
     """Print what a command found: JSON for programs, else lines for people."""
     if access.as_json:
         say_json(to_json(data))
@@ -110,12 +110,12 @@ def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> N
     if sure or not operation.rights.destroys:
         return
     if not sys.stdin.isatty():
-        raise InvalidInput("Erasing needs a yes, and nobody can be asked here.", hint="Say --yes.")
+        raise InvalidInput("Erasing asks for confirmation; there is no terminal.", hint="Add --yes.")
     if not confirm(f"Erase {what} for good? This cannot be taken back."):
         raise typer.Exit(_REFUSED)
 
 
-def embed_later(space: Space, writing: Writing) -> None:
+def embed_later(space: Space, writing: WriteFlags) -> None:
     """Have vectors that wait made by a process of its own, which outlives this one and holds no terminal."""
     wanted = Settings.read().background and not writing.no_background
     if not wanted or not space.engine.index.vectors.lag().pending:

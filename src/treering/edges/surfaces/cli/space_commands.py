@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from treering import __version__
-from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.flags import Access, WriteFlags, spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
 
@@ -70,7 +70,7 @@ def export(folder: Folder, access: Access) -> None:
     upkeep.export(folder, access)
 
 
-def import_from(folder: Folder, writing: Writing, access: Access) -> None:
+def import_from(folder: Folder, writing: WriteFlags, access: Access) -> None:
     """Fill an empty space from an export.
 
     It has the same ids and the same audit log.

@@ -19,9 +19,9 @@ def _dollars(text: str) -> Decimal:
     try:
         amount = Decimal(text)
     except InvalidOperation as error:
-        raise BadParameter(f"{text!r} is no amount of dollars, such as 1.50") from error
+        raise BadParameter(f"{text!r} is not an amount of dollars, such as 1.50") from error
     if not amount.is_finite() or amount < 0:
-        raise BadParameter(f"{text!r} is no amount of dollars, such as 1.50")
+        raise BadParameter(f"{text!r} is not an amount of dollars, such as 1.50")
     return amount
 
 
@@ -58,7 +58,7 @@ def supervise(
     """
     from treering.edges.surfaces.cli import supervising
 
-    asked = supervising.Asked(
+    asked = supervising.SuperviseArguments(
         tickets=tickets,
         worker=worker,
         model=model,

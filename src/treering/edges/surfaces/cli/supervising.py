@@ -17,7 +17,7 @@ from treering.edges.clock import SystemClock
 from treering.edges.projects import open_projects
 from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.printing import tell
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.edges.surfaces.cli.session import answer
 from treering.edges.surfaces.cli.ticket_files import read_script, read_tickets
 from treering.edges.workers.shell import ShellWorker
@@ -33,7 +33,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SuperviseArguments:
     """What the command line says."""
 
     tickets: Path
@@ -50,12 +50,12 @@ class Asked:
     as_json: bool
 
 
-def supervise(asked: Asked) -> None:
+def supervise(asked: SuperviseArguments) -> None:
     """Work through the tickets of a file; leave with exit code 1 where one is not done."""
     tickets = read_tickets(asked.tickets)
     assessor = _assessor(asked)
     if not asked.folder.is_dir():
-        raise InvalidInput(f"{asked.folder} is no folder.", hint="Name the work tree with --folder.")
+        raise InvalidInput(f"{asked.folder} is not a folder.", hint="Name the work tree with --folder.")
     project = asked.project or _name_of(asked.folder)
     with _terminable(), _memory(asked) as memory:
         supervisor = Supervisor(
@@ -73,9 +73,12 @@ def supervise(asked: Asked) -> None:
         raise typer.Exit(_NOT_DONE)
 
 
-def _assessor(asked: Asked) -> Assessor:
+def _assessor(asked: SuperviseArguments) -> Assessor:
     if bool(asked.model) == bool(asked.script):
-        raise InvalidInput("Somebody has to supervise.", hint="Name a model with --model, or a script with --script.")
+        raise InvalidInput(
+            "treering supervise needs either --model or --script.",
+            hint="Name a model with --model, or a script with --script.",
+        )
     if asked.script:
         return read_script(asked.script)
     from treering.edges.models.pydantic_ai import open_model  # it needs an extra, which a script does not
@@ -83,7 +86,7 @@ def _assessor(asked: Asked) -> Assessor:
     return ModelAssessor(open_model(asked.model, base_url=asked.model_url or None))
 
 
-def _memory(asked: Asked) -> AbstractContextManager[ProjectMemory | None]:
+def _memory(asked: SuperviseArguments) -> AbstractContextManager[ProjectMemory | None]:
     return open_projects() if asked.memory else nullcontext()
 
 
@@ -102,7 +105,7 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _ceilings(asked: Asked, count: int, project: str) -> str:
+def _ceilings(asked: SuperviseArguments, count: int, project: str) -> str:
     cost = "any cost" if asked.dollars is None else f"${asked.dollars}"
     kept = f"with the memory of project {project}" if asked.memory else "without memory"
     tickets = "1 ticket" if count == 1 else f"{count} tickets, each"
@@ -114,7 +117,7 @@ def _tell_turn(title: str, done: int, total: int | None) -> None:
     tell(f"{visible_line(title)}: turn {done + 1} of at most {total}")
 
 
-def _lines(report: SupervisorReport) -> Iterator[Line]:
+def _lines(report: SupervisorReport) -> Iterator[IndentedLine]:
     for result in report.results:
         style = "green" if result.outcome in _DONE else "red"
         yield line((result.outcome.replace("_", " "), style), f"  {result.ticket.title}{_took(result)}")

@@ -27,7 +27,7 @@ def read_tickets(path: Path) -> list[Ticket]:
         first = seen.setdefault(ticket.key, number)
         if first != number:
             hint = "Give each ticket an id of its own, or leave one out."
-            raise InvalidInput(f"{path.name}, entry {number}: it is the same ticket as entry {first}.", hint=hint)
+            raise InvalidInput(f"{path.name}: entry {number} has the same ticket id as entry {first}.", hint=hint)
     return tickets
 
 
@@ -58,7 +58,7 @@ def _read(path: Path) -> object:
 def _entries(data: object, where: str, *, hint: str) -> Sequence[object]:
     if isinstance(data, list) and data:
         return data
-    raise InvalidInput(f"{where} holds no list of entries.", hint=hint)
+    raise InvalidInput(f"{where} must hold a list of entries.", hint=hint)
 
 
 def _entry(model: type[_Entry], data: object, where: str) -> _Entry:

@@ -9,7 +9,7 @@ from rich.console import Console
 from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.address import file_address
 from treering.edges.surfaces.cli.rendering import render
-from treering.edges.surfaces.cli.rendering.lines import Line, line, show
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line, show
 from treering.edges.surfaces.cli.session import is_piped, opened, watched
 from treering.edges.surfaces.space import Space
 from treering.tools.envelope import Report
@@ -31,7 +31,7 @@ def try_here(task: str, *, wait: bool) -> None:
             show(console, lines)
 
 
-def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[Line]]:
+def _steps(space: Space, task: str, *, wait: bool) -> Iterator[list[IndentedLine]]:
     yield [line(("1. Ingest this folder", "bold"))]
     yield [*_indented(render(_ingest(space, wait=wait))), line("")]
     yield [line(("2. Ask for the context of a task", "bold"))]
@@ -52,5 +52,5 @@ def _ingest(space: Space, *, wait: bool) -> Report:
             return busy.ingest("path", input=here, options={"wait": wait})  # no repository, or no git
 
 
-def _indented(lines: Iterator[Line]) -> Iterator[Line]:
-    return (Line(one.text, one.indent + 2) for one in lines)
+def _indented(lines: Iterator[IndentedLine]) -> Iterator[IndentedLine]:
+    return (IndentedLine(one.text, one.indent + 2) for one in lines)

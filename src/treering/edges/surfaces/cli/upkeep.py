@@ -7,7 +7,7 @@ from treering.core.characters import visible_line
 from treering.core.errors import NotFound
 from treering.edges.address import Address
 from treering.edges.settings import Settings
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
 from treering.edges.surfaces.space import Space
@@ -47,7 +47,7 @@ def export(folder: Path, access: Access) -> None:
     answer(access, {"folder": str(folder), "counts": counts}, [line(f"Exported to {folder}: {_listed(counts)}.")])
 
 
-def import_from(folder: Path, access: Access, writing: Writing) -> None:
+def import_from(folder: Path, access: Access, writing: WriteFlags) -> None:
     """Fill an empty space."""
     with opened(access, writing, create=True) as space:
         counts = space.import_from(folder)

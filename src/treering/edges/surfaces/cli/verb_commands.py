@@ -12,7 +12,7 @@ from treering.edges.surfaces.cli.flags import (
     QueryFlags,
     RecordFlags,
     Recording,
-    Writing,
+    WriteFlags,
     spread,
 )
 from treering.edges.surfaces.cli.help import VerbCommand
@@ -28,7 +28,7 @@ def ingest(
     bringing: IngestFlags,
     note: Note,
     calling: Calling,
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     what: Annotated[
         str, Argument(metavar="PATH", help="A folder, a file, a repository; - for a text from stdin.")
@@ -66,7 +66,7 @@ def crystallize(
     saying: RecordFlags,
     recording: Recording,
     calling: Calling,
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     ids: Annotated[list[str] | None, Argument(metavar="ID", help="What to change, promote or supersede.")] = None,
     mode: Annotated[
@@ -84,7 +84,7 @@ def crystallize(
 
 def lint(
     calling: Calling,
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     mode: Annotated[str, Argument(metavar="MODE", help="Default: structure and semantic.")] = "",
     about: Annotated[str, Argument(metavar="ID", help="For audit: whose history.")] = "",

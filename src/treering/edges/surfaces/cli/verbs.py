@@ -14,7 +14,7 @@ from treering.edges.surfaces.cli.flags import (
     QueryFlags,
     RecordFlags,
     Recording,
-    Writing,
+    WriteFlags,
     asked,
 )
 from treering.edges.surfaces.cli.rendering import render
@@ -38,11 +38,13 @@ _STDIN = "-"
 
 
 def ingest(
-    what: str, mode: str, access: Access, calling: Calling, bringing: IngestFlags, note: Note, writing: Writing
+    what: str, mode: str, access: Access, calling: Calling, bringing: IngestFlags, note: Note, writing: WriteFlags
 ) -> None:
     """Bring in a path, a note from stdin, or what `--input` holds. Exits with 1 where an item failed."""
     if not (what or mode or calling.input):
-        raise InvalidInput("There is nothing to ingest.", hint="Name a path, such as `treering ingest .`.")
+        raise InvalidInput(
+            "treering ingest needs a path, a mode or --input.", hint="Name a path, such as `treering ingest .`."
+        )
     with opened(access, writing, create=catalog.find("ingest").find(mode).makes_space) as space:
         chosen = mode or _mode_for(what, calling, space)
         envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
@@ -59,7 +61,7 @@ def query(words: Sequence[str], mode: str, access: Access, calling: Calling, rea
     """Ask, and print what is known."""
     given = question_from(words, mode)
     if not given and not calling.input and mode != "recent":
-        raise InvalidInput("There is no question.", hint='Say what it is for: treering query "…".')
+        raise InvalidInput("treering query needs a question or --input.", hint='Write: treering query "…".')
     options = {**asked(reading), **({"as_of": moment(reading.as_of)} if reading.as_of else {})}
     envelope = envelope_of("query", mode, calling, given=given, options=options)
     with opened(access) as space:
@@ -74,13 +76,15 @@ def crystallize(
     calling: Calling,
     saying: RecordFlags,
     recording: Recording,
-    writing: Writing,
+    writing: WriteFlags,
 ) -> None:
     """Record something."""
     chosen = mode or mode_of(saying)
     given = record_from(ids, chosen, saying)
     if not given and not calling.input:
-        raise InvalidInput("There is nothing to record.", hint="Say what with flags or --input; see the examples.")
+        raise InvalidInput(
+            "treering crystallize needs flags or --input that say what to record.", hint="See the examples of --help."
+        )
     envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
     with opened(access, writing) as space:
         report = _called(space, "crystallize", envelope)
@@ -95,7 +99,7 @@ def lint(
     access: Access,
     calling: Calling,
     options: Mapping[str, Any],
-    writing: Writing,
+    writing: WriteFlags,
     *,
     strict: bool,
 ) -> None:
@@ -140,7 +144,7 @@ def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
             return {"job": what}
         case "source":
             raise InvalidInput(
-                "Mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."
+                "The mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."
             )
         case _:
             return {"path": what}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
-from treering.edges.surfaces.cli.flags import Access, Writing, spread
+from treering.edges.surfaces.cli.flags import Access, WriteFlags, spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
 
@@ -34,7 +34,7 @@ def work(context: Context) -> None:
 
 def run(
     file: File,
-    writing: Writing,
+    writing: WriteFlags,
     access: Access,
     given: Annotated[
         list[str] | None,
@@ -64,7 +64,7 @@ def run(
     """
     from treering.edges.surfaces.cli import workflows
 
-    asked = workflows.Asked(
+    asked = workflows.WorkflowArguments(
         file=file,
         inputs=tuple(given or ()),
         discussion=discussion,

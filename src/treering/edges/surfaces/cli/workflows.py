@@ -11,7 +11,7 @@ from treering.core.errors import InvalidInput, NotFound, nearest
 from treering.derived.asking import Budget
 from treering.edges.clock import SystemClock
 from treering.edges.models.scripted import ScriptedModel
-from treering.edges.surfaces.cli.flags import Access, Writing
+from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document, tell
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
@@ -33,7 +33,7 @@ _SCRIPT = 'Write a list of texts such as `["Hello"]`, or one such list by the na
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkflowArguments:
     """What the command line says."""
 
     file: Path
@@ -48,10 +48,10 @@ class Asked:
     requests: int
 
 
-def run(asked: Asked, access: Access, writing: Writing) -> None:
+def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
     """Run a workflow and print what it returns."""
     if asked.discussion and asked.messages:
-        raise InvalidInput("A run is in a discussion or on messages at hand.", hint="Give one of the two.")
+        raise InvalidInput("--discussion and --messages cannot be given together.", hint="Give one of the two.")
     workflow = load(_text_of(asked.file))
     runner = Runner(SystemClock(), endpoints=_models(asked, workflow), budget=Budget(requests=asked.requests))
     inputs = [_text_of(Path(text[1:])) if text.startswith("@") else text for text in asked.inputs]
@@ -118,7 +118,7 @@ def _text_of(path: Path) -> str:
 
 
 @contextmanager
-def _scene(asked: Asked, access: Access, writing: Writing) -> Iterator[Scene | None]:
+def _scene(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> Iterator[Scene | None]:
     if asked.discussion:
         with opened(access, writing) as space:
             discussion = DiscussionMemory(space.engine, within=asked.within).open(asked.discussion)
@@ -133,12 +133,14 @@ def _scene(asked: Asked, access: Access, writing: Writing) -> Iterator[Scene | N
 def _messages(path: Path) -> list[Message]:
     data = read(_text_of(path))
     if not isinstance(data, list):
-        raise InvalidInput(f"{path.name} holds no list of messages.", hint='Write [{"role": "user", "content": "Hi"}].')
+        raise InvalidInput(
+            f"{path.name} must hold a list of messages.", hint='Write [{"role": "user", "content": "Hi"}].'
+        )
     entries = [entry if isinstance(entry, dict) else {"content": entry} for entry in data]
     return [parse(Message, entry, where=f"{path.name}, message {number}") for number, entry in enumerate(entries, 1)]
 
 
-def _models(asked: Asked, workflow: Workflow) -> dict[str, LanguageModel]:
+def _models(asked: WorkflowArguments, workflow: Workflow) -> dict[str, LanguageModel]:
     """Open the models a workflow may ask: those given, else those it declares itself."""
     if asked.scripted:
         return _scripted(asked.scripted, workflow)
@@ -156,9 +158,7 @@ def _named_models(endpoints: Sequence[str]) -> dict[str, str]:
     for given in endpoints:
         name, equals, model = given.partition("=")
         if not (name and equals and model):
-            raise InvalidInput(
-                f"{given!r} names no endpoint.", hint="Write NAME=MODEL, such as main=openai:gpt-5-mini."
-            )
+            raise InvalidInput(f"--endpoint needs NAME=MODEL, got {given!r}.", hint="Such as main=openai:gpt-5-mini.")
         found[name] = model
     return found
 
@@ -176,7 +176,7 @@ def _scripted(path: Path, workflow: Workflow) -> dict[str, LanguageModel]:
 
 def _answers(path: Path, data: object) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(text, str) for text in data):
-        raise InvalidInput(f"{path.name} holds no list of answers.", hint=_SCRIPT)
+        raise InvalidInput(f"{path.name} must hold a list of answers.", hint=_SCRIPT)
     return data
 
 

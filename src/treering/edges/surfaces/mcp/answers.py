@@ -9,7 +9,7 @@ from treering.core.diff import ObjectChange
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import quoted, render, titled
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.edges.surfaces.mcp.fitting import Entry, fit_entries, fit_json, left_out
+from treering.edges.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
 from treering.tools.browsing import Change, Expanded, ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
@@ -82,7 +82,7 @@ def _with_items(pack: ContextPack, items: tuple[PackItem, ...]) -> ContextPack:
     return pack.model_copy(update={"items": items, "citations": citations})
 
 
-def _outline(report: Report) -> tuple[str, list[Entry]]:
+def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
@@ -98,7 +98,7 @@ def _outline(report: Report) -> tuple[str, list[Entry]]:
             return _outline_of_work(report)
 
 
-def _outline_of_work(report: Report) -> tuple[str, list[Entry]]:
+def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
     match report:
         case IngestReport() | JobReport():
             return _ingested(report), [_item(item) for item in report.items]
@@ -110,19 +110,21 @@ def _outline_of_work(report: Report) -> tuple[str, list[Entry]]:
             return f"Repairs: {len(report.repairs)} ({report.status}).", list(_repairs(report))
         case ReindexReport():
             title = f"Differences: {len(report.differences)}. Rebuilt: {report.rebuilt}."
-            return title, [Entry(f"- {label(line, most=_SAID)}") for line in report.differences]
+            return title, [AnswerEntry(f"- {label(line, most=_SAID)}") for line in report.differences]
         case AuditReport():
             title = (
                 "The audit log verifies."
                 if report.verified
                 else f"The audit log does NOT verify: {label(report.problem, most=_SAID)}"
             )
-            return title, [Entry(f"- {label(line, most=_SAID)}") for line in (*report.differences, *report.events)]
+            return title, [
+                AnswerEntry(f"- {label(line, most=_SAID)}") for line in (*report.differences, *report.events)
+            ]
         case _:
             return f"{report.verb} {report.mode}: {report.status}", []
 
 
-def _hits(report: SearchReport) -> Iterable[Entry]:
+def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
     for number, hit in enumerate(report.hits, start=1):
         state = "" if hit.status == "active" else f" ({hit.status})"
         warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
@@ -131,34 +133,36 @@ def _hits(report: SearchReport) -> Iterable[Entry]:
         evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
         trust = f" — trust: {hit.trust} ({hit.channel})"
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
-        yield Entry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
+        yield AnswerEntry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
 
 
-def _page(report: PageReport) -> Iterable[Entry]:
+def _page(report: PageReport) -> Iterable[AnswerEntry]:
     identity = report.object["id"]
-    yield Entry(f"`{identity}`", _fields(report.object), origin=report.title, ref=identity)
+    yield AnswerEntry(f"`{identity}`", _fields(report.object), origin=report.title, ref=identity)
     for segment in report.object.get("segments", ()):
         ref = f"{identity} {segment['segment_id']}"
-        yield Entry(f"`{ref}`", segment["excerpt"], origin=report.title, ref=ref)
+        yield AnswerEntry(f"`{ref}`", segment["excerpt"], origin=report.title, ref=ref)
     for link in report.links:
-        yield Entry(f"- {link['type']}: {link['source']} → {link['target']}")
+        yield AnswerEntry(f"- {link['type']}: {link['source']} → {link['target']}")
     if report.dependents:
-        yield Entry(f"- depended on by: {', '.join(report.dependents)}")
+        yield AnswerEntry(f"- depended on by: {', '.join(report.dependents)}")
     for change in reversed(report.history):
-        yield Entry(f"- {change.time} {change.event} {_by(change)}")
+        yield AnswerEntry(f"- {change.time} {change.event} {_by(change)}")
 
 
-def _neighbours(report: RelatedReport) -> Iterable[Entry]:
+def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         state = f"{one.type}/{one.kind}, {one.status}"
-        yield Entry(f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
+        yield AnswerEntry(
+            f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
+        )
 
 
-def _changes(report: RecentReport) -> Iterable[Entry]:
+def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
         what = f"{change.event} `{change.id}` {quoted(change.title)}"
-        yield Entry(f"- {change.time} {what} {_by(change)}", ref=change.id)
+        yield AnswerEntry(f"- {change.time} {what} {_by(change)}", ref=change.id)
 
 
 def _by(change: Change) -> str:
@@ -166,11 +170,11 @@ def _by(change: Change) -> str:
     return f"{change.status} by {label(change.actor)}{why}".strip()
 
 
-def _opened(item: Expanded) -> Entry:
+def _opened(item: Expanded) -> AnswerEntry:
     cut = " (cut)" if item.cut else ""
     head = f"`{item.id}` {quoted(item.title)} ({item.status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
-    return Entry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
+    return AnswerEntry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
 
 
 def _fields(data: dict[str, Any]) -> str:
@@ -192,9 +196,9 @@ def _ingested(report: IngestReport | JobReport) -> str:
     return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
 
 
-def _item(item: ItemResult) -> Entry:
+def _item(item: ItemResult) -> AnswerEntry:
     why = f" ({label(item.why, most=_SAID)})" if item.why else ""
-    return Entry(f"- {item.outcome} {label(item.origin)}{why}", ref=label(item.origin))
+    return AnswerEntry(f"- {item.outcome} {label(item.origin)}{why}", ref=label(item.origin))
 
 
 def _written(report: WriteReport) -> str:
@@ -209,24 +213,24 @@ def _written(report: WriteReport) -> str:
     return " ".join(parts)
 
 
-def _diff(changes: Sequence[ObjectChange]) -> Iterable[Entry]:
+def _diff(changes: Sequence[ObjectChange]) -> Iterable[AnswerEntry]:
     for change in changes:
         fields = change.model_dump(mode="json", exclude_defaults=True)
-        yield Entry(f"- {change.event} `{change.id}`", json.dumps(fields, ensure_ascii=False), origin=change.id)
+        yield AnswerEntry(f"- {change.event} `{change.id}`", json.dumps(fields, ensure_ascii=False), origin=change.id)
 
 
-def _findings(report: LintReport) -> Iterable[Entry]:
+def _findings(report: LintReport) -> Iterable[AnswerEntry]:
     for one in report.findings:
         fix = f" Fix: {label(one.fix_summary, most=_SAID)}" if one.fix_summary else ""
         said = f"{label(one.explanation, most=_SAID)} ({', '.join(one.ids)})"
-        yield Entry(f"- {one.severity} {one.rule}: {said}{fix}", ref=one.rule)
+        yield AnswerEntry(f"- {one.severity} {one.rule}: {said}{fix}", ref=one.rule)
 
 
-def _repairs(report: RepairReport) -> Iterable[Entry]:
+def _repairs(report: RepairReport) -> Iterable[AnswerEntry]:
     for one in report.repairs:
         why = f" {label(one.why, most=_SAID)}" if one.why else ""
         said = f"{label(one.summary, most=_SAID)} ({', '.join(one.ids)}){why}"
-        yield Entry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
+        yield AnswerEntry(f"- {one.outcome} {one.rule}: {said}", ref=one.rule)
 
 
 def _counted(what: str, counts: dict[Any, int]) -> str:

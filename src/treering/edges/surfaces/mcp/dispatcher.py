@@ -30,7 +30,7 @@ _ACTOR_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What one call is answered with."""
 
     text: str
@@ -56,12 +56,12 @@ class ToolDispatcher:
 
     def answer(
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
-    ) -> Answer:
+    ) -> ToolAnswer:
         """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
         with interruptible(check):
             return self._answer(verb, arguments, actor=actor, progress=progress)
 
-    def _answer(self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress) -> Answer:
+    def _answer(self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress) -> ToolAnswer:
         try:
             envelope = parse(Envelope, arguments, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
@@ -69,7 +69,7 @@ class ToolDispatcher:
         except TreeringError as error:
             return error_answer(error)
         explain = bool(envelope.options.get("explain"))
-        return Answer(text_of(report, max_tokens=bound), data_of(report, max_tokens=bound, explain=explain))
+        return ToolAnswer(text_of(report, max_tokens=bound), data_of(report, max_tokens=bound, explain=explain))
 
     def close(self) -> None:
         """Close the space, if it was opened."""
@@ -100,7 +100,7 @@ class ToolDispatcher:
             return self._space
 
 
-def unknown_tool(name: str, known: Mapping[str, str]) -> Answer:
+def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:
     """Answer a call of a tool there is not."""
     names = list(known.values())
     return error_answer(
@@ -108,10 +108,10 @@ def unknown_tool(name: str, known: Mapping[str, str]) -> Answer:
     )
 
 
-def error_answer(error: TreeringError) -> Answer:
+def error_answer(error: TreeringError) -> ToolAnswer:
     """Show an error in its one shape."""
     data = fit_json(to_jsonable_python(error.as_dict(), fallback=str), max_tokens=DEFAULT_TOKENS)
-    return Answer(visible_json(json.dumps(_without_markers(data), ensure_ascii=False)), data, is_error=True)
+    return ToolAnswer(visible_json(json.dumps(_without_markers(data), ensure_ascii=False)), data, is_error=True)
 
 
 def _without_markers(data: Any) -> Any:

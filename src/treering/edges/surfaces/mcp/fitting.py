@@ -21,7 +21,7 @@ _SKELETON = {"verb", "mode", "scope", "status", "warnings"}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AnswerEntry:
     """One thing an answer shows. `text` was recalled from the space: it is fenced as data, and may be cut."""
 
     head: str
@@ -35,7 +35,7 @@ class Entry:
         return f"{self.head}\n{fence(text, origin=self.origin)}" if text else self.head
 
 
-def fit_entries(title: str, entries: Sequence[Entry], notes: Sequence[str], *, max_tokens: int) -> str:
+def fit_entries(title: str, entries: Sequence[AnswerEntry], notes: Sequence[str], *, max_tokens: int) -> str:
     """Write a title, as many entries as fit, and notes; name what did not fit."""
     foot = [f"- {note}" for note in notes]
     room = max_tokens - sum(map(estimate_tokens, (title, *foot))) - _RESERVE
@@ -75,7 +75,7 @@ def fit_json(data: dict[str, Any], *, max_tokens: int) -> dict[str, Any]:
     return _with_losses(shown, lost, max_tokens)
 
 
-def _fitted(entry: Entry, room: int) -> str | None:
+def _fitted(entry: AnswerEntry, room: int) -> str | None:
     whole = entry.render(entry.text)
     if estimate_tokens(whole) <= room:
         return whole

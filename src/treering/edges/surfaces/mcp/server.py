@@ -38,7 +38,7 @@ from treering.edges.surfaces.mcp.instructions import instructions
 from treering.edges.surfaces.mcp.progress import Watch
 
 if TYPE_CHECKING:
-    from treering.edges.surfaces.mcp.dispatcher import Answer, ToolDispatcher
+    from treering.edges.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher
 
 Context = ServerRequestContext[None]
 _SERVED_AT_ONCE = 4
@@ -154,7 +154,7 @@ class _Tools:
             if self._dispatcher:
                 self._dispatcher.close()
 
-    def _answer(self, params: CallToolRequestParams, client: str, watch: Watch) -> Answer:
+    def _answer(self, params: CallToolRequestParams, client: str, watch: Watch) -> ToolAnswer:
         # Imported by the first call: the handshake must not wait for search, models and parsers.
         from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher, unknown_tool
 

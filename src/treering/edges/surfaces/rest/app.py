@@ -75,7 +75,7 @@ class Serving:
         Raises `InvalidInput` for what is no folder, and for a word that allows nothing.
         """
         if files and not files.is_dir():
-            raise InvalidInput(f"{files} is no folder.", hint="Name the folder whose files may be read.")
+            raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
         return cls(
             space=settings.space_address(space or None),
             projects=projects or settings.data_dir / "projects",
@@ -155,7 +155,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         *wiki.routes(space, workers, bounds),
         *operations.routes(space, workers, bounds),
         *projects.routes(_memory(spaces, stop), workers, bounds),
-        *chat.routes(chat.Chat(upstream, memory, serving.memory)),
+        *chat.routes(chat.ChatEndpoint(upstream, memory, serving.memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)

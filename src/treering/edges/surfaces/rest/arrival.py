@@ -31,7 +31,7 @@ class Arrivals:
 
 
 class Arrival:
-    """Return an app the messages of one request.
+    """Hands an app the messages of one request.
 
     `arrived` is called when the body is there; what it raises is raised where the app receives the body.
     """

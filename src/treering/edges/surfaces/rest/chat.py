@@ -56,7 +56,7 @@ class ModelList(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Chat:
+class ChatEndpoint:
     """Answers `/v1/chat/completions` and `/v1/models` by asking the upstream; without one it says so."""
 
     def __init__(self, upstream: Upstream | None, memory: ChatMemory, settings: MemorySettings) -> None:
@@ -124,7 +124,7 @@ class _Asked:
     """What is said of memory where there is none."""
 
 
-def routes(chat: Chat) -> tuple[Route, ...]:
+def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
     """Return the routes of the chat endpoint."""
     return (
         Route(

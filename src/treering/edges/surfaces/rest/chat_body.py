@@ -152,7 +152,7 @@ def _naming(messages: Iterable[_Part]) -> tuple[_Part | None, _Part | None]:
 
 
 def _named(text: str) -> Iterator[str]:
-    """Return the ids that a text names itself, and not what it quotes of this memory."""
+    """Yield the ids that a text names itself, and not what it quotes of this memory."""
     own, _ = without_recalled(text)
     yield from (name.strip() for name in without_tags(own).ids)
 
@@ -168,7 +168,7 @@ def _role(message: _Part) -> Json:
 
 
 def _texts(text: str, message: _Part | None) -> Iterator[_Part]:
-    """Return every string of a message that is its text."""
+    """Yield every string of a message that is its text."""
     content = _member(text, message, "content") if message else None
     match content:
         case _Part(value=str()):
@@ -225,7 +225,7 @@ def _member(text: str, holder: _Part, name: str) -> _Part | None:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
-    """Return the members of the object that begins at `start`, in a text that is known to be JSON."""
+    """Yield the members of the object that begins at `start`, in a text that is known to be JSON."""
     at = _after_space(text, start + 1)
     while text[at] != "}":
         key, end = _DECODER.raw_decode(text, at)
@@ -235,7 +235,7 @@ def _members(text: str, start: int) -> Iterator[tuple[str, _Part]]:
 
 
 def _elements(text: str, start: int) -> Iterator[_Part]:
-    """Return the elements of the array that begins at `start`."""
+    """Yield the elements of the array that begins at `start`."""
     at = _after_space(text, start + 1)
     while text[at] != "]":
         value = _part(text, at)

@@ -24,7 +24,10 @@ class MemorySettings(ChatBounds):
         """Return the scope a request names, or the common one. Raises `InvalidInput`, and `Denied` for one outside."""
         scope = parse_scope(asked) if asked is not None else self.within
         if not is_within(scope, self.within):
-            raise Denied(f"{scope} is not below {self.within}.", hint="Name a scope below it, or none.")
+            raise Denied(
+                f"The scope {scope} is not below {self.within}, the scope of this server's discussions.",
+                hint="Name a scope below it, or none.",
+            )
         return scope
 
 

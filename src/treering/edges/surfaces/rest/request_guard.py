@@ -89,7 +89,7 @@ class _Place:
         self._taken = True
 
     def leave(self) -> None:
-        """Return the place to those who wait."""
+        """Give the place up, for a request that waits."""
         self._inside[self._talk] -= self._taken
         self._taken = False
 
@@ -98,9 +98,11 @@ def _check(headers: Headers) -> None:
     """Raise `Denied` for a request that a page of another site may have made."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if not is_loopback(_name(host)):
-        raise Denied(f"This server is not {host!r}.", hint="Ask it as 127.0.0.1 or localhost.")
+        raise Denied(f"This server does not answer for the host {host!r}.", hint="Use 127.0.0.1 or localhost.")
     if origin is not None and origin.casefold() != f"http://{host}".casefold():
-        raise Denied(f"Pages of {origin!r} may not ask this server.", hint="Ask from a program, without Origin.")
+        raise Denied(
+            f"Requests from pages of {origin!r} are refused.", hint="Send the request from a program, without Origin."
+        )
 
 
 def _name(host: str) -> str:

@@ -51,7 +51,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Unavailable(
-            f"Port {port} of {host} cannot be had: {error.strerror or error}.",
+            f"Cannot listen on port {port} of {host}: {error.strerror or error}.",
             hint="Name another with --port; 0 takes any that is free.",
         ) from error
     return listener

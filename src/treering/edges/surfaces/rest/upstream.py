@@ -55,8 +55,9 @@ class UpstreamPlace:
         except ValueError:
             fits = False
         if not fits or "@" in parts.netloc or parts.query or parts.fragment:
+            # The URL is not shown: it may hold a key.
             raise InvalidInput(
-                "What was given is no address of an upstream.",  # nor repeated: there may be a key in it
+                "--upstream needs an http(s) URL without user name, query and fragment.",
                 hint="Give the base URL of an OpenAI-compatible API, such as https://api.openai.com/v1; its key "
                 "comes from an environment variable.",
             )
@@ -95,8 +96,8 @@ class Upstream:
             await answer.aclose()
             raise _refusal(
                 HTTPStatus.BAD_GATEWAY,
-                "The upstream sends to another address, which is not followed.",
-                hint="Start the server with --upstream and the address itself.",
+                "The upstream redirects to another address; redirects are not followed.",
+                hint="Start the server with that address as --upstream.",
             )
         return answer
 
@@ -129,7 +130,7 @@ def broken(error: httpx.HTTPError) -> Refusal:
     return _refusal(
         HTTPStatus.BAD_GATEWAY,
         f"The upstream cannot be reached: {error or type(error).__name__}.",
-        hint="See that it runs, and that the server was started with its address as --upstream.",
+        hint="Check that it runs, and that --upstream is its address.",
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from treering.core.characters import one_line
 from treering.edges.surfaces.cli.rendering import answers, changes, findings
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
@@ -17,8 +17,8 @@ _MOST_WARNINGS = 8
 _WARNING_CHARS = 600
 
 
-def render(report: Report, *, fenced: bool = False) -> Iterator[Line]:
-    """Return the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
+def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
+    """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
     yield from _body(report, fenced=fenced)
     for warning in report.warnings[:_MOST_WARNINGS]:
         yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
@@ -26,7 +26,7 @@ def render(report: Report, *, fenced: bool = False) -> Iterator[Line]:
         yield line(f"{len(report.warnings) - _MOST_WARNINGS} more warnings; --json shows them")
 
 
-def _body(report: Report, *, fenced: bool) -> Iterator[Line]:
+def _body(report: Report, *, fenced: bool) -> Iterator[IndentedLine]:
     match report:
         case ContextReport():
             return answers.render_context(report, fenced=fenced)
@@ -44,7 +44,7 @@ def _body(report: Report, *, fenced: bool) -> Iterator[Line]:
             return _told(report, fenced=fenced)
 
 
-def _told(report: Report, *, fenced: bool) -> Iterator[Line]:
+def _told(report: Report, *, fenced: bool) -> Iterator[IndentedLine]:
     match report:
         case IngestReport():
             return changes.render_ingest(report)

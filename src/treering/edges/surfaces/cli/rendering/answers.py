@@ -7,7 +7,7 @@ from treering.core.characters import label, one_line
 from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import SECTIONS, titled
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.tools.browsing import Change, ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.reading import Empty, ShownHit
@@ -22,7 +22,7 @@ _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "s
 _USUAL = {"active", "finalized", "open"}
 
 
-def render_context(report: ContextReport, *, fenced: bool) -> Iterator[Line]:
+def render_context(report: ContextReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show a context pack: by section, cited; then conflicts, gaps, and what to read next."""
     if fenced:
         yield line(report.text.rstrip("\n"))
@@ -31,7 +31,7 @@ def render_context(report: ContextReport, *, fenced: bool) -> Iterator[Line]:
     yield from _empty(report.empty)
 
 
-def render_search(report: SearchReport, *, fenced: bool) -> Iterator[Line]:
+def render_search(report: SearchReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show hits, best first, each with score, place and a snippet."""
     for rank, hit in enumerate(report.hits, start=1):
         yield from _hit(rank, hit, fenced=fenced)
@@ -40,7 +40,7 @@ def render_search(report: SearchReport, *, fenced: bool) -> Iterator[Line]:
     yield from _empty(report.empty)
 
 
-def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[Line]:
+def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what stands behind ids, word for word."""
     for item in report.items:
         versions = "" if item.versions == 1 else f", {item.versions} versions"
@@ -58,7 +58,7 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[Line]:
         yield line(("not found: ", "red"), identity)
 
 
-def render_page(report: PageReport, *, fenced: bool) -> Iterator[Line]:
+def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show one object whole: fields, links, what rests on it, history."""
     shown = report.object
     yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {shown.get('status')})")
@@ -78,7 +78,7 @@ def render_page(report: PageReport, *, fenced: bool) -> Iterator[Line]:
     yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
 
 
-def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[Line]:
+def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show neighbours, nearest first."""
     if not report.neighbours:
         yield line("Nothing is related to it here.")
@@ -91,7 +91,7 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[Line]:
         yield line((one.id, "dim"), indent=2 * one.depth)
 
 
-def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[Line]:
+def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes, newest first."""
     if not report.changes:
         yield line("Nothing changed in this window.")
@@ -104,7 +104,7 @@ def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[Line]:
         yield line(f"{report.more} more; --limit shows them")
 
 
-def _pack(pack: ContextPack) -> Iterator[Line]:
+def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
     yield line(("Context: ", "bold"), (one_line(pack.task, most=_TASK_CHARS), "bold"))
     yield line(pack.summary)
     for section in SECTIONS:
@@ -119,7 +119,7 @@ def _pack(pack: ContextPack) -> Iterator[Line]:
     yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
 
 
-def _pack_item(item: PackItem) -> Iterator[Line]:
+def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
     state = "" if item.status in _USUAL else f" ({item.status})"
     trust = f"  (trust: {item.trust}, {item.channel})" if item.trust else ""
     yield line((one_line(item.title), "bold"), state, f" {' '.join(item.citations)}", (trust, "dim"))
@@ -128,7 +128,7 @@ def _pack_item(item: PackItem) -> Iterator[Line]:
     yield line((f"{item.object_id} {item.segment_id}".rstrip(), "dim"), indent=2)
 
 
-def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
+def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
     state = "" if hit.status in _USUAL else f", {hit.status}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     called = "" if fenced else one_line(title or hit.origin)
@@ -142,20 +142,20 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[Line]:
         yield line(("because ", "dim"), _value(hit.explain), indent=3)
 
 
-def _flags(flags: Sequence[str]) -> Iterator[Line]:
+def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
     careful = [flag for flag in flags if flag != "cut"]  # that shows by itself
     if careful:
         yield line((f"careful: {', '.join(careful)}", "yellow"), indent=2)
 
 
-def _empty(empty: Empty | None) -> Iterator[Line]:
+def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
     if empty:
         count = f" ({empty.count} elsewhere)" if empty.count else ""
         yield line((f"Nothing found: {empty.reason.replace('_', ' ')}{count}.", "bold"))
         yield line(("hint: ", "yellow"), empty.hint)
 
 
-def _listed(title: str, items: Sequence[str]) -> Iterator[Line]:
+def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
     if items:
         yield from (line(""), line((title.upper(), "bold cyan")))
         yield from (line(f"- {item}") for item in items)

@@ -7,7 +7,7 @@ from treering.core.characters import one_line
 from treering.core.diff import ObjectChange
 from treering.core.fingerprint import fence
 from treering.core.patch import PatchRecord, Receipt
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.tools.erasure import ErasureReceipt
 from treering.tools.ingest_report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
 from treering.tools.submission import WriteReport
@@ -21,7 +21,7 @@ _MOST_IDS = 20
 _NAME_CHARS = 400
 
 
-def render_ingest(report: IngestReport) -> Iterator[Line]:
+def render_ingest(report: IngestReport) -> Iterator[IndentedLine]:
     """Show counts, then the items a person may want to act on, with reasons."""
     yield line((f"{'Would ingest' if report.dry_run else 'Ingested'}: ", "bold"), _counts(report.counts))
     yield from _items([item for item in report.items if item.outcome in _TOLD], most=_MOST_PER_OUTCOME)
@@ -30,7 +30,7 @@ def render_ingest(report: IngestReport) -> Iterator[Line]:
         yield line(f"Found by words now; {report.pending_vectors} texts still wait for their vector.")
 
 
-def render_job(report: JobReport) -> Iterator[Line]:
+def render_job(report: JobReport) -> Iterator[IndentedLine]:
     """Show how a job stands, with every result it holds."""
     if not report.job:
         yield line("Nothing was ingested here so far.")
@@ -46,7 +46,7 @@ def render_job(report: JobReport) -> Iterator[Line]:
     yield line(f"Vectors: {made} of {report.total_vectors} texts have one.")
 
 
-def render_write(report: WriteReport, *, fenced: bool) -> Iterator[Line]:
+def render_write(report: WriteReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what was written, waits for review, or would change."""
     if report.receipt:
         yield from render_receipt("Recorded in", report.receipt)
@@ -60,7 +60,7 @@ def render_write(report: WriteReport, *, fenced: bool) -> Iterator[Line]:
         yield line(("Says nearly the same: ", "yellow"), ", ".join(report.possible_duplicates))
 
 
-def render_receipt(what: str, receipt: Receipt) -> Iterator[Line]:
+def render_receipt(what: str, receipt: Receipt) -> Iterator[IndentedLine]:
     """Show what a commit did, object by object."""
     again = " (again: this key was used before)" if receipt.replayed else ""
     yield line((f"{what} {receipt.patch_id}", "bold"), f"  audit {receipt.sequence}{again}")
@@ -72,7 +72,7 @@ def render_receipt(what: str, receipt: Receipt) -> Iterator[Line]:
     yield from _drift(receipt.staled, receipt.contested)
 
 
-def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Line]:
+def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes field by field, as a diff; `fenced`: all that an object says marked as data."""
     for change in diff:
         if fenced:
@@ -84,7 +84,7 @@ def render_diff(diff: Sequence[ObjectChange], *, fenced: bool) -> Iterator[Line]
         yield from _fields(change)
 
 
-def render_proposals(records: Sequence[PatchRecord]) -> Iterator[Line]:
+def render_proposals(records: Sequence[PatchRecord]) -> Iterator[IndentedLine]:
     """Show the patches that wait."""
     if not records:
         yield line("Nothing waits for review.")
@@ -96,7 +96,7 @@ def render_proposals(records: Sequence[PatchRecord]) -> Iterator[Line]:
             yield line(one_line(record.reason, most=_NAME_CHARS), indent=2)
 
 
-def render_erasure(receipt: ErasureReceipt) -> Iterator[Line]:
+def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
     """Show what was erased, what the probes found, and what is out of reach."""
     yield line((f"Erased {', '.join(receipt.ids)}", "bold"), f"  audit {receipt.sequence}")
     for probe in receipt.probes:
@@ -117,7 +117,7 @@ def _counts(counts: Mapping[Outcome, int]) -> str:
     return ", ".join(f"{counts[one]} {one}" for one in reversed(OUTCOMES) if counts.get(one)) or "nothing"
 
 
-def _items(items: Sequence[ItemResult], *, most: int) -> Iterator[Line]:
+def _items(items: Sequence[ItemResult], *, most: int) -> Iterator[IndentedLine]:
     for outcome in OUTCOMES:
         these = [item for item in items if item.outcome == outcome]
         for item in these[:most]:
@@ -128,21 +128,21 @@ def _items(items: Sequence[ItemResult], *, most: int) -> Iterator[Line]:
             yield line(f"and {len(these) - most} more {outcome}; treering ingest --mode status", indent=2)
 
 
-def _drift(staled: Sequence[str], contested: Sequence[str]) -> Iterator[Line]:
+def _drift(staled: Sequence[str], contested: Sequence[str]) -> Iterator[IndentedLine]:
     for what, ids in (("Stale now", staled), ("Contested now", contested)):
         if ids:
             more = f" and {len(ids) - _MOST_IDS} more" if len(ids) > _MOST_IDS else ""
             yield line((f"{what}: ", "yellow"), ", ".join(ids[:_MOST_IDS]), more, "  (treering lint explains)")
 
 
-def _fields(change: ObjectChange) -> Iterator[Line]:
+def _fields(change: ObjectChange) -> Iterator[IndentedLine]:
     for field in change.fields:
         if field.field not in _MACHINERY:
             yield from _side("-", "red", field.field, field.before)
             yield from _side("+", "green", field.field, field.after)
 
 
-def _side(sign: str, style: str, name: str, value: object) -> Iterator[Line]:
+def _side(sign: str, style: str, name: str, value: object) -> Iterator[IndentedLine]:
     """Show one side of a change; what holds fields of its own, such as a payload, field by field."""
     if isinstance(value, Mapping):
         for inner, part in value.items():

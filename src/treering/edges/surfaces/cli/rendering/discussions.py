@@ -7,7 +7,7 @@ from treering.core.fingerprint import fence
 from treering.derived.packing import titled
 from treering.edges.sources.wilmer.importing import ImportedFile
 from treering.edges.surfaces.cli.rendering.changes import render_erasure
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import DeletedMessages, Recorded
 from treering.memories.discussion.making import MakingReport
@@ -19,15 +19,15 @@ _SNIPPET_CHARS = 400
 _MOST_NOTES = 8
 
 
-def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[Line]:
+def render_discussions(counts: Mapping[str, int], within: str) -> Iterator[IndentedLine]:
     """Show which discussions there are, with their messages, deleted ones too."""
     if not counts:
-        yield line(f"No discussion is kept below {within}.")
+        yield line(f"There are no discussions below the scope {within}.")
     for name, count in counts.items():
         yield line((name, "bold"), f"  {counted(count, 'message')}")
 
 
-def render_recorded(name: str, recorded: Recorded) -> Iterator[Line]:
+def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
     """Show what recording did."""
     did = f"{recorded.appended} appended, {recorded.unchanged} unchanged, {recorded.withdrawn} withdrawn"
     yield line((f"Recorded in {name}: ", "bold"), f"{did}; {counted(recorded.count, 'message')} now.")
@@ -37,7 +37,7 @@ def render_recorded(name: str, recorded: Recorded) -> Iterator[Line]:
         yield line(("Stale now: ", "yellow"), ", ".join(recorded.staled), indent=2)
 
 
-def render_made(made: MakingReport) -> Iterator[Line]:
+def render_made(made: MakingReport) -> Iterator[IndentedLine]:
     """Show what became of the memories that were due."""
     counts = {"done": made.done, "empty": made.empty, "failed": made.failed, "waiting": made.waiting}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
@@ -55,7 +55,7 @@ def render_made(made: MakingReport) -> Iterator[Line]:
     yield from _each("not used: ", "yellow", made.rejected)
 
 
-def render_notes(notes: Sequence[str]) -> Iterator[Line]:
+def render_notes(notes: Sequence[str]) -> Iterator[IndentedLine]:
     """Show what a person should know of how something was read."""
     yield from _each("note: ", "yellow", notes[:_MOST_NOTES])
     if len(notes) > _MOST_NOTES:
@@ -64,7 +64,7 @@ def render_notes(notes: Sequence[str]) -> Iterator[Line]:
 
 def render_shown(
     name: str, texts: Mapping[str, str], memories: Sequence[Memory], messages: Sequence[StoredMessage], *, fenced: bool
-) -> Iterator[Line]:
+) -> Iterator[IndentedLine]:
     """Show a discussion: its texts by what they are called, then memories and messages, oldest first."""
     remembered = [f"{_span(memory.first, memory.last)}  {_remembered(memory)}" for memory in memories]
     sections = {**texts, "Memories": "\n".join(remembered), "Messages": "\n".join(map(_said, messages))}
@@ -75,7 +75,7 @@ def render_shown(
             yield line("")
 
 
-def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) -> Iterator[Line]:
+def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) -> Iterator[IndentedLine]:
     """Show what was found, best first, each with its discussion and what cites it."""
     rank = 0
     for rank, (name, one) in enumerate(found, start=1):
@@ -90,7 +90,7 @@ def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) ->
         yield line("Nothing was found.")
 
 
-def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[Line]:
+def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[IndentedLine]:
     """Show what came in from a folder; `held`: the discussion had messages before."""
     state = f"the state document is {'new' if imported.state else 'as it was'}"
     if held:
@@ -106,7 +106,7 @@ def render_imported(path: str, imported: Imported, *, held: bool) -> Iterator[Li
     yield from render_notes(imported.rejected)
 
 
-def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Line]:
+def render_imported_file(path: str, imported: ImportedFile) -> Iterator[IndentedLine]:
     """Show what came in from a file of WilmerAI."""
     told = [counted(imported.memories, "new memory")] if imported.memories else []
     told += [f"{imported.withdrawn} withdrawn"] if imported.withdrawn else []
@@ -121,7 +121,7 @@ def render_imported_file(path: str, imported: ImportedFile) -> Iterator[Line]:
     yield from render_notes(imported.rejected)
 
 
-def render_deleted(deleted: DeletedMessages) -> Iterator[Line]:
+def render_deleted(deleted: DeletedMessages) -> Iterator[IndentedLine]:
     """Show what was taken away."""
     where = ", ".join(map(str, deleted.positions))
     fallen = counted(len(deleted.withdrawn), "memory or version")
@@ -135,7 +135,7 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what if count == 1 else _PLURALS.get(what, f'{what}s')}"
 
 
-def _each(what: str, style: str, told: Iterable[str]) -> Iterator[Line]:
+def _each(what: str, style: str, told: Iterable[str]) -> Iterator[IndentedLine]:
     yield from (line((what, style), one, indent=2) for one in told)
 
 

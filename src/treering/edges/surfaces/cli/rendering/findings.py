@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from treering.core.characters import one_line
 from treering.edges.surfaces.cli.rendering.changes import render_diff
-from treering.edges.surfaces.cli.rendering.lines import Line, line
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
 from treering.tools.rules.survey import Finding, Severity
 
@@ -17,7 +17,7 @@ _MOST_IDS = 4
 _SAID_CHARS = 600
 
 
-def render_findings(report: LintReport) -> Iterator[Line]:
+def render_findings(report: LintReport) -> Iterator[IndentedLine]:
     """Show findings by severity, each with its explanation and what would put it right."""
     total = sum(report.counts.values())
     if not total:
@@ -34,7 +34,7 @@ def render_findings(report: LintReport) -> Iterator[Line]:
         yield line((f"{rule} is kept quiet: {reason}", "dim"))
 
 
-def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[Line]:
+def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show each repair with its outcome and what it changes."""
     if not report.repairs:
         yield line(("Nothing that lint could repair.", "green"))
@@ -52,7 +52,7 @@ def render_repairs(report: RepairReport, *, fenced: bool) -> Iterator[Line]:
         yield line("Nothing was changed; --apply carries these out.")
 
 
-def render_reindex(report: ReindexReport) -> Iterator[Line]:
+def render_reindex(report: ReindexReport) -> Iterator[IndentedLine]:
     """Show how the indexes compare with the ledger, and what was made anew."""
     yield from (line(("differs: ", "yellow"), one) for one in report.differences)
     if not report.differences:
@@ -63,7 +63,7 @@ def render_reindex(report: ReindexReport) -> Iterator[Line]:
         yield line(f"{report.pending_vectors} texts wait for their vector.")
 
 
-def render_audit(report: AuditReport) -> Iterator[Line]:
+def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
     """Show whether the log verifies, and who changed what."""
     if report.verified and report.head:
         yield line(("The audit log verifies", "green"), f" up to event {report.head.seq} ({report.head.hash[:12]}).")
@@ -73,7 +73,7 @@ def render_audit(report: AuditReport) -> Iterator[Line]:
     yield from (line(one_line(event, most=_SAID_CHARS), indent=2) for event in report.events)
 
 
-def _finding(one: Finding) -> Iterator[Line]:
+def _finding(one: Finding) -> Iterator[IndentedLine]:
     more = f" and {len(one.ids) - _MOST_IDS} more" if len(one.ids) > _MOST_IDS else ""
     yield line((f"{one.rule}: ", "bold"), one_line(one.explanation, most=_SAID_CHARS), indent=2)
     yield line((f"{', '.join(one.ids[:_MOST_IDS])}{more}", "dim"), indent=4)

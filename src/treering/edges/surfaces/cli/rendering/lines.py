@@ -15,23 +15,23 @@ Part = str | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class IndentedLine:
     """One line, or several with the same indent; `indent` in columns."""
 
     text: Text
     indent: int = 0
 
 
-def line(*parts: Part, indent: int = 0) -> Line:
+def line(*parts: Part, indent: int = 0) -> IndentedLine:
     """Make a line of parts; control characters in them are shown, not obeyed."""
     text = Text()
     for part in parts:
         content, style = part if isinstance(part, tuple) else (part, "")
         text.append(visible(content.replace("\r\n", "\n").expandtabs(4)), style=style)
-    return Line(text, indent)
+    return IndentedLine(text, indent)
 
 
-def show(console: Console, lines: Iterable[Line]) -> None:
+def show(console: Console, lines: Iterable[IndentedLine]) -> None:
     """Print lines: wrapped with their indent on a terminal, as they are elsewhere."""
     for one in lines:
         width = max(console.width - one.indent, _LEAST)
