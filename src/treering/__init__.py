@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from treering.edges.surfaces.space import Space
     from treering.edges.surfaces.space import open_space as open  # noqa: A004 - the name users expect
     from treering.edges.workflow_text import load as load_workflow
+    from treering.memories.chat_memory import ChatBounds, ChatMemory
     from treering.memories.discussion.generators.built_in import BuiltInGenerator
     from treering.memories.discussion.generators.by_model import ModelGenerator
     from treering.memories.discussion.generators.generator import Generator
+    from treering.memories.discussion.identity import discussion_ref
     from treering.memories.discussion.recall.search import DiscussionSearch
     from treering.memories.discussion.settings import DiscussionSettings
     from treering.memories.supervisor import Supervisor
@@ -67,6 +69,8 @@ __all__ = [
     "Budget",
     "BuiltInGenerator",
     "Channel",
+    "ChatBounds",
+    "ChatMemory",
     "Conflict",
     "ContextPack",
     "Corrupt",
@@ -108,6 +112,7 @@ __all__ = [
     "WorkflowGenerator",
     "WorkflowRunner",
     "__version__",
+    "discussion_ref",
     "load_workflow",
     "open",
     "open_model",
@@ -136,9 +141,11 @@ _HOMES = {
     "treering.edges.sources.wilmer.importing": ["WilmerImport"],
     "treering.edges.surfaces.space": ["Space", "open"],
     "treering.edges.workflow_text": ["load_workflow"],
+    "treering.memories.chat_memory": ["ChatBounds", "ChatMemory"],
     "treering.memories.discussion.generators.built_in": ["BuiltInGenerator"],
     "treering.memories.discussion.generators.by_model": ["ModelGenerator"],
     "treering.memories.discussion.generators.generator": ["Generator"],
+    "treering.memories.discussion.identity": ["discussion_ref"],
     "treering.memories.discussion.recall.search": ["DiscussionSearch"],
     "treering.memories.discussion.settings": ["DiscussionSettings"],
     "treering.memories.supervisor": ["Supervisor"],
