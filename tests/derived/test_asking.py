@@ -16,7 +16,8 @@ from pydantic_ai.usage import RequestUsage
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.derived.asking import Asked, Budget, Misanswered, ask, most_used, prompt_with_schema, try_asking
 from treering.edges.models.pydantic_ai import PydanticAIModel
-from treering.ports.model import Answer, Usage
+from treering.edges.models.scripted import ScriptedModel
+from treering.ports.model import Answer, ModelText, ToolCall, ToolResult, ToolSpec, Usage, UserText
 
 
 class City(BaseModel):
@@ -215,3 +216,15 @@ def test_the_most_a_call_can_use_covers_its_shape_and_its_longest_answer(answeri
     most = most_used(model, whole, system="Be brief.", max_output_tokens=300)
     assert most.input_tokens > most_used(model, "Which city?", max_output_tokens=300).input_tokens
     assert (most.requests, most.output_tokens, most.cost) == (1, 300, None)
+
+
+def test_the_most_a_call_can_use_counts_messages_and_tools():
+    model = ScriptedModel([])
+    call = ToolCall("weather", {"town": "Ulm " * 100}, "c1")
+    tool = ToolSpec("weather", "Tell the weather. " * 100, {"type": "object"})
+    talk = [UserText("Hello. " * 100), ModelText("", (call,)), ToolResult(call, "rain " * 100)]
+    text = most_used(model, "Hello. " * 100, max_output_tokens=10).input_tokens
+    messages = most_used(model, talk, max_output_tokens=10).input_tokens
+    offered = most_used(model, talk, tools=[tool], max_output_tokens=10).input_tokens
+    assert messages > text + 200
+    assert offered > messages + 400

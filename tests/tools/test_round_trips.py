@@ -9,6 +9,7 @@ from space_parts import decide, note, open_space, task
 from treering.ports.index import Index
 from treering.tools.catalog import call
 from treering.tools.envelope import Envelope
+from treering.tools.rights import READS
 
 MOST_OF_SEARCH = 8
 MOST_OF_CONTEXT = 16
@@ -83,7 +84,7 @@ def trips(space, mode, asked, **options):
     calls = Counter()
     engine = space.engine
     counted = replace(engine, ledger=Counted(engine.ledger, "ledger", calls), index=CountedIndex(engine.index, calls))
-    report = call(counted, "query", Envelope(mode=mode, input=asked, options=options))
+    report = call(counted, "query", Envelope(mode=mode, input=asked, options=options), granted=READS)
     return calls, report
 
 

@@ -2,15 +2,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import treering
 from space_parts import all_of, decide, note, read, records
 from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
-
-
-def test_the_package_gives_what_it_names():
-    assert set(treering.__all__) == {"Projects", "Space", "__version__", "open", "open_projects"}
-    assert all(hasattr(treering, name) for name in treering.__all__)
-    assert not hasattr(treering, "close")
 
 
 @pytest.mark.parametrize(

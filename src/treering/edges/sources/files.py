@@ -22,8 +22,6 @@ def draft_file(
 
     `path` (POSIX) is what its segments cite and what it is recognised by. The fingerprint is the SHA-256 of the bytes.
     """
-    if len(data) > formats.max_bytes(path, limits):
-        return Skipped(origin, over_limit(len(data), formats.max_bytes(path, limits), limits))
     file = FileToRead(path, limits, commit, redact_secrets)
     for one in formats.claiming(path, data[:HEAD_BYTES]):
         if len(data) <= allowed_bytes(one, limits):
@@ -33,7 +31,9 @@ def draft_file(
                 return Failed(origin, "its text is nested too deeply to be read")
             if document is not None:
                 return _source(_bounded(document, one), data, path, origin)
-    return Skipped(origin, "no format known here reads it")
+    most = formats.max_bytes(path, limits)
+    why = over_limit(len(data), most, limits) if len(data) > most else "no format known here reads it"
+    return Skipped(origin, why)
 
 
 def over_limit(size: int, most: int, limits: ReadLimits) -> str:

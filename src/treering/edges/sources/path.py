@@ -82,7 +82,8 @@ class _Plan:
         return f"{self.root}#{relative}" if relative else self.root
 
     def max_bytes(self, entry: FoundFile) -> int:
-        return self.formats.max_bytes(_path(entry), self.limits)
+        usual = self.limits.max_file_bytes
+        return usual if entry.size <= usual else self.formats.max_bytes(_path(entry), self.limits)
 
 
 def _origin(root: Path) -> str:

@@ -101,8 +101,9 @@ class _Reader:
     formats: Formats
     limits: ReadLimits
 
-    def max_bytes(self, path: str) -> int:
-        return self.formats.max_bytes(path, self.limits)
+    def max_bytes(self, path: str, size: int) -> int:
+        usual = self.limits.max_file_bytes
+        return usual if size <= usual else self.formats.max_bytes(path, self.limits)
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class _Plan:
             if item.file is None:
                 stored.append(item)
             else:
-                yield item, _lying(item.file, self.reader.max_bytes(item.entry.path))
+                yield item, _lying(item.file, self.reader.max_bytes(item.entry.path, item.entry.size))
         blobs = self.repository.blobs(item.entry for item in stored)
         yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
 
@@ -186,7 +187,7 @@ def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None
     entry, origin = item.entry, plan.origin(item.entry.path)
     if entry.kind in _KINDS:
         return Skipped(origin, _KINDS[entry.kind])
-    limits, most = plan.reader.limits, plan.reader.max_bytes(entry.path)
+    limits, most = plan.reader.limits, plan.reader.max_bytes(entry.path, entry.size)
     if entry.size > most:
         return Skipped(origin, over_limit(entry.size, most, limits))
     if place >= limits.max_items:
@@ -368,7 +369,7 @@ def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | No
         return _Item(TreeEntry(change.path, "symlink", "", 0), None, change.file)
     if change.file.is_dir():
         return _Item(TreeEntry(change.path.rstrip("/"), "submodule", "", 0), None, change.file)
-    data = _lying(change.file, reader.max_bytes(change.path))
+    data = _lying(change.file, reader.max_bytes(change.path, _size(change.file)))
     if data is None:
         return _Item(TreeEntry(change.path, "file", "", _size(change.file)), None, change.file)
     return _Item(TreeEntry(change.path, "file", blob_id(data, like=commit or ""), len(data)), None, change.file)

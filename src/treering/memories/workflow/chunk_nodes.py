@@ -10,7 +10,7 @@ from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.workflow.definition import AskingSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
 from treering.memories.workflow.nothing import or_nothing
-from treering.memories.workflow.registry import Ended, NodeType, Step
+from treering.memories.workflow.registry import NodeType, RunEnded, Step
 from treering.memories.workflow.variables import said
 
 CHUNK = "chunk"
@@ -30,7 +30,7 @@ class ChunkSettings(AskingSettings):
     custom_delimiter: str = DELIMITER
 
 
-def process(told: ChunkSettings, step: Step) -> str | Ended:
+def process(told: ChunkSettings, step: Step) -> str | RunEnded:
     """Ask the model about each chunk and return all answers in order.
 
     In a kept discussion each answer is durable before the next chunk is read. It is used again as long as the
@@ -40,7 +40,7 @@ def process(told: ChunkSettings, step: Step) -> str | Ended:
     results: list[str] = []
     for messages in _chunks(step.scene.recollection.messages(), told):
         if step.cancelled():
-            return Ended("The run was cancelled.", cancelled=True)
+            return RunEnded("The run was cancelled.", cancelled=True)
         results.append(_result(told, step, messages, before=results[-1] if results else ""))
     return or_nothing(told.custom_delimiter.join(results), "messages")
 

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from treering.memories.leasing import held
 from treering.memories.workflow.definition import NOTHING, AskingSettings, NodeSettings, Text
-from treering.memories.workflow.registry import Ended, NodeType, Step
+from treering.memories.workflow.registry import NodeType, RunEnded, Step
 from treering.memories.workflow.scene import Scene
 
 LOCK_SECONDS = 60.0
@@ -41,7 +41,7 @@ def respond(told: ResponseSettings, step: Step) -> str:
     return step.fill(told.content)
 
 
-def lock(told: LockSettings, step: Step) -> str | Ended:
+def lock(told: LockSettings, step: Step) -> str | RunEnded:
     """Hold a lock until the run ends, or end it here because another run holds it.
 
     Messages at hand have nothing that two runs could want at once: there it does nothing.
@@ -53,7 +53,7 @@ def lock(told: LockSettings, step: Step) -> str | Ended:
     lease = step.hold(held(scene.leases, _lease_name(scene, told, name), step.run_id, told.seconds))
     called = f"the lock {name!r}" if name else "the lock"
     if lease is None:
-        return Ended(f"Another run holds {called}.")
+        return RunEnded(f"Another run holds {called}.")
     step.end_when(lambda: lease.lost, f"This run lost {called}.")
     return ""
 

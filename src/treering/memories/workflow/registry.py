@@ -17,7 +17,7 @@ AnyHeld = TypeVar("AnyHeld")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnded:
     """What a node gives instead of an output where the workflow ends here, which is no failure."""
 
     why: str
@@ -89,7 +89,7 @@ class NodeType(Generic[AnySettings]):
     name: str
     summary: str
     settings: type[AnySettings]
-    run: Callable[[AnySettings, Step], str | Ended]
+    run: Callable[[AnySettings, Step], str | RunEnded]
     remembers: bool = False
     variables: tuple[str, ...] = ()
 

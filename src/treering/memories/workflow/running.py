@@ -11,7 +11,7 @@ from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used
 from treering.memories.workflow.checking import WorkflowEnvironment, verify
 from treering.memories.workflow.definition import AskingSettings, Preset
-from treering.memories.workflow.registry import Ended
+from treering.memories.workflow.registry import RunEnded
 from treering.memories.workflow.scene import Scene
 from treering.memories.workflow.steps import Workflow, WorkflowNode
 from treering.memories.workflow.variables import CHAT_VARIABLES, NUMBERED, RECALLED, ChatContext, Template
@@ -123,7 +123,7 @@ class Runner:
             begun = self._clock.elapsed()
             step = NodeStep(node, given, tuple(report.output for report in steps), held, frozenset(memories))
             output = _told(node, step)
-            if isinstance(output, Ended):
+            if isinstance(output, RunEnded):
                 return _report(workflow, steps, step.usage, output)
             seconds = self._clock.elapsed() - begun
             memories |= {len(steps)} if step.recalls else set()
@@ -149,11 +149,11 @@ class _Given:
     ends: list[tuple[Callable[[], bool], str]] = field(default_factory=list)
     """What ends the run when it comes true, and why."""
 
-    def ended(self) -> Ended | None:
+    def ended(self) -> RunEnded | None:
         """Tell whether the run is to end before the next node."""
         if self.cancelled():
-            return Ended("The run was cancelled.", cancelled=True)
-        return next((Ended(why) for over, why in self.ends if over()), None)
+            return RunEnded("The run was cancelled.", cancelled=True)
+        return next((RunEnded(why) for over, why in self.ends if over()), None)
 
 
 class NodeStep:
@@ -280,7 +280,7 @@ class NodeStep:
         return self._asking.max_output_tokens or preset.max_output_tokens
 
 
-def _told(node: WorkflowNode, step: NodeStep) -> str | Ended:
+def _told(node: WorkflowNode, step: NodeStep) -> str | RunEnded:
     """Run a node; an error names it."""
     try:
         return node.type.run(node.settings, step)
@@ -297,7 +297,7 @@ def _named(error: TreeringError, node: WorkflowNode, outputs: Sequence[str]) -> 
     return kind(message, hint=error.hint, details=details)
 
 
-def _report(workflow: Workflow, steps: Sequence[StepReport], last: Usage, ended: Ended | None) -> RunReport:
+def _report(workflow: Workflow, steps: Sequence[StepReport], last: Usage, ended: RunEnded | None) -> RunReport:
     returned = workflow.returned
     whole = ended is None or returned.settings.return_to_user
     ran = {report.id: report.output for report in steps}
