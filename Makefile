@@ -48,7 +48,7 @@ attack: $(VENV)/.developed
 # `make mutants MUTANTS='treering.core.scope*'` tests those of one module; all of them take hours.
 mutants: $(VENV)-mutants/.developed
 	$(VENV)-mutants/bin/mutmut run $(MUTANTS)
-	$(VENV)-mutants/bin/mutmut results
+	$(VENV)-mutants/bin/mutmut results | sed '/: not checked/d'
 
 clean:
 	rm -rf $(VENV) $(VENV)-mutants mutants .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

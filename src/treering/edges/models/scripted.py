@@ -47,9 +47,7 @@ class ScriptedModel:
         messages_of(prompt)
         with self._lock:
             if not self._answers:
-                raise Unavailable(
-                    f"The script of {self._name} has no answer left.", hint="Write one answer for each question."
-                )
+                raise Unavailable(f"{self._name} has no answer left.", hint="Write one answer for each question.")
             given = self._answers.popleft()
         text, calls = (given, ()) if isinstance(given, str) else ("", tuple(given))
         asked = estimate_tokens(system + words_of(prompt, tools))

@@ -6,7 +6,7 @@ from treering.core.errors import Conflict, Denied, InvalidInput, InvalidPatch, N
 from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, Patch, Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import Stage, contents, status_of, work_of
+from treering.testing.ledger_contract.stage import Stage, contents, knowledge_of, status_of, work_of
 
 EVE = author("agent", "eve")
 
@@ -72,6 +72,10 @@ class Scopes(Stage):
             with pytest.raises(Denied) as refused:
                 ledger.commit(_at("/a", make.patch(operation)))
             assert refused.value.details == {"id": named, "scope": "/"}
+        elsewhere = make.node("Nest", scope="/b")
+        with pytest.raises(Denied) as refused:
+            ledger.commit(_at("/a", make.patch(elsewhere)))
+        assert refused.value.details == {"id": elsewhere.id, "scope": "/b"}
 
     def test_what_succeeds_or_supports_may_not_lie_elsewhere(self, ledger: Ledger, make: Builder) -> None:
         own, foreign = make.fact("Ada", "hives", 3, scope="/a"), make.source("3 hives.", scope="/b")
@@ -85,7 +89,7 @@ class Scopes(Stage):
                 ledger.commit(_at("/a", make.patch(_change(own.id, evidence_refs=given))))
         assert ledger.get(own.id).revision == 1
 
-    def test_work_may_keep_what_it_refers_to_elsewhere_and_not_refer_there_anew(
+    def test_an_object_may_keep_what_it_refers_to_elsewhere_and_not_refer_there_anew(
         self, ledger: Ledger, make: Builder
     ) -> None:
         foreign = make.work("Elsewhere", scope="/b")
@@ -94,6 +98,12 @@ class Scopes(Stage):
         ledger.commit(make.patch(foreign, old, new, child))
         ledger.commit(_at("/a", make.patch(_change(old.id, title="Older", depends_on=[foreign.id]))))
         assert work_of(ledger, old.id).title == "Older"
+        quote = make.source("3 hives.", scope="/b")
+        fact = make.fact("Ada", "hives", 3, make.evidence(quote), scope="/a")
+        ledger.commit(make.patch(quote, fact))
+        same = [ref.model_dump() for ref in knowledge_of(ledger, fact.id).evidence_refs]
+        ledger.commit(_at("/a", make.patch(_change(fact.id, title="Ada has three hives", evidence_refs=same))))
+        assert status_of(ledger, fact.id) == ["active"]
         for operation in (_change(new.id, depends_on=[foreign.id]), _change(child.id, parent_ref=foreign.id)):
             with pytest.raises(InvalidPatch):
                 ledger.commit(_at("/a", make.patch(operation)))
