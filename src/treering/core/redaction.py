@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from treering.core.secret_places import BY_PLACE, MARK, placed_secrets
-from treering.core.secret_shapes import shaped_secrets
+from treering.core.secret_places import BY_PLACE, MARK, may_hold_placed, placed_secrets
+from treering.core.secret_shapes import may_hold_shaped, shaped_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ def redact(text: str) -> Redacted:
 
     Redacting the result again changes nothing.
     """
+    if not (may_hold_shaped(text) or may_hold_placed(text)):
+        return Redacted(text)
     findings: list[SecretFinding] = []
     # What one secret hid from the patterns (its end was no word boundary) may show once it is gone.
     while spans := _merged(sorted(_spans(text))):

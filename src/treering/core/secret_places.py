@@ -17,6 +17,11 @@ BY_PLACE = frozenset({"assigned_secret", "url_password", "header_token", "login_
 """Kinds that say where a secret stands, and not what it is."""
 
 
+def may_hold_placed(text: str) -> bool:
+    """Tell whether a text has anything that a secret can stand behind: most short texts have not."""
+    return _LEADS_TO_SECRETS.search(text) is not None
+
+
 def placed_secrets(text: str) -> Iterator[Place]:
     """Return the secrets told by where they stand."""
     if "PRIVATE KEY" in text or "LS0tLS1CRUdJTi" in text or "PuTTY-User-Key-File-" in text:
@@ -31,6 +36,7 @@ def placed_secrets(text: str) -> Iterator[Place]:
         yield from _assignments(text, lowered)
 
 
+_LEADS_TO_SECRETS = re.compile(r"[:=]|--|LS0tLS1CRUdJTi|bearer |authorization|login", re.IGNORECASE)
 _DIGIT = re.compile(r"[0-9]")
 _SIGNED = re.compile(r"[=:]|--")
 """What stands between a name and its value; a value looks random only with a digit in it."""

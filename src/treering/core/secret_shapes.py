@@ -13,6 +13,11 @@ from re import ASCII
 from treering.core.randomness import is_drawn, is_filler
 
 
+def may_hold_shaped(text: str) -> bool:
+    """Tell whether a text has a run of characters that is long and dense enough for a secret of any shape."""
+    return _DENSE.search(text) is not None
+
+
 def shaped_secrets(text: str) -> Iterator[tuple[int, int, str]]:
     """Return start, end and kind of the secrets told by their own shape."""
     # Most of a text is short words, which hold no secret: what a shape begins with is looked for in the rest first.

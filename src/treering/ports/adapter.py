@@ -74,6 +74,8 @@ class SourceDraft:
     captured_at: datetime | None = None
     warnings: Sequence[str] = ()
     """What a person should know of this item, such as a redacted secret (kind and line, never the secret)."""
+    cleaned: bool = False
+    """Its segments come from a format, which takes secrets out of every text before it cuts it (`ports.format`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.screening import Screened, screened
@@ -230,8 +231,11 @@ class Run:
 def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     """Return what an adapter read without secrets, also one that looks for none.
 
-    An origin is the adapter's name for the item, by which it finds it again; it stays.
+    An origin is the adapter's name for the item, by which it finds it again; it stays. Segments that were searched
+    for secrets as they were read are not searched again.
     """
-    names = {name: getattr(draft, name) for name in _IDENTITY}
-    made = screened(replace(draft, origin="", fingerprint="", warnings=()))
-    return Screened(replace(made.value, **names), made.secrets) if made.secrets else Screened(draft)
+    apart = (*_IDENTITY, "segments") if draft.cleaned else _IDENTITY
+    kept: dict[str, Any] = {name: getattr(draft, name) for name in apart}
+    nothing: dict[str, Any] = dict.fromkeys(kept, ())
+    made = screened(replace(draft, **{**nothing, "origin": "", "fingerprint": ""}))
+    return Screened(replace(made.value, **kept), made.secrets) if made.secrets else Screened(draft)

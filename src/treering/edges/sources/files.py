@@ -69,4 +69,5 @@ def _source(document: DocumentDraft, data: bytes, path: str, origin: str) -> Sou
         knowledge=document.knowledge,
         captured_at=document.captured_at,
         warnings=document.warnings,
+        cleaned=True,
     )
