@@ -1,6 +1,8 @@
 import signal
 import subprocess
 import sys
+import weakref
+from dataclasses import replace
 
 import apsw
 import pytest
@@ -134,6 +136,32 @@ def test_the_receipt_proves_absence_and_names_what_is_out_of_reach(filled):
     }
     assert "the original at diary.md" in receipt.out_of_reach
     assert any("backups" in place for place in receipt.out_of_reach)
+
+
+def test_the_records_of_a_space_are_looked_through_once_and_never_all_held(filled, monkeypatch):
+    space, ids = filled
+    looked, kept = [], type(space.engine.ledger).records
+
+    def one_at_a_time(ledger):
+        alive = weakref.WeakSet()
+        for record in kept(ledger):
+            row = Row(record.row)
+            alive.add(row)
+            looked.append(len(alive))
+            yield replace(record, row=row)
+            del row, record
+
+    monkeypatch.setattr(type(space.engine.ledger), "records", one_at_a_time)
+    held = len(list(kept(space.engine.ledger)))
+    assert space.erase([ids["source"]]).clean
+    assert held / 2 < len(looked) < held * 1.5
+    assert max(looked) < 4
+
+
+class Row(dict):
+    """A row that can be watched, to see whether it is still held."""
+
+    __hash__ = object.__hash__
 
 
 def test_the_receipt_names_others_that_hold_the_same_words(space):

@@ -379,6 +379,19 @@ class TestAudit:
         assert len(space.lint("audit", input={"after": 2}).events) == 1
         assert len(space.lint("audit", options={"limit": 2}).events) == 2
 
+    def test_below_a_scope_a_log_of_many_batches_is_told_whole(self, space, monkeypatch):
+        monkeypatch.setattr("treering.tools.lint._EVENTS", 2)
+        made = {}
+        for scope in ("/a", "/b", "/a", "/b", "/a"):
+            report = space.crystallize("work_item", scope=scope, input={"title": f"Task {len(made)}"})
+            made[report.ids[0]] = scope
+        here = [identity for identity, scope in made.items() if scope == "/a"]
+        there = made.keys() - set(here)
+        told = " ".join(space.lint("audit", scope="/a").events)
+        assert all(identity in told for identity in here)
+        assert not any(identity in told for identity in there)
+        assert len(space.lint("audit", scope="/a", options={"limit": 2}).events) == 2
+
     @pytest.mark.parametrize(
         "sql",
         [

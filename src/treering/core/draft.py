@@ -1,5 +1,6 @@
 """The working state of one patch: what the ledger holds, overlaid with what the patch has changed so far."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,13 +8,15 @@ from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
-from treering.core.errors import Conflict, InvalidPatch, NotFound
+from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
 from treering.core.objects import Knowledge, Object, invalid_fields
 from treering.core.patch import Effect, Link, OperationResult
 from treering.core.policy import Policy
 from treering.core.scope import sees
 
 _Kind = TypeVar("_Kind", bound=Object)
+_MOST_SETTLINGS = 32
+"""Settling changes an object a few times at most: it is contested, freed, superseded, stale."""
 
 
 class View(Protocol):
@@ -121,6 +124,8 @@ class Draft:
     """Ids whose support for others may have gone; the cascade starts here."""
     stored: dict[str, Object | None] = field(default_factory=dict)
     """What the view gave: it does not change while planning, and a source with all its text is read once."""
+    settlings: Counter[str] | None = None
+    """How often each object was changed since `settle_from_here`; `None` while operations are applied."""
 
     def resolve(self, identity: str) -> str:
         """Return the id that stands for `identity` in this patch."""
@@ -189,11 +194,16 @@ class Draft:
 
     def change(self, item: _Kind, event: str, **changes: Any) -> _Kind:
         """Put another revision with some fields changed (already checked)."""
+        self._count_settling(item)
         stamp = {"revision": item.revision + 1, "updated_at": self.now}
         made = cast("_Kind", item.model_copy(update={**changes, **stamp}))
         self.objects[made.id] = made
         self.writes.append(Put(event, item, made))
         return made
+
+    def settle_from_here(self) -> None:
+        """Hold every later change to the few that settling may make of one object: `Defect` names those that go on."""
+        self.settlings = Counter()
 
     def erase(self, item: Object) -> None:
         """Take an object away with all its revisions."""
@@ -231,6 +241,15 @@ class Draft:
         ids.update(item.id for item in self.touched_knowledge())
         return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
 
+    def _count_settling(self, item: Object) -> None:
+        if self.settlings is None:
+            return
+        self.settlings[item.id] += 1
+        if self.settlings[item.id] > _MOST_SETTLINGS:
+            raise _unsettled(
+                [self.shown(name) for name, times in self.settlings.items() if times > _MOST_SETTLINGS // 2]
+            )
+
     def _set_link(self, link: Link, *, present: bool) -> bool:
         if self.has_link(link) == present:
             return False
@@ -238,6 +257,15 @@ class Draft:
         stamped = link.model_copy(update={"patch_id": self.patch_id})
         self.writes.append(Linked(stamped) if present else Unlinked(stamped))
         return True
+
+
+def _unsettled(identities: list[str]) -> Defect:
+    return Defect(
+        f"What the patch brings with it does not settle: {', '.join(identities)} keep changing.",
+        hint="This is a fault of Treering, not of the patch. Nothing was changed. Report it with the patch and these "
+        "objects; a patch without them is not affected.",
+        details={"ids": identities},
+    )
 
 
 def rests_on(item: Knowledge, identity: str) -> bool:

@@ -11,7 +11,8 @@
     ├── Conflict            somebody else was first; carries the current revision
     ├── Denied
     ├── Unavailable         try again later: locked, full, read-only
-    └── Corrupt             stored data does not verify
+    ├── Corrupt             stored data does not verify
+    └── Defect              Treering contradicts itself
 
 An error carries a message, a hint a person can act on, and details for a program.
 """
@@ -127,6 +128,12 @@ class Corrupt(TreeringError):
     """Stored data does not verify."""
 
     code = "corrupt"
+
+
+class Defect(TreeringError):
+    """Treering contradicts itself: a fault of the program, not of the call; nothing was changed."""
+
+    code = "defect"
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

@@ -47,7 +47,8 @@ class Plan:
 def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     """Plan a patch against the current state.
 
-    Raises `InvalidPatch`, `IllegalTransition`, `NotFound`, `Conflict` or `Denied`; nothing was changed then.
+    Raises `InvalidPatch`, `IllegalTransition`, `NotFound`, `Conflict` or `Denied`; nothing was changed then. Raises
+    `Defect` where what follows from the patch does not settle.
     """
     check_trust(patch, policy)
     view = confined(patch, view)
@@ -71,6 +72,7 @@ def plan_revert(record: PatchRecord, view: View, *, patch_id: str, policy: Polic
 
 
 def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
+    draft.settle_from_here()
     staled, contested = cascade(draft), settle_claims(draft)
     settled = -1
     while settled != len(draft.writes):

@@ -16,6 +16,7 @@ from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.core.times import render_time
+from treering.ports.projection import Change
 
 _Place = TypeVar("_Place", bound=Hashable)
 _Item = TypeVar("_Item")
@@ -315,7 +316,21 @@ class Ledger(Protocol):
         ...
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
-        """Return audit events in order: the change feed."""
+        """Return audit events in order."""
+        ...
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order: the change feed.
+
+        Each has the object as it stood before and after; `before` is `None` for a new one. Of an erased object only
+        the erasure comes, with neither: a reader drops what it holds of that id. So folding the feed in any pieces,
+        with erasures in between, comes to what folding it anew comes to.
+
+        Events about links, patches and the policy are no changes, so fewer than `limit` come, or none. Sequence
+        numbers have no gaps: with `upto = min(after + size, sequence())`, the changes up to `upto` are
+        `changes(after, upto - after)`, and `upto` is the next `after`, whatever came. Raises `Corrupt` for a revision
+        that is not what the audit log says.
+        """
         ...
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:

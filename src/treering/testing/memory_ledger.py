@@ -1,32 +1,21 @@
 """The ledger in memory: the reference that every other ledger must equal, and a fast one for tests."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from threading import RLock
 
+from treering.core import transaction
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.errors import Conflict, NotFound
 from treering.core.evidence import Segment
-from treering.core.journal import (
-    Journal,
-    Notice,
-    approval,
-    erased_by,
-    first_receipt,
-    journal,
-    patch_of,
-    proposal,
-    rejection,
-    require_new,
-    require_same_request,
-    reversal,
-)
 from treering.core.objects import Object, Source
-from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt, Remembered, Waiting
-from treering.core.plan import Plan, plan, plan_revert
-from treering.core.policy import Policy, check_approval, check_gate, check_reverter
+from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
+from treering.core.plan import Plan
+from treering.core.policy import Policy
 from treering.core.scope import is_within
-from treering.ports.clock import Clock, fresh_id, fresh_salt
+from treering.core.transaction import missing_patch
+from treering.ports.change_feed import changes_told
+from treering.ports.clock import Clock
 from treering.ports.ledger import (
     Altered,
     AsOf,
@@ -42,6 +31,8 @@ from treering.ports.ledger import (
     read_one_by_one,
     selects,
 )
+from treering.ports.projection import Change
+from treering.testing.memory_session import MemorySession
 from treering.testing.memory_tables import Tables
 
 
@@ -59,100 +50,38 @@ class MemoryLedger:
 
     def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
         """Apply a patch."""
-        with self._lock:
-            if idempotency_key:
-                known = self._tables.remembered(idempotency_key)
-                if first := first_receipt(known, idempotency_key, patch.request):
-                    return first
-            check_gate(patch, self.policy)
-            require_new(patch, self._tables.patches.get(patch.id))
-            now = self._now()
-            planned = plan(patch, self._tables, policy=self.policy, now=now)
-            result = journal(
-                planned,
-                patch=patch,
-                head=self._tables.head(),
-                now=now,
-                new_id=self._new_event_id,
-                proposals=self._tables.proposals(),
-            )
-            self._keep(planned, result)
-            if idempotency_key:
-                self._tables.receipts[idempotency_key] = Remembered(outcome=result.receipt, request=patch.request)
-            return result.receipt
+        with self._writing() as session:
+            return transaction.commit(session, patch, idempotency_key=idempotency_key)
 
     def preview(self, patch: Patch) -> Plan:
         """Plan a patch against the current state without changing anything."""
-        with self._lock:
-            return plan(patch, self._tables, policy=self.policy, now=self._now())
+        with self._writing() as session:
+            return transaction.preview(session, patch)
 
     def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
         """Keep a patch for review, checked against the current state."""
-        with self._lock:
-            if idempotency_key and (known := self._tables.remembered(idempotency_key)):
-                require_same_request(known, idempotency_key, patch.request)
-                return self.patch(known.patch_id)
-            require_new(patch, self._tables.patches.get(patch.id))
-            now = self._now()
-            plan(patch, self._tables, policy=self.policy, now=now)
-            salt = fresh_salt(self._clock)
-            notice = proposal(patch, salt=salt, head=self._tables.head(), now=now, new_id=self._new_event_id)
-            if idempotency_key:
-                waiting = Remembered(outcome=Waiting(patch_id=patch.id), request=patch.request)
-                self._tables.receipts[idempotency_key] = waiting
-            return self._keep_notice(notice)
+        with self._writing() as session:
+            return transaction.propose(session, patch, idempotency_key=idempotency_key)
 
     def approve(self, patch_id: str, *, by: Author) -> Receipt:
         """Apply a proposed patch."""
-        with self._lock:
-            record = self.patch(patch_id)
-            patch = patch_of(record)
-            check_approval(record.source, by, self.policy)
-            now = self._now()
-            planned = plan(patch, self._tables, policy=self.policy, now=now)
-            result = approval(
-                planned,
-                record=record,
-                by=by,
-                head=self._tables.head(),
-                now=now,
-                new_id=self._new_event_id,
-                proposals=self._tables.proposals(),
-            )
-            return self._keep(planned, result)
+        with self._writing() as session:
+            return transaction.approve(session, patch_id, by=by)
 
     def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
         """Turn a proposed patch down."""
-        with self._lock:
-            notice = rejection(
-                self.patch(patch_id),
-                by=by,
-                reason=reason,
-                head=self._tables.head(),
-                now=self._now(),
-                new_id=self._new_event_id,
-            )
-            return self._keep_notice(notice)
+        with self._writing() as session:
+            return transaction.reject(session, patch_id, by=by, reason=reason)
 
     def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
         """Take back an applied patch, or raise `Conflict` saying what has changed since."""
-        with self._lock:
-            check_reverter(by, self.policy)
-            record = self.patch(patch_id)
-            now = self._now()
-            undoing = fresh_id("patch", self._clock)
-            planned = plan_revert(record, self._tables, patch_id=undoing, policy=self.policy, now=now)
-            result = reversal(
-                planned,
-                record=record,
-                patch_id=undoing,
-                by=by,
-                reason=reason,
-                head=self._tables.head(),
-                now=now,
-                new_id=self._new_event_id,
-            )
-            return self._keep(planned, result)
+        with self._writing() as session:
+            return transaction.revert(session, patch_id, by=by, reason=reason)
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Fill an empty ledger from an export."""
+        with self._writing() as session:
+            transaction.load(session, records)
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object as it stands, or as it stood."""
@@ -261,7 +190,7 @@ class MemoryLedger:
         with self._lock:
             record = self._tables.patches.get(patch_id)
         if record is None:
-            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+            raise missing_patch(patch_id)
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
@@ -287,6 +216,12 @@ class MemoryLedger:
             found = self._tables.events[max(after, 0) :]
         yield from found[:limit]
 
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        with self._lock:
+            first = max(after, 0)
+            return changes_told(self._tables.events[first : first + max(limit, 0)], self._tables.revision)
+
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""
         with self._lock:
@@ -303,15 +238,6 @@ class MemoryLedger:
             found = list(self._tables.records())
         yield from found
 
-    def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export."""
-        with self._lock:
-            if self._tables.events:
-                raise Conflict("This space is not empty.", hint="Import into a new space.")
-            tables = Tables.of(records)
-            tables.verify(None)
-            self._tables = tables
-
     def compact(self) -> tuple[str, ...]:
         """Do nothing: memory keeps no traces of what was erased."""
         return ()
@@ -319,24 +245,9 @@ class MemoryLedger:
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    def _keep(self, planned: Plan, result: Journal) -> Receipt:
-        for write, event in zip(planned.writes, result.events, strict=False):
-            self._tables.store(write, event.seq)
-        self._tables.tell(result.events)
-        self._tables.patches |= {record.id: record for record in result.records}
-        if erased := erased_by(planned):
-            self._tables.erase_keys(erased, [record.id for record in result.records])
-        return result.receipt
-
-    def _keep_notice(self, notice: Notice) -> PatchRecord:
-        self._tables.tell([notice.event])
-        self._tables.patches[notice.record.id] = notice.record
-        return notice.record
-
-    def _now(self) -> datetime:
-        # Clocks may be set back; history runs forward all the same.
-        last = self._tables.events[-1:]
-        return max([self._clock.now(), *(event.timestamp for event in last)])
-
-    def _new_event_id(self) -> str:
-        return fresh_id("audit_event", self._clock)
+    @contextmanager
+    def _writing(self) -> Iterator[MemorySession]:
+        with self._lock:
+            session = MemorySession(self._tables, clock=self._clock, policy=self.policy)
+            yield session
+            self._tables = session.tables

@@ -11,7 +11,6 @@ from treering.core.account import account
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
-from treering.core.journal import ERASED_KEY, erased_key, without_request
 from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.ports.ledger import Record
@@ -128,10 +127,6 @@ class Tables:
         """Return the words a segment id has ever named."""
         return self.words.get((source_id, segment_id))
 
-    def proposals(self) -> list[PatchRecord]:
-        """Return the patches that wait for review, by id."""
-        return [record for _, record in sorted(self.patches.items()) if record.status == "proposed"]
-
     def head(self) -> Anchor:
         """Return the head of the audit log."""
         last = self.events[-1] if self.events else None
@@ -154,20 +149,6 @@ class Tables:
                 self.spans = [_ended(span, link, seq) for span in self.spans]
             case Erased(before):
                 self._erase(before.id)
-
-    def remembered(self, key: str) -> Remembered | None:
-        """Return what an idempotency key stands for."""
-        erased = (known for kept, known in self.receipts.items() if kept == erased_key(key, known))
-        return self.receipts.get(key) or next(erased, None)
-
-    def erase_keys(self, erased: Iterable[str], patches: Iterable[str]) -> None:
-        """Replace the idempotency keys of these patches, and of all that touched what is erased."""
-        gone = frozenset(erased)
-        touched = {*patches, *(event.patch_id for event in self.events if event.target in gone)}
-        for key, known in list(self.receipts.items()):
-            if known.patch_id in touched and not key.startswith(ERASED_KEY):
-                del self.receipts[key]
-                self.receipts[erased_key(key, known)] = without_request(known)
 
     def verify(self, anchor: Anchor | None) -> Anchor:
         """Check everything against the audit log. Raises `Corrupt`."""

@@ -1,6 +1,6 @@
 """Erasing objects for good, proving that they are gone, and naming what is out of reach."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError
@@ -10,6 +10,7 @@ from treering.derived.analysis import query_terms
 from treering.derived.lookup import look_up
 from treering.derived.passages import passages_of
 from treering.ports.clock import fresh_id
+from treering.ports.ledger import Record
 from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
 from treering.tools.engine import Engine
@@ -77,7 +78,8 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     remaining = engine.ledger.compact()
     ids = tuple(item.id for item in items)
     try:
-        proof = _Proof(_repetitions(engine, texts), _probes(engine, ids, texts), _reasons(engine, items))
+        held = _held(engine.ledger.records(), frozenset(ids), texts)
+        proof = _Proof(held.repeated_in, _probes(engine, ids, texts, held), _reasons(engine, items))
     except TreeringError as error:
         proof = _Proof()
         remaining += (f"the proof: looking for what was erased failed ({error.message})",)
@@ -123,18 +125,39 @@ def _reasons(engine: Engine, items: Sequence[Object]) -> tuple[str, ...]:
     return (f"the reasons given for audit events {', '.join(shown)}, which name it",)
 
 
-def _repetitions(engine: Engine, texts: set[str]) -> tuple[str, ...]:
-    rows = (record.row for record in engine.ledger.records() if record.table == "segment")
-    return tuple(dict.fromkeys(row["source_id"] for row in rows if row["text"] in texts))
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a look through everything the ledger holds found."""
+
+    records: int
+    """How many revisions and segments are those of erased objects."""
+    repeated_in: tuple[str, ...]
+    """The sources that hold one of the erased texts."""
 
 
-def _probes(engine: Engine, identities: Sequence[str], texts: set[str]) -> tuple[Probe, ...]:
+def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _Held:
+    """Look once through all records, one at a time: a space is larger than memory."""
+    found, repeated = 0, dict[str, None]()
+    for record in records:
+        row = record.row
+        match record.table:
+            case "revision":
+                found += row["id"] in gone
+            case "segment":
+                found += row["source_id"] in gone
+                if row["text"] in texts:
+                    repeated[row["source_id"]] = None
+            case _:
+                pass
+    return _Held(found, tuple(repeated))
+
+
+def _probes(engine: Engine, identities: Sequence[str], texts: set[str], held: _Held) -> tuple[Probe, ...]:
     gone = set(identities)
-    rows = [record for record in engine.ledger.records() if record.table in {"revision", "segment"}]
     return (
         Probe(name="object rows", found=len(engine.ledger.heads(identities))),
         Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
-        Probe(name="stored records", found=sum(row.row.get("id", row.row.get("source_id")) in gone for row in rows)),
+        Probe(name="stored records", found=held.records),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
         Probe(name="index rows", found=engine.index.upkeep.remains(identities)),
         Probe(name="jobs", found=engine.jobs.remains(identities)),

@@ -1,6 +1,8 @@
 """The verb `lint`: find drift and repair it."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Literal
 
 from pydantic import Field
@@ -21,6 +23,7 @@ from treering.tools.submission import build_patch
 
 _EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
 _ORDER = {"error": 0, "warning": 1, "info": 2}
+_EVENTS = 500  # of the log, at a time
 
 
 class LintInput(Value):
@@ -174,8 +177,8 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
     except TreeringError as error:
         check_interrupt()  # that the audit was ended says nothing about the space
         problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
-    told = [event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event)]
-    events = _within(call, told)[-options.limit :]
+    told = (event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event))
+    events = _newest(_within(call, told), options.limit)
     return AuditReport(
         verb="lint",
         mode="audit",
@@ -203,10 +206,22 @@ _NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see
 _DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
 
 
-def _within(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
+def _newest(events: Iterable[AuditEvent], limit: int) -> deque[AuditEvent]:
+    """Keep the last events: a log is larger than what is shown of it."""
+    return deque(events, maxlen=limit)
+
+
+def _within(call: Call, events: Iterable[AuditEvent]) -> Iterator[AuditEvent]:
     """Leave out what happened above the scope; at the root everything is told, also of what was erased since."""
     if call.scope == ROOT:
-        return list(events)
+        yield from events
+        return
+    waiting = iter(events)
+    while batch := list(islice(waiting, _EVENTS)):
+        yield from _below(call, batch)
+
+
+def _below(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
     ledger, targets = call.engine.ledger, {event.target for event in events}
     patches = {target for target in targets if kind_of(target) == "patch"}
     scopes = {identity: head.scope for identity, head in ledger.heads(targets - patches).items()}

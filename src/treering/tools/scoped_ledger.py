@@ -19,6 +19,7 @@ from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, R
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
+from treering.core.transaction import missing_patch
 from treering.ports.ledger import (
     Altered,
     AsOf,
@@ -32,6 +33,7 @@ from treering.ports.ledger import (
     missing_object,
     missing_segment,
 )
+from treering.ports.projection import Change
 
 _MOST_PATCHES = 10_000
 _EVENTS = 500
@@ -41,7 +43,7 @@ class ScopedLedger:
     """`ports.ledger.Ledger` seen from a scope: it and its ancestors, and what lies below where it `descends`.
 
     A patch is given the scope it is made at, which the ledger enforces (`core.confinement`). The audit chain, the
-    policy, exports and upkeep are those of the whole space.
+    policy, the change feed, exports and upkeep are those of the whole space.
     """
 
     def __init__(self, ledger: Ledger, *, scope: str, descend: bool) -> None:
@@ -157,7 +159,7 @@ class ScopedLedger:
         """Return the record of a patch of the scope. Raises `NotFound`."""
         record = self.whole.patch(patch_id)
         if not self._holds(record):
-            raise NotFound(f"There is no patch {patch_id}.", hint="Patch ids come from receipts and review lists.")
+            raise missing_patch(patch_id)
         return record
 
     def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
@@ -179,6 +181,10 @@ class ScopedLedger:
                 yield from self._about(batch)
                 batch = []
         yield from self._about(batch)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects of the whole space: an index of them is one of the whole space, too."""
+        return self.whole.changes(after, limit)
 
     def events_of(self, identity: str) -> Sequence[AuditEvent]:
         """Return the audit events about one object or patch."""

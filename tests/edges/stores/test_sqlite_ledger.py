@@ -191,6 +191,12 @@ def test_reading_a_damaged_row_says_that_the_space_is_corrupt(space: Path, clock
                 read()
 
 
+def test_a_revision_that_somebody_removed_is_missed_by_the_change_feed(space: Path, clock: SteppingClock) -> None:
+    tamper(space, "DELETE FROM revisions WHERE id LIKE 'node:%' AND revision = 1")
+    with opened(space, clock) as ledger, pytest.raises(Corrupt, match=r"revision 1 of node:.* is missing"):
+        ledger.changes(0, 100)
+
+
 def test_what_a_space_holds_is_there_when_it_is_opened_again(space: Path, clock: SteppingClock, make: Builder) -> None:
     with opened(space, clock) as ledger:
         before = list(ledger.records())

@@ -10,6 +10,7 @@ class TestMyLedger(LedgerContract):
         return open_ledger
 """
 
+from treering.testing.ledger_contract.changes import Changes
 from treering.testing.ledger_contract.claims import Claims
 from treering.testing.ledger_contract.erasure import Erasure
 from treering.testing.ledger_contract.evidence import Evidence
@@ -25,6 +26,18 @@ from treering.testing.ledger_contract.writing import Writing
 
 
 class LedgerContract(
-    Writing, Evidence, Summaries, Claims, Work, Reading, History, Reverting, Review, Scopes, Erasure, Transfer
+    Writing,
+    Evidence,
+    Summaries,
+    Claims,
+    Work,
+    Reading,
+    History,
+    Changes,
+    Reverting,
+    Review,
+    Scopes,
+    Erasure,
+    Transfer,
 ):
     """Inherit this in a test class and return the fixture `open_ledger`."""

@@ -267,6 +267,11 @@ def unreadable(stored: Stored) -> Corrupt:
     return _altered(f"revision {stored.number} of {stored.identity} cannot be read", stored.identity)
 
 
+def missing_revision(identity: str, number: int) -> Corrupt:
+    """Return the error for a revision that is not there, though the log tells of it and of no erasure."""
+    return _altered(f"revision {number} of {identity} is missing", identity)
+
+
 def unreadable_segment(source_id: str) -> Corrupt:
     """Return the error for a segment that cannot be read at all."""
     return _altered(f"a segment of {source_id} cannot be read", source_id)

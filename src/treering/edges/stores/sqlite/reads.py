@@ -1,0 +1,243 @@
+"""Reads of the ledger on SQLite: each a snapshot, and held to what the audit log says."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import apsw
+
+from treering.core.audit import AuditEvent
+from treering.core.evidence import Segment
+from treering.core.objects import Object
+from treering.core.patch import Link, PatchRecord, PatchStatus
+from treering.core.scope import ROOT, lineage
+from treering.core.times import parse_time
+from treering.core.transaction import missing_patch
+from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.failures import row_of, rows_of
+from treering.edges.stores.sqlite.filters import OBJECT_FIELDS, condition
+from treering.edges.stores.sqlite.log_tables import LogTables
+from treering.edges.stores.sqlite.object_tables import ObjectTables
+from treering.edges.stores.sqlite.read_checks import ReadChecks
+from treering.edges.stores.sqlite.transfer import read_records
+from treering.ports.change_feed import changes_told
+from treering.ports.ledger import (
+    Altered,
+    AsOf,
+    Head,
+    Record,
+    Selection,
+    SourceState,
+    head_of,
+    missing_object,
+    missing_segment,
+    noted,
+    selects,
+)
+from treering.ports.projection import Change
+
+_HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
+_BATCH = 500
+
+
+class SqliteReads:
+    """The reads of `ports.ledger.Ledger` over a `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._checks = ReadChecks()
+
+    def get(self, identity: str, *, as_of: AsOf = None) -> Object:
+        """Return an object as it stands, or as it stood."""
+        with self._read() as connection:
+            tables = self._tables(connection)
+            item = (
+                tables.get(identity)
+                if as_of is None
+                else tables.get_as_of(identity, LogTables(connection).sequence(as_of))
+            )
+        if item is None:
+            raise missing_object(identity)
+        return item
+
+    def history(self, identity: str) -> Sequence[Object]:
+        """Return every revision, oldest first."""
+        with self._read() as connection:
+            revisions = self._tables(connection).revisions(identity)
+        if not revisions:
+            raise missing_object(identity)
+        return revisions
+
+    def heads(
+        self, identities: Iterable[str], *, as_of: AsOf = None, altered: Altered | None = None
+    ) -> Mapping[str, Head]:
+        """Return the heads of those of the ids that exist."""
+        wanted = list(dict.fromkeys(identities))
+        with self._read() as connection:
+            if as_of is not None:
+                seq, tables = LogTables(connection).sequence(as_of), self._tables(connection)
+                found = _each(wanted, lambda identity: tables.get_as_of(identity, seq), altered)
+                return {item.id: head_of(item) for item in found}
+            heads: dict[str, Head] = {}
+            for start in range(0, len(wanted), _BATCH):
+                batch = wanted[start : start + _BATCH]
+                sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
+                heads |= {row[0]: _head(row) for row in connection.execute(sql, batch)}
+            return heads
+
+    def segment(self, source_id: str, segment_id: str) -> Segment:
+        """Return a segment, also one that has vanished from its source since."""
+        with self._read() as connection:
+            found = self._tables(connection).segment(source_id, segment_id)
+        if found is None:
+            raise missing_segment(source_id, segment_id)
+        return found
+
+    def segments(
+        self, places: Sequence[tuple[str, str]], *, altered: Altered | None = None
+    ) -> Mapping[tuple[str, str], Segment]:
+        """Return those of the segments (source id, segment id) that are in their sources now."""
+        with self._read() as connection:
+            return self._tables(connection).segments(places, altered)
+
+    def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
+        """Return the objects a read at the selection's scope sees, oldest first."""
+        with self._read() as connection:
+            tables = self._tables(connection)
+            if selection.as_of is None:
+                items = _each(_candidates(connection, selection), tables.get, altered)
+            else:
+                seq = LogTables(connection).sequence(selection.as_of)
+                sql = "SELECT DISTINCT id FROM revisions WHERE seq <= ? ORDER BY id"
+                ids = [identity for (identity,) in connection.execute(sql, (seq,))]
+                items = _each(ids, lambda identity: tables.get_as_of(identity, seq), altered)
+        yield from (item for item in items if selects(selection, item))
+
+    def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
+        """Give, by origin, the sources in this scope below a root origin."""
+        # A range instead of a prefix, and two queries instead of OR: so that the index by origin finds them.
+        columns = "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ?1 AND "
+        sql = f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' ORDER BY id"
+        rows = self._database.rows(sql, (scope, root))
+        states: dict[str, SourceState] = {}
+        for origin, identity, fingerprint, status, revision in rows:
+            # An archived source gives way to a later one with the same origin.
+            if origin not in states or states[origin].status == "archived":
+                states[origin] = SourceState(identity, fingerprint, status, revision)
+        return states
+
+    def scopes(self, below: str) -> Sequence[str]:
+        """Return the scopes below one that objects lie in."""
+        start = "/" if below == ROOT else f"{below}/"
+        # '0' is the character after '/'. Each step jumps to the next scope, however many objects lie in one.
+        sql = (
+            "WITH RECURSIVE found(scope) AS (SELECT min(scope) FROM objects WHERE scope > ?1 AND scope < ?2 UNION ALL "
+            "SELECT (SELECT min(scope) FROM objects o WHERE o.scope > found.scope AND o.scope < ?2) FROM found "
+            "WHERE found.scope IS NOT NULL) SELECT scope FROM found WHERE scope IS NOT NULL"
+        )
+        return [scope for (scope,) in self._database.rows(sql, (start, start[:-1] + "0"))]
+
+    def dependents(self, identity: str) -> Sequence[str]:
+        """Return ids of knowledge whose evidence or derivation names this id."""
+        with self._read() as connection:
+            return self._tables(connection).dependents(identity)
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
+        """Return the links that start or end at an object."""
+        with self._read() as connection:
+            seq = None if as_of is None else LogTables(connection).sequence(as_of)
+            return self._tables(connection).checked_links(identity, seq)
+
+    def patch(self, patch_id: str) -> PatchRecord:
+        """Return the record of a patch."""
+        with self._read() as connection:
+            record = LogTables(connection, self._checks).record(patch_id)
+        if record is None:
+            raise missing_patch(patch_id)
+        return record
+
+    def patches(self, *, status: PatchStatus | None = None, limit: int = 100) -> Sequence[PatchRecord]:
+        """Return the newest patches."""
+        with self._database.read() as connection:
+            return LogTables(connection).newest_records(status, limit)
+
+    def sequence(self, as_of: AsOf = None) -> int:
+        """Return the audit sequence number at a point in history."""
+        with self._read() as connection:
+            return LogTables(connection).sequence(as_of)
+
+    def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
+        """Return audit events in order, in batches, so that a long log does not fill memory."""
+        left = limit
+        while left is None or left > 0:
+            size = _BATCH if left is None else min(left, _BATCH)
+            with self._database.read() as connection:
+                batch = LogTables(connection).events(after=after, limit=size)
+            yield from batch
+            if len(batch) < size:
+                return
+            after = batch[-1].seq
+            left = None if left is None else left - len(batch)
+
+    def changes(self, after: int, limit: int) -> Sequence[Change]:
+        """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        with self._read() as connection:
+            tables, log = self._tables(connection), LogTables(connection, self._checks)
+
+            def revision(identity: str, number: int) -> Object | None:
+                found = tables.revision(identity, number)
+                if found is None:
+                    log.require_erased(identity, number)
+                return found
+
+            return changes_told(log.events(after=max(after, 0), limit=max(limit, 0)), revision)
+
+    def events_of(self, identity: str) -> Sequence[AuditEvent]:
+        """Return the audit events about one object or patch."""
+        with self._database.read() as connection:
+            return LogTables(connection, self._checks).events_of(identity)
+
+    def records(self) -> Iterator[Record]:
+        """Return everything the ledger holds, of one moment."""
+        with self._read(fresh=True) as connection:
+            yield from read_records(connection)
+
+    @contextmanager
+    def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
+        """Hold a snapshot, and the rows of the ledger to what they should be."""
+        with rows_of("the ledger"), (self._database.read_fresh if fresh else self._database.read)() as connection:
+            yield connection
+
+    def _tables(self, connection: apsw.Connection) -> ObjectTables:
+        return ObjectTables(connection, self._checks)
+
+
+def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
+    """Narrow by scope, type and filter in SQL; what passes is checked again on the object itself."""
+    scopes = lineage(selection.scope)
+    prefix = selection.scope.removesuffix("/") + "/"
+    below = "OR substr(scope, 1, ?) = ?" if selection.descend else ""
+    types = f"AND type IN ({_marks(selection.types)})" if selection.types else ""
+    asked = condition(selection.where, OBJECT_FIELDS)
+    where = f"(scope IN ({_marks(scopes)}) {below}) {types} AND {asked.sql}"
+    sql = f"SELECT id FROM objects WHERE {where} ORDER BY id"  # noqa: S608 - marks, and what `condition` wrote
+    bindings = [*scopes, *((len(prefix), prefix) if selection.descend else ()), *selection.types, *asked.bindings]
+    return [identity for (identity,) in connection.execute(sql, bindings)]
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ",".join("?" * len(values))
+
+
+def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
+    with row_of(str(row[0])):
+        return Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
+
+
+def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> list[Object]:
+    """Read objects one by one; what does not verify is left out where `altered` takes it."""
+    found = []
+    for identity in identities:
+        with noted(altered):
+            if item := read(identity):
+                found.append(item)
+    return found

@@ -1,0 +1,132 @@
+"""What a transaction asks of a ledger on SQLite, over the connection that holds the write transaction."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import apsw
+
+from treering.core.audit import Anchor
+from treering.core.draft import Erased, Put, View, Write
+from treering.core.journal import Journal, Notice, erased_by
+from treering.core.patch import PatchRecord, Remembered
+from treering.core.plan import Plan
+from treering.core.policy import Policy
+from treering.edges.stores.sqlite.follower import Follower
+from treering.edges.stores.sqlite.log_tables import LogTables
+from treering.edges.stores.sqlite.object_tables import ObjectTables
+from treering.edges.stores.sqlite.overwriting import note_erasure
+from treering.edges.stores.sqlite.read_checks import ReadChecks
+from treering.edges.stores.sqlite.transfer import load_records
+from treering.edges.stores.sqlite.verification import verify_ledger
+from treering.ports.clock import Clock, fresh_id, fresh_salt
+from treering.ports.ledger import Record
+from treering.ports.projection import Change
+
+
+class SqliteSession:
+    """`core.transaction.Session` over a connection, for one transaction. Followers see its changes when it finishes."""
+
+    def __init__(self, connection: apsw.Connection, checks: ReadChecks, *, clock: Clock, policy: Policy) -> None:
+        self.view: View = ObjectTables(connection, checks)
+        self.reached: Anchor | None = None
+        """The head that was kept, where something was."""
+        self._connection = connection
+        self._log = LogTables(connection, checks)
+        self._clock = clock
+        self._policy = policy
+        self._changes: list[Change] = []
+
+    def policy(self) -> Policy:
+        """Return the policy that is in force."""
+        return self._policy
+
+    def now(self) -> datetime:
+        """Return the machine's time: processes that share a file share a machine."""
+        return self._clock.now()
+
+    def fresh_id(self, kind: str) -> str:
+        """Make the id of a new thing."""
+        return fresh_id(kind, self._clock)
+
+    def fresh_salt(self) -> str:
+        """Make a salt."""
+        return fresh_salt(self._clock)
+
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        return self._log.head()
+
+    def last_time(self) -> datetime | None:
+        """Return the time of the last audit event, or `None` before the first."""
+        return self._log.last_time()
+
+    def record(self, patch_id: str) -> PatchRecord | None:
+        """Return the record of a patch, or `None`."""
+        return self._log.record(patch_id)
+
+    def proposals(self) -> Sequence[PatchRecord]:
+        """Return the patches that wait for review, by id."""
+        return self._log.proposals()
+
+    def patches_about(self, identities: Iterable[str]) -> set[str]:
+        """Return the ids of the patches that events about these objects name."""
+        return self._log.patches_about(identities)
+
+    def remembered(self, key: str) -> Remembered | None:
+        """Return what is kept under exactly this key."""
+        return self._log.remembered(key)
+
+    def keys(self, prefix: str = "") -> Iterable[tuple[str, Remembered]]:
+        """Return the keys that begin so, each with what it stands for."""
+        return self._log.keys(prefix)
+
+    def remember(self, key: str, known: Remembered) -> None:
+        """Keep what a new key stands for."""
+        self._log.remember(key, known)
+
+    def forget(self, key: str) -> None:
+        """Remove a key."""
+        self._log.forget(key)
+
+    def keep(self, planned: Plan, result: Journal) -> None:
+        """Keep writes, events and records; note what an erasure leaves to be overwritten in the file."""
+        tables = ObjectTables(self._connection)
+        for write, event in zip(planned.writes, result.events, strict=False):
+            tables.store(write, event.seq)
+            self._changes += _change(write, event.seq)
+        for event in result.events:
+            self._log.keep_event(event)
+        for record in result.records:
+            self._log.keep_record(record)
+        if erased_by(planned):
+            note_erasure(self._connection, result.receipt.sequence)
+        self.reached = Anchor(seq=result.receipt.sequence, hash=result.receipt.head)
+
+    def keep_notice(self, notice: Notice) -> None:
+        """Keep an event about a patch, and the patch's record."""
+        self._log.keep_event(notice.event)
+        self._log.keep_record(notice.record)
+        self.reached = Anchor(seq=notice.event.seq, hash=notice.event.hash)
+
+    def fill(self, records: Iterable[Record]) -> None:
+        """Keep the records of an export."""
+        self._changes += load_records(self._connection, records)
+
+    def verify(self) -> Anchor:
+        """Check everything that is kept against the audit log; return its head."""
+        return verify_ledger(self._connection, anchor=None)
+
+    def finish(self, followers: Iterable[Follower]) -> None:
+        """Let followers apply the changes, as the last thing in the transaction."""
+        for follower in followers if self._changes else ():
+            follower.follow(self._connection, self._changes)
+
+
+def _change(write: Write, seq: int) -> list[Change]:
+    match write:
+        case Put(before=before, after=after):
+            return [Change(seq, after.id, before, after)]
+        case Erased(before=before):
+            return [Change(seq, before.id, before, None)]
+        case _:
+            return []
