@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_stage import open_space, seen
 
-import index_questions
 from treering.core.locator import Turn
 from treering.derived.passages import days_of, passages_of
 from treering.ports.passages import AskedDays
+from treering.testing import index_questions
 
 MAY = AskedDays(date(2023, 5, 1), date(2023, 5, 31))
 JUNE = AskedDays(date(2023, 6, 1), date(2023, 6, 30))
