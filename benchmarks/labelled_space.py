@@ -7,7 +7,7 @@ from typing import Any
 
 import treering
 from benchmarks.data import Collection, Passage
-from index_questions import by_words, heads
+from treering.testing.index_questions import by_words, heads
 from treering import Space
 from treering.core.locator import Turn
 from treering.core.objects import Source

@@ -8,7 +8,7 @@ from typing import TypeVar
 from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.figures import Figure, Target, at_most
 from benchmarks.synthetic import questions
-from index_questions import by_names, by_place, by_words
+from treering.testing.index_questions import by_names, by_place, by_words
 from treering import Space
 from treering.derived.arms import search_arms
 from treering.derived.fusion import POOL

@@ -16,8 +16,12 @@ _OF_OBJECTS = frozenset({EdgeType.PART, EdgeType.LINK})
 
 @dataclass(slots=True)
 class MemoryGraph:
-    """A `Graph` one fills by hand, for tests of what is built on the port, and for stores that keep it in memory."""
+    """A `Graph` one fills by hand, for tests of what is built on the port, and for stores that keep it in memory.
 
+    The passage with key k is node `width * k`; the n-th name is node `width * n + 1`. Nobody may count on that.
+    """
+
+    width: int = 2
     ties: dict[int, tuple[str, Ties]] = field(default_factory=dict)
     """By passage key: its scope, and what it ties together."""
     entities: dict[str, int] = field(default_factory=dict)
@@ -52,7 +56,7 @@ class MemoryGraph:
 
     def _pairs(self, key: int, ties: Ties) -> list[tuple[int, int, EdgeType]]:
         """Return what a passage ties together, by node."""
-        own = [(2 * key, self._number(name, tie), tie) for name, tie in ties.nodes]
+        own = [(self.width * key, self._number(name, tie), tie) for name, tie in ties.nodes]
         return own + [
             (self._number(pair.one, pair.tie), self._number(pair.other, pair.tie), pair.tie) for pair in ties.pairs
         ]
@@ -61,7 +65,7 @@ class MemoryGraph:
         """Return the node of an entity, or of an object that may be called the same."""
         known = self.objects if tie in _OF_OBJECTS else self.entities
         if name not in known:
-            known[name] = 2 * self.numbered + 1
+            known[name] = self.width * self.numbered + 1
             self.names[known[name]] = name
             self.numbered += 1
         return known[name]
@@ -75,18 +79,18 @@ class MemoryGraph:
 
 @dataclass(frozen=True, slots=True)
 class MemoryGraphView:
-    """`ports.graph.GraphView` of a `MemoryGraph`: the passage with key k is node 2k."""
+    """`ports.graph.GraphView` of a `MemoryGraph`."""
 
     graph: MemoryGraph
     reach: Reach
 
     def of_passages(self, keys: npt.NDArray[np.int64]) -> Nodes:
         """Return the nodes of passages, by key."""
-        return 2 * keys
+        return self.graph.width * keys
 
     def passages_of(self, nodes: Nodes) -> npt.NDArray[np.int64]:
         """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
-        return np.where(nodes % 2 == 0, nodes // 2, -1)
+        return np.where(nodes % self.graph.width == 0, nodes // self.graph.width, -1)
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the nodes of those of the entity keys that are known."""
