@@ -84,6 +84,14 @@ class PassagesByKey(Stage):
         found = read(space.index, [one], beside=True)
         assert found.heads.keys() == {one, two}
 
+    def test_beside_a_turn_stand_only_turns_of_the_same_time(self, space: Space) -> None:
+        talk = space.talk(("Hello.", None), ("Hello to you.", None))
+        space.commit(talk)
+        first = space.key(talk)
+        space.reread(talk, "Hello.", "Good morning.")
+        [now] = [key for key in space.keys(talk).values() if key != first]
+        assert {key: list(near) for key, near in beside(space.index, [first]).items()} == {first: [now]}
+
     def test_turns_beside_are_dated_with_those_asked_for(self, space: Space) -> None:
         talk = space.talk(("Bees hum.", datetime(2023, 5, 8, tzinfo=UTC)), ("In June 2023.", None))
         space.commit(talk)
