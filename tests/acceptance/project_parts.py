@@ -8,11 +8,11 @@ import apsw
 import numpy as np
 
 import treering
-from index_questions import heads
 from treering.ports.graph import EdgeType
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
 from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.index_questions import heads
 
 PROJECT = "acme"
 

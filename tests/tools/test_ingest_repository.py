@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 from ingest_parts import desk_of
 
-from index_questions import by_words, heads
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
 from treering.edges.stores.sqlite.database import Database
@@ -18,6 +17,7 @@ from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.reach import Reach
 from treering.ports.text import TextQuery
+from treering.testing.index_questions import by_words, heads
 
 PYPROJECT = """\
 [project]

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 import treering
-from index_questions import by_words
 from space_parts import decide, move, note, put, read, records, state_fact, status, task
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.fingerprint import without_recalled
 from treering.derived.tokens import estimate_tokens
 from treering.testing.builders import Builder
+from treering.testing.index_questions import by_words
 
 NOWHERE = "know:" + "0" * 26
 

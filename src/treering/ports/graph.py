@@ -11,7 +11,10 @@ import numpy.typing as npt
 from treering.ports.reach import Reach
 
 Nodes = npt.NDArray[np.int64]
-"""Node numbers, as the view that gave them counts them: passages, entities and objects."""
+"""Node numbers, as the view that gave them counts them: passages, entities and objects.
+
+Not negative and below 2**31: a walk keeps a place for every number up to the greatest it meets.
+"""
 
 
 class EdgeType(IntEnum):

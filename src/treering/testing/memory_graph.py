@@ -11,57 +11,94 @@ from treering.derived.ties import Ties
 from treering.ports.graph import Edges, EdgeType, Nodes, Statements
 from treering.ports.reach import Reach
 
+_OF_OBJECTS = frozenset({EdgeType.PART, EdgeType.LINK})
+
 
 @dataclass(slots=True)
 class MemoryGraph:
-    """A `Graph` one fills by hand, for tests of what is built on the port."""
+    """A `Graph` one fills by hand, for tests of what is built on the port, and for stores that keep it in memory.
 
+    The passage with key k is node `width * k`; the n-th name is node `width * n + 1`. Nobody may count on that.
+    """
+
+    width: int = 2
     ties: dict[int, tuple[str, Ties]] = field(default_factory=dict)
     """By passage key: its scope, and what it ties together."""
-    numbers: dict[str, int] = field(default_factory=dict)
+    entities: dict[str, int] = field(default_factory=dict)
+    objects: dict[str, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    """By node: the key of the entity, the id of the object."""
     edges_by_node: dict[int, list[tuple[int, EdgeType, int]]] = field(default_factory=dict)
     """By node: where its edges lead, why, and which passage vouches for each."""
+    numbered: int = 0
+    """Names that ever had a number: that of one which is gone is given to no other."""
 
     def put(self, key: int, ties: Ties, scope: str = ROOT) -> None:
-        """Tie a passage in. A passage is put once."""
+        """Tie a passage in. A passage is put once, or again after it was discarded."""
         self.ties[key] = (scope, ties)
-        pairs = [(2 * key, self._number(name), tie) for name, tie in ties.nodes]
-        pairs += [(self._number(pair.one), self._number(pair.other), pair.tie) for pair in ties.pairs]
-        for one, other, tie in pairs:
+        for one, other, tie in self._pairs(key, ties):
             self.edges_by_node.setdefault(one, []).append((other, tie, key))
             self.edges_by_node.setdefault(other, []).append((one, tie, key))
+
+    def discard(self, key: int) -> None:
+        """Take a passage out, and the names that no other passage has."""
+        _, ties = self.ties.pop(key, (ROOT, Ties((), ())))
+        for node in {end for one, other, _ in self._pairs(key, ties) for end in (one, other)}:
+            kept = [edge for edge in self.edges_by_node.pop(node) if edge[2] != key]
+            if kept:
+                self.edges_by_node[node] = kept
+            else:
+                self._forget(node)
 
     def view(self, reach: Reach) -> "MemoryGraphView":
         """Return the graph as a read at the scope of `reach` may walk it."""
         return MemoryGraphView(self, reach)
 
-    def _number(self, name: str) -> int:
-        return self.numbers.setdefault(name, 2 * len(self.numbers) + 1)
+    def _pairs(self, key: int, ties: Ties) -> list[tuple[int, int, EdgeType]]:
+        """Return what a passage ties together, by node."""
+        own = [(self.width * key, self._number(name, tie), tie) for name, tie in ties.nodes]
+        return own + [
+            (self._number(pair.one, pair.tie), self._number(pair.other, pair.tie), pair.tie) for pair in ties.pairs
+        ]
+
+    def _number(self, name: str, tie: EdgeType) -> int:
+        """Return the node of an entity, or of an object that may be called the same."""
+        known = self.objects if tie in _OF_OBJECTS else self.entities
+        if name not in known:
+            known[name] = self.width * self.numbered + 1
+            self.names[known[name]] = name
+            self.numbered += 1
+        return known[name]
+
+    def _forget(self, node: int) -> None:
+        name = self.names.pop(node, "")
+        for known in (self.entities, self.objects):
+            if known.get(name) == node:
+                del known[name]
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryGraphView:
-    """`ports.graph.GraphView` of a `MemoryGraph`: the passage with key k is node 2k."""
+    """`ports.graph.GraphView` of a `MemoryGraph`."""
 
     graph: MemoryGraph
     reach: Reach
 
     def of_passages(self, keys: npt.NDArray[np.int64]) -> Nodes:
         """Return the nodes of passages, by key."""
-        return 2 * keys
+        return self.graph.width * keys
 
     def passages_of(self, nodes: Nodes) -> npt.NDArray[np.int64]:
         """Return the keys of the passages that nodes stand for, -1 for nodes that stand for none."""
-        return np.where(nodes % 2 == 0, nodes // 2, -1)
+        return np.where(nodes % self.graph.width == 0, nodes // self.graph.width, -1)
 
     def named(self, keys: Sequence[str]) -> Mapping[str, int]:
         """Return the nodes of those of the entity keys that are known."""
-        return {key: self.graph.numbers[key] for key in keys if key in self.graph.numbers}
+        return {key: self.graph.entities[key] for key in keys if key in self.graph.entities}
 
     def names(self, nodes: Sequence[int]) -> Mapping[int, str]:
         """Return the keys of entities, the ids of objects."""
-        known = {number: name for name, number in self.graph.numbers.items()}
-        return {node: known[node] for node in nodes if node in known}
+        return {node: self.graph.names[node] for node in nodes if node in self.graph.names}
 
     def edges(self, nodes: Nodes) -> Edges:
         """Return all edges out of some nodes that passages in reach vouch for."""
@@ -89,8 +126,8 @@ class MemoryGraphView:
         ]
         return Statements(
             np.array([at for at, _ in facts], np.int64),
-            np.array([self.graph.numbers[pair.one] for _, pair in facts], np.int64),
-            np.array([self.graph.numbers[pair.other] for _, pair in facts], np.int64),
+            np.array([self.graph.entities[pair.one] for _, pair in facts], np.int64),
+            np.array([self.graph.entities[pair.other] for _, pair in facts], np.int64),
             np.cumsum([0, *(len(pair.words) for _, pair in facts)], dtype=np.int64),
             np.array([word for _, pair in facts for word in pair.words], np.uint16),
         )

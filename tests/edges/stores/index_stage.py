@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from index_questions import by_names, by_place, by_words, heads, near
 from treering.core.filters import parse_filter
 from treering.core.objects import Object
 from treering.core.patch import Erase, Operation, Receipt, Transition, Update
@@ -16,6 +15,7 @@ from treering.ports.text import Scored, TextQuery
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder
+from treering.testing.index_questions import by_names, by_place, by_words, heads, near
 
 EMBEDDER = HashingEmbedder()
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_stage import open_space, seen
 
-import index_questions
+import treering.testing.index_questions as index_questions
 from treering.core.locator import Turn
 from treering.derived.passages import days_of, passages_of
 from treering.ports.passages import AskedDays

@@ -45,7 +45,7 @@ def two(path):
 def agrees(space) -> bool:
     """Tell whether the graph says of every node what the ledger does."""
     known = known_graph(space)
-    wanted = edges_of(known, [*known.numbers.values(), *(2 * key for key in known.ties)])
+    wanted = edges_of(known, [*known.names, *(2 * key for key in known.ties)])
     return edges_of(space.index.graph, all_nodes(space)) == wanted
 
 

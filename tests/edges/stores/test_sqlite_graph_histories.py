@@ -100,7 +100,7 @@ class Graphs(RuleBasedStateMachine):
     def the_table_in_memory_says_what_the_ledger_does(self):
         known, graph = known_graph(self.space), self.space.index.graph
         nodes = all_nodes(self.space)
-        named = {number: name for name, number in known.numbers.items()}
+        named = known.names
         assert sorted(graph.view(seen()).names(nodes).values()) == sorted(named.values())
         for reach in (seen(), seen("/a"), seen("/a", descend=False), seen("/other")):
             assert edges_of(graph, nodes, reach) == edges_of(known, [*named, *(2 * key for key in known.ties)], reach)

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 from index_stage import EMBEDDER, open_space, seen
 
-from index_questions import beside, by_names, by_words, heads, knows, near
 from treering.core.locator import Lines, Turn
 from treering.core.patch import MoveScope
 from treering.core.scope import sees
@@ -17,6 +16,7 @@ from treering.ports.text import TextQuery
 from treering.ports.vectors import Lag
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
+from treering.testing.index_questions import beside, by_names, by_words, heads, knows, near
 
 
 @pytest.fixture

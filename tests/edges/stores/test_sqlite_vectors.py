@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from index_stage import EMBEDDER, open_space, seen
 
-from index_questions import cosines, near
 from treering.core.errors import InvalidInput
 from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.ports.lease import VECTORS
 from treering.ports.vectors import Lag
 from treering.testing.clocks import SteppingClock
+from treering.testing.index_questions import cosines, near
 
 
 @pytest.fixture

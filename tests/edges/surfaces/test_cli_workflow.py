@@ -51,7 +51,7 @@ def test_answers_written_beforehand_stand_for_models(desk):
     desk.write({"one.json": '["yes"]'})
     told = desk.run(*asked, "--scripted", "one.json")
     assert told.code == 6
-    assert "node 2 (second) (Standard): The script of scripted has no answer left." in told.err
+    assert "node 2 (second) (Standard): scripted has no answer left." in told.err
 
 
 def test_an_input_may_stand_in_a_file(desk):

@@ -1,10 +1,8 @@
 """The outcome of long work, kept beside the ledger. Not part of it: neither audited nor exported."""
 
 import json
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
 from itertools import islice
-from typing import Any
 
 import apsw
 
@@ -12,6 +10,7 @@ from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt
 from treering.core.objects import Source
 from treering.core.scope import sees
+from treering.derived.job_rows import Named, origins_in, sources_in
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of
 from treering.edges.stores.sqlite.packing import pack, unpack_json
@@ -19,11 +18,9 @@ from treering.edges.stores.sqlite.tables import JOBS
 from treering.ports.jobs import JobRow
 from treering.ports.projection import Change
 
-_ERASED = "(erased)"
-
 
 class SqliteJobs:
-    """`ports.index.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
+    """`ports.jobs.JobLog` over a space's `Database`, and the `Follower` that forgets what is erased."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -32,7 +29,7 @@ class SqliteJobs:
         """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
         with self._database.write() as connection:
             erased = _erased_of(connection, row)
-            kept = _Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
+            kept = Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
             connection.execute(
                 "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
                 (job_id, pack(canonical_json(kept))),
@@ -51,7 +48,7 @@ class SqliteJobs:
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
-        named = _Named(frozenset(object_ids), frozenset())
+        named = Named(frozenset(object_ids), frozenset())
         return sum(named.is_in(_parsed(body)) for (body,) in self._database.rows("SELECT body FROM jobs"))
 
     def is_prepared(self, connection: apsw.Connection) -> bool:
@@ -70,49 +67,16 @@ class SqliteJobs:
         jobs = {job: _parsed(body) for job, body in connection.execute("SELECT id, body FROM jobs")}
         ids = frozenset(change.object_id for change in erased)
         origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
-        named = _Named(ids, frozenset(origins.union(*(_origins(row, ids) for row in jobs.values()))))
+        named = Named(ids, frozenset(origins.union(*(_origins(row, ids) for row in jobs.values()))))
         for job, row in jobs.items():
             if named.is_in(row):
                 body = pack(canonical_json(named.without(row)))
                 connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (body, job))
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """Erased objects, by their ids and by everything they were read from."""
-
-    ids: Set[str]
-    origins: Set[str]
-
-    def is_in(self, value: Any) -> bool:
-        """Tell whether a value, or anything in it, names one of them."""
-        match value:
-            case str():
-                return value in self.origins or self._begins_with_origin(value) or self._has_id(value)
-            case dict():
-                return any(map(self.is_in, value.values()))
-            case list():
-                return any(map(self.is_in, value))
-        return False
-
-    def without(self, row: JobRow) -> dict[str, Any]:
-        """Return a job without the lines that name one of them: results, warnings, what went stale."""
-        kept: dict[str, Any] = {
-            name: [line for line in value if not self.is_in(line)] if isinstance(value, list) else value
-            for name, value in row.items()
-        }
-        return {**kept, "target": _ERASED} if self.is_in(row.get("target")) else kept
-
-    def _begins_with_origin(self, text: str) -> bool:
-        return any(text.startswith(f"{origin}: ") for origin in self.origins)
-
-    def _has_id(self, text: str) -> bool:
-        return any(identity in text for identity in self.ids)
-
-
 def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
     """Return those of the objects a job names that are in the audit log, but not in the ledger any more."""
-    ids = json.dumps([item["source_id"] for item in row.get("items", ()) if item.get("source_id")])
+    ids = json.dumps(sources_in(row))
     sql = (
         "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM objects WHERE id = value) "
         "AND EXISTS (SELECT 1 FROM audit WHERE target = value)"
@@ -120,12 +84,9 @@ def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
     return frozenset(identity for (identity,) in connection.execute(sql, (ids,)))
 
 
-def _origins(row: JobRow, ids: Set[str]) -> Iterator[str]:
-    """Yield what a job says that some objects were read from, and from where they were moved."""
+def _origins(row: JobRow, ids: Set[str]) -> list[str]:
     with row_of("a job"):
-        for item in row.get("items", ()):
-            if item.get("source_id") in ids:
-                yield from filter(None, (item.get("origin"), item.get("moved_from")))
+        return list(origins_in(row, ids))
 
 
 def _scope_of(row: JobRow) -> str:

@@ -1,0 +1,158 @@
+"""Search by words, phrases and parts of names."""
+
+from typing import Any
+
+import pytest
+
+from treering.core.scope import sees
+from treering.ports.reach import Reach
+from treering.ports.text import NamePart, TextQuery
+from treering.testing.index_contract.stage import Space, Stage
+from treering.testing.index_questions import by_names, by_words, knows, search_text, seen
+
+
+class Words(Stage):
+    """`TextSearch` by words and names."""
+
+    def test_a_text_is_found_by_its_words(self, space: Space) -> None:
+        hive, tent = space.make.source("Bees live in a hive."), space.make.source("People sleep in tents.", origin="t")
+        space.commit(hive, tent)
+        assert space.find("where do bees live?") == [hive.id]
+        assert space.find("tent") == [tent.id]
+        assert space.find("submarine") == []
+
+    def test_more_and_rarer_words_come_first(self, space: Space) -> None:
+        common = [space.make.source(f"The cache keeps page {n}.", origin=f"c{n}") for n in range(5)]
+        rare = space.make.source("The cache evicts the oldest page.", origin="rare")
+        space.commit(*common, rare)
+        assert space.find("which page does the cache evict?")[0] == rare.id
+
+    def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(self, space: Space) -> None:
+        inside = space.make.source("Something on caching and on more than that.", title="Notes", origin="a")
+        titled = space.make.source("Something on pages and on more than that.", title="Caching", origin="b")
+        space.commit(inside, titled)
+        assert space.find("caching") == [titled.id, inside.id]
+
+    def test_scores_fall_and_no_more_is_given_than_asked_for(self, space: Space) -> None:
+        space.commit(*(space.make.source("Bees hum. " * (n + 1), origin=str(n)) for n in range(6)))
+        hits = by_words(space.index, TextQuery(words=("bee",)), reach=seen(), limit=4)
+        assert len(hits) == 4
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert all(hit.score > 0 for hit in hits)
+
+    def test_a_phrase_is_found_in_its_order(self, space: Space) -> None:
+        right = space.make.source("job queue", origin="b")
+        space.commit(space.make.source("queue of jobs", origin="a"), right)
+        query = TextQuery(phrases=("job queue",))
+        assert space.objects(by_words(space.index, query, reach=seen(), limit=5)) == [right.id]
+
+    def test_a_request_without_terms_finds_nothing(self, space: Space) -> None:
+        space.commit(space.make.source("Bees live in a hive."))
+        found = search_text(space.index, seen(), 5)
+        assert [*found.words, *found.names, *found.places, *found.days, *found.known] == []
+        assert by_names(space.index, TextQuery(identifiers=("ab",)), reach=seen(), limit=5) == []
+
+    def test_a_name_is_found_by_any_stretch_of_it(self, space: Space) -> None:
+        source = space.make.source("Call `commit_patch` of `LedgerView` once.")
+        space.commit(source, space.make.source("Nothing to call.", origin="b"))
+        assert space.named("mit_pat") == space.named("ledgerview") == [source.id]
+        assert space.named("rollback") == []
+
+    def test_a_name_that_occurs_whole_is_left_to_the_words(self, space: Space) -> None:
+        source = space.make.source("Call `commit_patch` once, and `commit_patches` twice.")
+        space.commit(source)
+
+        def found(whole: str) -> list[str]:
+            part = NamePart("commit_patch", whole=whole)
+            return space.objects(search_text(space.index, seen(), 5, names=(part,)).names)
+
+        assert found("") == found("rollback") == [source.id]
+        assert found("commitpatch") == []
+
+    def test_text_without_spaces_is_found_by_a_part_of_it(self, space: Space) -> None:
+        source = space.make.source("蜂は巣箱に住んでいる。")
+        space.commit(source)
+        assert space.find("巣箱") == [source.id]
+
+    @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
+    @pytest.mark.parametrize("descend", [True, False])
+    def test_every_arm_sees_what_the_scope_sees(self, space: Space, reader: str, descend: bool) -> None:
+        items = {
+            scope: space.make.source(f"Bees in hive_box {n}.", origin=str(n), title="Bees", scope=scope)
+            for n, scope in enumerate(["/", "/a", "/a/b", "/a/bb", "/b"])
+        }
+        space.commit(*items.values())
+        space.embed()
+        wanted = sorted(item.id for scope, item in items.items() if sees(reader, scope, descend=descend))
+        reach: dict[str, Any] = {"scope": reader, "descend": descend}
+        assert sorted(space.find("bees", **reach)) == wanted
+        assert sorted(space.named("hive_box", **reach)) == wanted
+        assert sorted(space.placed("Bees", **reach)) == wanted
+        assert sorted(space.near("bees", **reach)) == wanted
+        assert space.index.passages.count(seen(**reach)) == len(wanted)
+
+    def test_a_filter_never_starves_a_result(self, space: Space) -> None:
+        many = [space.make.source(f"The cache keeps page {n}.", origin=f"{n}") for n in range(30)]
+        decision = space.make.knowledge("decision", {"question": "Where does the cache keep pages?", "outcome": "Disk"})
+        space.commit(*many, decision)
+        space.embed()
+        where = {"type": "knowledge"}
+        assert space.find("cache pages", limit=1, where=where) == [decision.id]
+        assert space.near("the cache keeps page 3", limit=1, where=where) == [decision.id]
+        assert space.index.passages.count(seen(where=where)) == 1
+
+    def test_filters_have_the_meaning_of_the_reference(self, space: Space) -> None:
+        one = space.make.source("Bees hum.", origin="1", metadata={"year": 2023, "kept": True})
+        other = space.make.source("Bees hum.", origin="2", metadata={"year": 2024, "kept": False}, scope="/a")
+        space.commit(one, other)
+        for where, wanted in (
+            ({"metadata.year": {"gt": 2023}}, [other]),
+            ({"metadata.kept": True}, [one]),
+            ({"not": {"scope": "/a"}}, [one]),
+            ({"or": [{"origin": "1"}, {"metadata.year": 2024}]}, [one, other]),
+            ({"metadata.other": {"exists": False}}, [one, other]),
+            ({"metadata.kept": 1}, []),
+        ):
+            assert sorted(space.find("bees", where=where)) == sorted(item.id for item in wanted), where
+
+    def test_what_is_withdrawn_is_found_only_where_withdrawn_things_are_asked_for(self, space: Space) -> None:
+        source = space.make.source("Bees live in a hive_box.")
+        space.commit(source)
+        space.embed()
+        space.move(source, "archived")
+        assert space.find("bees") == space.near("bees") == space.named("hive_box") == space.placed("notes.md") == []
+        assert space.find("bees", withdrawn=True) == space.near("bees", withdrawn=True) == [source.id]
+        assert space.placed("notes.md", withdrawn=True) == space.named("hive_box", withdrawn=True) == [source.id]
+
+    def test_text_that_was_edited_away_is_found_only_as_of_then(self, space: Space) -> None:
+        source = space.make.source("Bees live in a hive.", "Ants live in a hill.")
+        before = space.commit(source).sequence
+        space.embed()
+        after = space.reread(source, "Wasps live in a nest.", "Ants live in a hill.").sequence
+        space.embed()
+        assert space.find("bees") == space.find("bees", withdrawn=True) == []
+        assert space.find("bees", at=before) == space.near("bees live in a hive", at=before, limit=1) == [source.id]
+        assert space.find("bees", at=after) == space.find("wasps", at=before) == []
+        assert space.find("wasps", at=after) == space.find("wasps") == [source.id]
+        assert space.find("bees", at=before - 1) == []
+
+    def test_a_read_of_the_past_sees_status_and_scope_as_they_were(self, space: Space) -> None:
+        fact = space.make.fact("hive", "holds", "bees", status="candidate", scope="/a")
+        made = space.commit(fact).sequence
+        space.move(fact, "archived")
+        space.move_scope(fact, "/b")
+        assert space.find("bees", scope="/a", descend=False, at=made, where={"status": "candidate"}) == [fact.id]
+        assert space.find("bees", scope="/b", descend=False, at=made) == []
+        assert space.find("bees", scope="/b", descend=False, withdrawn=True, where={"status": "archived"}) == [fact.id]
+
+    def test_words_are_known_while_something_current_has_them(self, space: Space) -> None:
+        source = space.make.source("Bees live in a hive.", title="Swarm")
+        space.commit(source)
+        assert knows(space.index, ["bee", "swarm", "submarin"], reach=Reach("/")) == {"bee", "swarm"}
+        space.move(source, "archived")
+        assert knows(space.index, ["bee"], reach=Reach("/")) == frozenset()
+
+    def test_words_of_other_scopes_are_not_known(self, space: Space) -> None:
+        space.commit(space.make.source("Bees live in a hive.", scope="/a"))
+        assert knows(space.index, ["bee"], reach=Reach("/a/below")) == {"bee"}
+        assert knows(space.index, ["bee"], reach=Reach("/b")) == frozenset()
