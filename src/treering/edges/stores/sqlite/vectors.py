@@ -18,7 +18,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.reach import Sight, sight
-from treering.edges.stores.sqlite.tables import SHOWN, read_state
+from treering.edges.stores.sqlite.tables import SHOWN, count_waiting, read_state
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, fill_queue, log_vectors
 from treering.ports.text import Scored
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
@@ -144,7 +144,7 @@ class VectorTables:
         return [(text_hash.lower(), object_id, part) for text_hash, object_id, part in rows]
 
     def lag(self, connection: apsw.Connection) -> Lag:
-        """Count the current passages, and those whose text waits. Counted anew only when something was written."""
+        """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
         state, known = _state(connection), self._counted
         if known is None or known[0] != state:
             known = self._counted = (state, self._count(connection))
@@ -188,7 +188,8 @@ class VectorTables:
             "SELECT count(*) FROM vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id "
             "WHERE q.model_id = ? AND p.live = 1 AND p.until_seq IS NULL"
         )
-        return Lag(next(connection.execute(sql, (self._model_id,)))[0], read_state(connection, SHOWN))
+        pending = int(next(connection.execute(sql, (self._model_id,)))[0])
+        return Lag(pending, read_state(connection, SHOWN), count_waiting(connection))
 
     def _find_model(self, connection: apsw.Connection) -> int:
         sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"
