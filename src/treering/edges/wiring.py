@@ -11,6 +11,7 @@ from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
@@ -26,6 +27,7 @@ from treering.edges.sources.text import segment_inline_text
 from treering.ports.adapter import ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
+from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
@@ -70,6 +72,9 @@ class Opening:
     policy: Path | None = None
     create: bool = True
     background: bool = True
+    whole: bool = True
+    """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
+    background."""
     embedder: Embedder | None = None
     files: FileAccess = field(default_factory=AnyFile)
     """Which files `ingest` may read."""
@@ -85,7 +90,7 @@ class Opened:
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS) -> Opened:
-    """Open the space an address names. Vectors that wait are begun, where they are made in the background.
+    """Open the space an address names. What waits is begun, where it is made in the background.
 
     Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
     """
@@ -98,11 +103,14 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS)
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
-        vectoriser = BackgroundVectoriser(stores.index.vectors, stores.leases, embedder, needs.clock)
+        upkeep = stores.index.upkeep
+        vectoriser = BackgroundVectoriser(
+            stores.index.vectors, stores.leases, embedder, needs.clock, upkeep=None if stores.read_only else upkeep
+        )
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
-        if opening.background and not stores.read_only and stores.index.vectors.lag().pending:
-            vectoriser.start()
+        if not stores.read_only:
+            _catch_up(opening, stores.index, vectoriser)
         return Opened(engine, closing.pop_all().close, stores.back_up)
 
 
@@ -174,6 +182,17 @@ def _engine(
         limits=ReadLimits(),
         segmenters={"text": segment_inline_text, "markdown": segment_inline_markdown},
     )
+
+
+def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser) -> None:
+    """Have what waits made in the background; an index that nobody would finish is finished here."""
+    if not opening.background:
+        if opening.whole:
+            make_whole(index)
+        return
+    lag = index.vectors.lag()
+    if lag.pending or lag.behind:
+        vectoriser.start()
 
 
 def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:

@@ -19,7 +19,7 @@ from treering.core.filters import Compare
 from treering.core.objects import Source, invalid_fields
 from treering.core.scope import ROOT
 from treering.derived.asking import Budget
-from treering.derived.lookup import look_up
+from treering.derived.lookup import look_up, make_whole
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
 from treering.ports.adapter import Vanished
@@ -329,6 +329,7 @@ def _erase(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteRep
 def _copies(engine: Engine, origin: str) -> list[str]:
     """Return the sources that hold a document, and that held it before it was deleted and indexed again."""
     reach = Reach(scope=ROOT, where=Compare("origin", "eq", origin), withdrawn=True)
+    make_whole(engine.index)  # a copy that is not found would not be erased
     found = look_up(engine.index, TextRequest(reach, _MOST_COPIES, place=origin))
     return sorted({head.object_id for head in found})
 

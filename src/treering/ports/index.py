@@ -34,8 +34,12 @@ class Upkeep(Protocol):
         """Throw away the passages and make them anew from the ledger; return their number."""
         ...
 
+    def behind(self) -> Behind:
+        """Tell how far it is with being made anew. Costs little."""
+        ...
+
     def advance(self) -> Behind:
-        """Go on with making the index anew, where a space of another version was opened; tell how far it is.
+        """Go on with making the index anew, where that was begun when the space was opened; tell how far it is then.
 
         Works for a moment (a fraction of a second) and keeps it, so that writers wait little and nothing is lost
         where the process ends. Whoever calls it again, in whatever process, goes on from there.

@@ -43,6 +43,7 @@ def open_space(
     policy: Path | str | None = None,
     create: bool = True,
     background: bool | None = None,
+    whole: bool = True,
     embedder: Embedder | None = None,
     files: FileAccess | Path | str | None = None,
 ) -> "Space":
@@ -51,8 +52,10 @@ def open_space(
     `address`: `sqlite:PATH`, `:memory:`, the name of a space, or nothing: `TREERING_SPACE`, else the nearest
     `.treering/` folder. `actor` and `channel` say in whose name and through which door is written; a program is
     an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
-    `background`: whether vectors are made behind everyday work. `files`: the folder below which `ingest` may read
-    files and repositories; without it every file. Name one where others decide what is ingested.
+    `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
+    it such an index is finished first; with `whole=False` it is left to other processes.
+    `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
+    others decide what is ingested.
     Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()
@@ -64,6 +67,7 @@ def open_space(
         policy=Path(policy) if policy else None,
         create=create,
         background=settings.background if background is None else background,
+        whole=whole,
         embedder=embedder,
         files=_access(files),
     )

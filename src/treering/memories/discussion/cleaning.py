@@ -7,6 +7,7 @@ from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Operation, Transition
+from treering.derived.lookup import make_whole
 from treering.memories.discussion.blocks import Block, heads_of, read_block
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
@@ -34,6 +35,7 @@ def archive_fallen(engine: Engine, place: Place) -> None:
 
 def _fallen(engine: Engine, place: Place) -> list[Knowledge]:
     where = _where(place)
+    make_whole(engine.index)
     # The index counts them without reading anything; mostly there are none.
     if not engine.index.passages.count(Reach(place.scope, where=where, withdrawn=True)):
         return []

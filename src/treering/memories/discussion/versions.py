@@ -18,7 +18,7 @@ from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge, MemorySource, Source
 from treering.core.patch import Author, Create, Operation, Receipt, Supersede, Transition
 from treering.core.redaction import redact
-from treering.derived.lookup import look_up
+from treering.derived.lookup import look_up, make_whole
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Memory
 from treering.memories.discussion.submitting import ATTEMPTS, apply_patch
@@ -209,6 +209,7 @@ class Versions:
         return all(identity in heads and heads[identity].status in _STANDING for identity in item.derived_from)
 
     def _chain(self) -> "_Chain":
+        make_whole(self._engine.index)  # a version that is not found would be made a second time
         if active := self._active():
             return _Chain(active, active)
         if not self._were_there_any():

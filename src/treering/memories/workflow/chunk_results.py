@@ -10,7 +10,7 @@ from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge
 from treering.core.patch import Create
 from treering.core.redaction import redact
-from treering.derived.lookup import look_up
+from treering.derived.lookup import look_up, make_whole
 from treering.memories.discussion.identity import Place
 from treering.memories.discussion.kept import Kept
 from treering.memories.discussion.submitting import apply_patch
@@ -34,6 +34,7 @@ class KeptResults:
     def find(self, key: str) -> str | None:
         """Return the result that is kept under a key. What that costs does not grow with the discussion."""
         where = And((Compare("type", "eq", "knowledge"), Compare("kind", "eq", "summary")))
+        make_whole(self.engine.index)  # a result that is not found would be asked for again
         heads = look_up(self.engine.index, TextRequest(Reach(self.place.scope, where=where), _FEW, place=key))
         found = (self.engine.ledger.get(head.object_id) for head in heads)
         return next((item.summary for item in found if isinstance(item, Knowledge) and self._is_of(item, key)), None)

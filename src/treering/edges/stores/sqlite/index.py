@@ -1,5 +1,6 @@
 """Search in the ledger's own database: what was written is found as soon as it is written."""
 
+import time
 from collections.abc import Sequence
 
 import apsw
@@ -16,8 +17,7 @@ from treering.edges.stores.sqlite.rebuild import (
     prepare_passages,
     rebuild_passages,
 )
-from treering.edges.stores.sqlite.replay import advance_replay, follow_changes, texts_waiting
-from treering.edges.stores.sqlite.tables import is_under_way
+from treering.edges.stores.sqlite.replay import advance_replay, follow_changes, progress_of, texts_waiting
 from treering.edges.stores.sqlite.text import SqliteTextSearch
 from treering.edges.stores.sqlite.vectors import SqliteVectors
 from treering.ports.extractor import Extractor
@@ -88,13 +88,20 @@ class SqliteUpkeep:
             waiting = texts_waiting(connection, object_ids)
             return int(passages) + waiting + records_of(connection, object_ids)
 
-    def advance(self) -> Behind:
-        """Make passages anew for a moment, where that was begun; tell how far it is."""
+    def behind(self) -> Behind:
+        """Tell how far it is with making passages anew, where that was begun."""
         with self._database.read() as connection:
-            if not is_under_way(connection):
-                return Behind(0, 0)
+            return progress_of(connection)
+
+    def advance(self) -> Behind:
+        """Make passages anew for a moment, where that was begun; tell how far it is then."""
+        behind = self.behind()
+        if not behind.total:
+            return behind
         with self._database.write() as connection:
-            return advance_replay(connection, self._extractor, seconds=self._step_seconds)
+            behind = advance_replay(connection, self._extractor, seconds=self._step_seconds)
+        time.sleep(self._step_seconds / 10)  # or writers would wait for their turn as long as this goes on
+        return behind
 
     def rebuild(self) -> int:
         """Throw away the passages and make them anew from the ledger; return their number."""

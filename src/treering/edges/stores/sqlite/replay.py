@@ -17,6 +17,7 @@ from treering.edges.stores.sqlite.tables import (
     TARGET,
     VERSION,
     WAITING,
+    count_waiting,
     create_tables,
     drop_passages,
     is_under_way,
@@ -86,15 +87,23 @@ def advance_replay(connection: apsw.Connection, extractor: Extractor, *, seconds
     """Make the passages of waiting objects for about so long, of one object at least. In a write transaction."""
     if not is_under_way(connection):
         return Behind(0, 0)
-    end, total = time.monotonic() + seconds, read_state(connection, _TOTAL)
+    end = time.monotonic() + seconds
     while waiting := _first_waiting(connection):
         _replay_waiting(connection, waiting, extractor)
         if time.monotonic() >= end:
             break
-    left = int(next(connection.execute("SELECT count(*) FROM waiting_objects"))[0])
-    if not left:
+    behind = progress_of(connection)
+    if not behind.waiting:
         note_made(connection, extractor)
-    return Behind(total - left, total)
+    return behind
+
+
+def progress_of(connection: apsw.Connection) -> Behind:
+    """Tell how many objects have their passages, of how many."""
+    if not is_under_way(connection):
+        return Behind(0, 0)
+    total = read_state(connection, _TOTAL)
+    return Behind(total - count_waiting(connection), total)
 
 
 def follow_changes(connection: apsw.Connection, changes: Sequence[Change], extractor: Extractor) -> None:

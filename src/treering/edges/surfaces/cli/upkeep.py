@@ -6,6 +6,7 @@ from pathlib import Path
 
 from treering.core.characters import visible_line
 from treering.core.errors import NotFound, nearest
+from treering.derived.lookup import make_whole
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access, Writing
@@ -56,20 +57,24 @@ def import_from(folder: Path, access: Access, writing: Writing) -> None:
 
 
 def vectors(access: Access, *, quiet: bool) -> None:
-    """Make all vectors that wait; quietly, only where nobody else is at it."""
-    with opened(access) as space:
+    """Make all vectors that wait, after an index that is being made anew; quietly, only where nobody else is at it."""
+    with opened(access, catching_up=True) as space:
         index = space.engine.index
-        waiting = index.vectors.lag().pending
-        if quiet and not (waiting and _is_free(space)):
+        if quiet:
+            lag = index.vectors.lag()
+            if (lag.pending or lag.behind) and _is_free(space):
+                space.embed_pending()
             return
-        if waiting:
-            with watched(space) as busy:
+        with watched(space) as busy:
+            told = busy.engine.progress
+            make_whole(index, told=lambda behind: told("indexing", behind.done, behind.total))
+            waiting = index.vectors.lag().pending
+            if waiting:
                 busy.embed_pending()
         lag = index.vectors.lag()
-    if not quiet:
-        made = waiting - lag.pending
-        facts = {"made": made, "pending": lag.pending, "total": lag.total}
-        answer(access, facts, [line(f"{made} vectors made; {lag.total - lag.pending} of {lag.total} texts have one.")])
+    made = waiting - lag.pending
+    facts = {"made": made, "pending": lag.pending, "total": lag.total}
+    answer(access, facts, [line(f"{made} vectors made; {lag.total - lag.pending} of {lag.total} texts have one.")])
 
 
 def unlock(name: str, access: Access) -> None:
