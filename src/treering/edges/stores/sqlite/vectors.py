@@ -26,7 +26,7 @@ from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 _Keys = npt.NDArray[np.int64]
 _State = tuple[int, int, int]
 _FILTERS_KEPT = 8
-_BATCH = 4_096
+_BATCH = 512  # rows read at a time: what they weigh stays in the cache
 _FEW = 500  # keys in one statement
 
 _SHOWN = "SELECT text_id, key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
@@ -254,6 +254,7 @@ class VectorTables:
         self._scopes = np.zeros(0, np.int32)
         shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 3)
         shown = shown[np.argsort(shown[:, 0], kind="stable")]
+        self._reserve(len(shown), int(shown[:, 1].max(initial=-1)))
         rows = connection.execute("SELECT text_id, vector FROM passage_vectors WHERE model_id = ?", (self._model_id,))
         while batch := list(islice(rows, _BATCH)):
             texts = np.array([text_id for text_id, _ in batch], np.int64)
@@ -261,7 +262,9 @@ class VectorTables:
             counts = last - first  # passages that have the text
             which = np.repeat(np.arange(len(batch)), counts)
             at = np.arange(len(which)) + np.repeat(first - np.cumsum(counts) + counts, counts)
-            self._put(shown[at, 1], shown[at, 2], self._matrix([blob for _, blob in batch])[which])
+            vectors = self._matrix([blob for _, blob in batch])
+            # Mostly every text has one passage; then nothing is copied.
+            self._put(shown[at, 1], shown[at, 2], vectors if np.all(counts == 1) else vectors[which])
 
     def _reread(self, connection: apsw.Connection, keys: Sequence[int]) -> None:
         for start in range(0, len(keys), _FEW):
@@ -273,6 +276,12 @@ class VectorTables:
             self._scopes[gone[gone < len(self._scopes)]] = 0
             places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
             self._put(places[:, 0], places[:, 1], self._matrix([blob for _, _, blob in rows]))
+
+    def _reserve(self, rows: int, greatest_key: int) -> None:
+        """Make room for what is loaded; memory that is never written is never taken."""
+        room = greatest_key + 1 + greatest_key // 4
+        self._table.reserve(rows + rows // 8, room)
+        self._scopes = np.zeros(room, np.int32)
 
     def _put(self, keys: _Keys, scopes: _Keys, vectors: Stored) -> None:
         self._table.add_stored(keys, vectors)
