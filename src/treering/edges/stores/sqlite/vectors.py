@@ -254,7 +254,7 @@ class VectorTables:
         self._scopes = np.zeros(0, np.int32)
         shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 3)
         shown = shown[np.argsort(shown[:, 0], kind="stable")]
-        self._reserve(len(shown), int(shown[:, 1].max(initial=-1)))
+        self._reserve(len(shown), int(shown[:, 1].max(initial=0)))
         rows = connection.execute("SELECT text_id, vector FROM passage_vectors WHERE model_id = ?", (self._model_id,))
         while batch := list(islice(rows, _BATCH)):
             texts = np.array([text_id for text_id, _ in batch], np.int64)
