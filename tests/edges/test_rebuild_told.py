@@ -137,6 +137,21 @@ def test_an_erasure_of_a_source_that_waits_leaves_nothing(space):
     assert len(search(space, "bees ants moths").hits) == 2
 
 
+def test_a_document_that_the_index_does_not_know_yet_is_erased_with_its_earlier_copies(tmp_path, address):
+    text = "The cache served stale pages; versioned keys fixed it."
+    memory = treering.open_projects(tmp_path / "p", channel="user", background=False, embedder=HashingEmbedder())
+    with memory:
+        memory.index("acme", [text])
+        memory.delete("acme", [text])
+        memory.index("acme", [text])
+        with memory.engine("acme") as engine:
+            with engine.index.upkeep._database.write() as connection:
+                write_state(connection, VERSION, 1)
+                engine.index.prepare(connection)
+            assert engine.index.upkeep.behind().waiting == 2
+        assert len(memory.delete("acme", [text], erase=True).erasure.ids) == 2
+
+
 class TestCommands:
     def test_a_question_is_answered_and_a_process_finishes_the_index(self, address, monkeypatch, capsys):
         started = []
