@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from hypothesis.stateful import rule
+from hypothesis.stateful import invariant, rule
 from index_stage import Space, open_space
 from test_sqlite_index_histories import Histories
 
@@ -71,6 +71,13 @@ def objects_of(space: Space) -> list[str]:
 
 def vectors_of(space: Space) -> int:
     return int(space.database.row("SELECT count(*) FROM passage_vectors")[0])
+
+
+def kept_for_nothing(space: Space) -> int:
+    """Count the texts that no passage has, and no object that waits."""
+    holders = ["passages", *(["waiting_texts"] if space.index.upkeep.behind().total else [])]
+    unheld = " AND ".join(f"id NOT IN (SELECT text_id FROM {table})" for table in holders)
+    return int(space.database.row(f"SELECT count(*) FROM passage_texts WHERE {unheld}")[0])
 
 
 def test_a_large_space_of_another_version_is_open_before_its_index_is_made(space):
@@ -193,6 +200,7 @@ def test_a_version_that_comes_in_between_begins_anew_and_keeps_the_vectors(path)
         write_state(connection, TARGET, _OTHER)
     space.ledger.close()
     space = reopen(path)
+    assert kept_for_nothing(space) == 0
     assert space.index.upkeep.advance() == Behind(1, 3)
     finish(space)
     assert vectors_of(space) == before
@@ -239,6 +247,10 @@ class BesideReads(Histories):
     @rule()
     def go_on(self):
         self.space.index.upkeep.advance()
+
+    @invariant()
+    def a_text_is_kept_for_a_passage_or_for_an_object_that_waits(self):
+        assert kept_for_nothing(self.space) == 0
 
     def teardown(self):
         finish(self.space)
