@@ -1,7 +1,7 @@
 """The composition root: an address and settings in, a working engine out."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,8 @@ from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess
 from treering.edges.sources.markdown import segment_inline_markdown
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.repo import RepoAdapter
 from treering.edges.sources.text import segment_inline_text
-from treering.ports.adapter import ReadLimits
+from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Index
@@ -55,6 +53,37 @@ def _sqlite() -> OpenStores:
     from treering.edges.stores.sqlite.opening import open_stores
 
     return open_stores
+
+
+def _path(access: FileAccess) -> Adapter:
+    from treering.edges.sources.path import PathAdapter
+
+    return PathAdapter(access=access)
+
+
+def _repo(access: FileAccess) -> Adapter:
+    from treering.edges.sources.repo import RepoAdapter
+
+    return RepoAdapter(access=access)
+
+
+_ADAPTERS: Mapping[str, Callable[[FileAccess], Adapter]] = {"path": _path, "repo": _repo}
+
+
+@dataclass(frozen=True, slots=True)
+class _Adapters(Mapping[str, Adapter]):
+    """The adapters by kind, imported when something is read: who only asks a question does not wait for them."""
+
+    access: FileAccess
+
+    def __getitem__(self, kind: str) -> Adapter:
+        return _ADAPTERS[kind](self.access)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ADAPTERS)
+
+    def __len__(self) -> int:
+        return len(_ADAPTERS)
 
 
 BACKENDS: Mapping[str, Backend] = {"sqlite": Backend(_sqlite)}
@@ -176,7 +205,7 @@ def _engine(
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
         leases=stores.leases,
-        adapters={"path": PathAdapter(access=opening.files), "repo": RepoAdapter(access=opening.files)},
+        adapters=_Adapters(opening.files),
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),

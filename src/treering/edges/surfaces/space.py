@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from treering.core.audit import Anchor
 from treering.core.diff import ObjectChange
@@ -16,9 +16,6 @@ from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
-from treering.memories.discussion.generating import Generator
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
@@ -29,6 +26,11 @@ from treering.tools.envelope import Envelope, Report, parse
 from treering.tools.erasure import ErasureReceipt
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
+
+if TYPE_CHECKING:
+    from treering.memories.discussion.generating import Generator
+    from treering.memories.discussion.memory import DiscussionMemory
+    from treering.memories.discussion.settings import DiscussionSettings
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
@@ -148,9 +150,12 @@ class Space:
         return catalog.call(self.engine, verb, envelope)
 
     def discussions(
-        self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None
-    ) -> DiscussionMemory:
+        self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
+    ) -> "DiscussionMemory":
         """Return the memory of the discussions below a scope; by default rules make it, which need no model."""
+        # Imported here: who only asks a question does not wait for it.
+        from treering.memories.discussion.memory import DiscussionMemory
+
         return DiscussionMemory(self.engine, within=within, settings=settings, generator=generator)
 
     def proposals(self) -> tuple[PatchRecord, ...]:
