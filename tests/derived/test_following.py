@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from treering.derived.following import Behind, follow
+from treering.derived.following import FeedPosition, follow
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
@@ -42,7 +42,7 @@ def ledger():
 
 def test_all_that_waits_is_applied_in_batches(ledger):
     noted = Noted()
-    assert follow(ledger, noted, batch=3) == Behind(7, 7)
+    assert follow(ledger, noted, batch=3) == FeedPosition(7, 7)
     assert noted.batches == [3, 6, 7]
     assert noted.ids == [change.object_id for change in ledger.changes(0, 7)]
 
@@ -50,9 +50,9 @@ def test_all_that_waits_is_applied_in_batches(ledger):
 def test_a_limit_leaves_the_rest_to_the_next_time_and_tells_of_it(ledger):
     noted = Noted()
     behind = follow(ledger, noted, 5, batch=3)
-    assert (behind, behind.events) == (Behind(5, 7), 2)
+    assert (behind, behind.events) == (FeedPosition(5, 7), 2)
     assert noted.batches == [3, 5]
-    assert follow(ledger, noted, 0) == Behind(5, 7)
+    assert follow(ledger, noted, 0) == FeedPosition(5, 7)
     assert follow(ledger, noted, 5).events == 0
     assert len(noted.ids) == 7
 
@@ -68,7 +68,7 @@ def test_a_projection_that_is_ahead_of_its_ledger_starts_over(ledger):
     noted = Noted()
     follow(ledger, noted)
     older = ledger_with(2)
-    assert follow(older, noted) == Behind(2, 2)
+    assert follow(older, noted) == FeedPosition(2, 2)
     assert len(noted.ids) == 2
 
 

@@ -7,11 +7,12 @@ from threading import RLock
 from toy_store.toy_tables import Row, ToyTables, differing
 from toy_store.toy_text import found
 from treering.core.errors import InvalidInput
-from treering.derived.following import Behind, follow
+from treering.derived.following import FeedPosition, follow
 from treering.derived.projection import PRIORITIES
 from treering.derived.shares import day_share
 from treering.derived.ties import is_turn
 from treering.ports.graph import EdgeType, GraphView
+from treering.ports.index import Behind
 from treering.ports.ledger import Ledger
 from treering.ports.passages import PassageRequest, PassagesFound
 from treering.ports.reach import Reach
@@ -30,7 +31,7 @@ class ToyIndex:
         self._late = late
         self._lock = RLock()
 
-    def catch_up(self, limit: int | None = None) -> Behind:
+    def catch_up(self, limit: int | None = None) -> FeedPosition:
         with self._lock:
             return follow(self._ledger, self.tables, limit)
 
@@ -56,6 +57,11 @@ class ToyIndex:
             rows = sum(row.passage.object_id in gone for row in tables.rows.values())
             own = (name for _, ties in tables.graph.ties.values() for name, tie in ties.nodes if tie is EdgeType.PART)
             return rows + sum(name in gone for name in own)
+
+    def behind(self) -> Behind:
+        return Behind(0, 0)
+
+    advance = behind
 
     def rebuild(self) -> int:
         with self._lock:
@@ -127,9 +133,7 @@ class ToyVectors:
     def add(self, vectors: Mapping[str, Vector]) -> None:
         for vector in vectors.values():
             if vector.shape != (self._dimension,):
-                raise InvalidInput(
-                    f"A vector of shape {vector.shape} is not kept.", hint=f"Give {self._dimension} values."
-                )
+                raise InvalidInput("A vector is of another shape.", hint=f"Give {self._dimension} values.")
         with self._index.reading() as tables:
             tables.vectors |= vectors
             tables.keep_vectors()

@@ -18,9 +18,8 @@ def found(tables: ToyTables, request: TextRequest) -> TextFound:
     """Search for one request."""
     rows, limit = tables.seen(request.reach), request.limit
     stock = [row for row in tables.rows.values() if row.stands(request.reach)]
-    known = {
-        term for term in (*request.known, *(part.whole for part in request.names)) if _knows(tables, term, request)
-    }
+    asked = (*request.known, *(part.whole for part in request.names))
+    known = {term for term in asked if _knows(tables, term, request)}
     names = [part.name for part in request.names if part.whole not in known and len(part.name) >= _SHORTEST_NAME]
     return TextFound(
         words=_bm25(request.words, rows, stock, _word_count, _length, limit),

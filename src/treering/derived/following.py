@@ -11,7 +11,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class FeedPosition:
     """How far a projection is behind its ledger: both are audit sequence numbers."""
 
     cursor: int
@@ -23,7 +23,7 @@ class Behind:
         return max(0, self.sequence - self.cursor)
 
 
-def follow(ledger: Ledger, projection: Projection, limit: int | None = None, *, batch: int = BATCH) -> Behind:
+def follow(ledger: Ledger, projection: Projection, limit: int | None = None, *, batch: int = BATCH) -> FeedPosition:
     """Apply at most `limit` audit events (all there are where `None`) behind a projection's cursor; tell what is left.
 
     Each batch moves the cursor, so what is broken off goes on where it was. A projection that is ahead of the ledger
@@ -41,5 +41,5 @@ def follow(ledger: Ledger, projection: Projection, limit: int | None = None, *, 
     return behind
 
 
-def _behind(ledger: Ledger, projection: Projection) -> Behind:
-    return Behind(projection.cursor, ledger.sequence())
+def _behind(ledger: Ledger, projection: Projection) -> FeedPosition:
+    return FeedPosition(projection.cursor, ledger.sequence())

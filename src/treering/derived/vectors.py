@@ -77,6 +77,13 @@ class VectorTable:
         """Return all keys, in ascending order."""
         return np.sort(self._keys[: self._count])
 
+    def reserve(self, rows: int, greatest_key: int) -> None:
+        """Make room for so many rows and for keys up to the greatest, so that adding them moves nothing about."""
+        self._directory = _grown(self._directory, greatest_key + 1)
+        self._keys = _grown(self._keys, rows)
+        self._matrix = _grown(self._matrix, rows)
+        self._signs = _grown(self._signs, rows, axis=1)
+
     def add(self, keys: Keys, vectors: Floats) -> None:
         """Keep `vectors` (`float16|float32[n, dim]`, unit length) under `keys`, replacing those there.
 
@@ -91,14 +98,17 @@ class VectorTable:
     def add_stored(self, keys: Keys, stored: Stored) -> None:
         """Keep what `stored_form` gave (`int16[n, dim]`) under `keys`, as `add` keeps vectors; lengths are trusted."""
         self._check_places(keys, stored.shape)
-        keys, last = np.unique(keys[::-1], return_index=True)
-        given = len(stored) - 1 - last
+        given: Rows | None = None
+        if np.any(keys[1:] <= keys[:-1]):
+            keys, last = np.unique(keys[::-1], return_index=True)
+            given = len(stored) - 1 - last
         self._make_rows(keys)
         rows = self._rows_of(keys)
         for block in _blocks(len(rows), _BLOCK):
-            values = stored[given[block]]
-            self._matrix[rows[block]] = values
-            self._signs[:, rows[block]] = _sign_bits(values)
+            values = stored[block] if given is None else stored[given[block]]
+            at = _in_line(rows[block])
+            self._matrix[at] = values
+            self._signs[:, at] = _sign_bits(values)
 
     def discard(self, keys: Keys) -> None:
         """Forget `keys`; one that is not there is no error. The content is overwritten in memory."""
@@ -223,10 +233,9 @@ class VectorTable:
         return cosines / _SCALE
 
     def _floats(self, rows: Rows) -> npt.NDArray[np.float32]:
-        first, last = int(rows[0]), int(rows[-1])
         # Neighbouring rows, as in a search without a filter, are read where they lie instead of copied first.
-        in_line = last - first == len(rows) - 1 and bool(np.all(np.diff(rows) == 1))
-        stored = self._matrix[first : last + 1] if in_line else self._matrix.take(rows, axis=0)
+        at = _in_line(rows)
+        stored = self._matrix[at] if isinstance(at, slice) else self._matrix.take(rows, axis=0)
         return stored.astype(np.float32)
 
 
@@ -239,6 +248,12 @@ def _at_least_nth(rows: Rows, cosines: npt.NDArray[np.float32], limit: int) -> R
     return rows[near]
 
 
+def _in_line(rows: Rows) -> slice | Rows:
+    """Return the slice that some rows (one at least) are, where they stand one behind the other; else the rows."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first == len(rows) - 1 and bool(np.all(np.diff(rows) == 1)) else rows
+
+
 def _are_unit(vectors: Floats) -> bool:
     squares = np.square(vectors, dtype=np.float32).sum(axis=1)
     # Not written as `any(… >= …)`: a NaN must fail too.
@@ -247,8 +262,8 @@ def _are_unit(vectors: Floats) -> bool:
 
 def _sign_bits(values: Stored | npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
     """Pack which components are positive: `uint64[ceil(dim / 64), n]` from `[n, dim]`."""
-    padding = -values.shape[1] % 64
-    packed = np.packbits(np.pad(values > 0, ((0, 0), (0, padding))), axis=1)
+    positive, padding = values > 0, -values.shape[1] % 64
+    packed = np.packbits(np.pad(positive, ((0, 0), (0, padding))) if padding else positive, axis=1)
     return packed.view(np.uint64).T
 
 

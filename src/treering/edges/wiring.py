@@ -1,16 +1,19 @@
 """The composition root: an address and settings in, a working engine out."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 from treering.core.audit import Anchor
 from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
@@ -19,16 +22,16 @@ from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess
-from treering.edges.sources.formats import BUILT_IN
-from treering.edges.sources.path import PathAdapter
-from treering.edges.sources.repo import RepoAdapter
-from treering.ports.adapter import ReadLimits
+from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
+from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.segmenter import Segmenter
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
 
+_Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
 
 AnchorPlace = Path | str | Callable[[Anchor], None]
@@ -54,6 +57,40 @@ def _sqlite() -> OpenStores:
     return open_stores
 
 
+class _MadeOnUse(Mapping[str, _Item]):
+    """A table that is made when it is first asked: who only asks a question does not wait for what reads files."""
+
+    def __init__(self, make: Callable[[], Mapping[str, _Item]]) -> None:
+        self._make = make
+
+    def __getitem__(self, name: str) -> _Item:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @cached_property
+    def _made(self) -> Mapping[str, _Item]:
+        return self._make()
+
+
+def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
+    from treering.edges.sources.formats import BUILT_IN
+    from treering.edges.sources.path import PathAdapter
+    from treering.edges.sources.repo import RepoAdapter
+
+    return {"path": PathAdapter(BUILT_IN, access=access), "repo": RepoAdapter(BUILT_IN, access=access)}
+
+
+def _segmenters() -> Mapping[str, Segmenter]:
+    from treering.edges.sources.formats import BUILT_IN
+
+    return BUILT_IN.segmenters
+
+
 BACKENDS: Mapping[str, Backend] = {"sqlite": Backend(_sqlite)}
 """By the scheme of an address. Another database is one more entry."""
 
@@ -69,6 +106,9 @@ class Opening:
     policy: Path | None = None
     create: bool = True
     background: bool = True
+    whole: bool = True
+    """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
+    background."""
     embedder: Embedder | None = None
     files: FileAccess = field(default_factory=AnyFile)
     """Which files `ingest` may read."""
@@ -84,7 +124,7 @@ class Opened:
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS) -> Opened:
-    """Open the space an address names. Vectors that wait are begun, where they are made in the background.
+    """Open the space an address names. What waits is begun, where it is made in the background.
 
     Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
     """
@@ -97,11 +137,14 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS)
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
-        vectoriser = BackgroundVectoriser(stores.index.vectors, stores.leases, embedder, needs.clock)
+        upkeep = stores.index.upkeep
+        vectoriser = BackgroundVectoriser(
+            stores.index.vectors, stores.leases, embedder, needs.clock, upkeep=None if stores.read_only else upkeep
+        )
         closing.callback(vectoriser.stop)
         engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
-        if opening.background and not stores.read_only and stores.index.vectors.lag().pending:
-            vectoriser.start()
+        if not stores.read_only:
+            _catch_up(opening, stores.index, vectoriser)
         return Opened(engine, closing.pop_all().close, stores.back_up)
 
 
@@ -167,15 +210,23 @@ def _engine(
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
         leases=stores.leases,
-        adapters={
-            "path": PathAdapter(BUILT_IN, access=opening.files),
-            "repo": RepoAdapter(BUILT_IN, access=opening.files),
-        },
+        adapters=_MadeOnUse(partial(_adapters, opening.files)),
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),
-        segmenters=BUILT_IN.segmenters,
+        segmenters=_MadeOnUse(_segmenters),
     )
+
+
+def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser) -> None:
+    """Have what waits made in the background; an index that nobody would finish is finished here."""
+    if not opening.background:
+        if opening.whole:
+            make_whole(index)
+        return
+    lag = index.vectors.lag()
+    if lag.pending or lag.behind:
+        vectoriser.start()
 
 
 def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:

@@ -1,12 +1,26 @@
 """An index: what can be found of one space, in parts that each have a port and may live in different databases."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from treering.ports.graph import Graph
 from treering.ports.passages import Passages
 from treering.ports.text import TextSearch
 from treering.ports.vectors import Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """How far an index is with being made anew: so many objects of how many. 0 of 0 where it is whole."""
+
+    done: int
+    total: int
+
+    @property
+    def waiting(self) -> int:
+        """Return how many objects it does not know yet."""
+        return self.total - self.done
 
 
 class Upkeep(Protocol):
@@ -20,8 +34,23 @@ class Upkeep(Protocol):
         """Throw away the passages and make them anew from the ledger; return their number."""
         ...
 
+    def behind(self) -> Behind:
+        """Tell how far it is with being made anew. Costs little."""
+        ...
+
+    def advance(self) -> Behind:
+        """Go on with making the index anew, where that was begun when the space was opened; tell how far it is then.
+
+        Works for a moment (a fraction of a second) and keeps it, so that writers wait little and nothing is lost
+        where the process ends. Whoever calls it again, in whatever process, goes on from there.
+        """
+        ...
+
     def differences(self) -> Sequence[str]:
-        """Compare with a rebuild without changing anything; say what differs."""
+        """Compare with a rebuild without changing anything; say what differs.
+
+        What `advance` has still to do is no difference.
+        """
         ...
 
 

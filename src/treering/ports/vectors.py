@@ -36,10 +36,15 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How many live passages wait for their vector, of how many."""
+    """How many live passages wait for their vector, of how many.
+
+    `behind`: how many objects the index does not know yet, because it is being made anew. Their passages are in
+    neither of the two numbers.
+    """
 
     pending: int
     total: int
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)

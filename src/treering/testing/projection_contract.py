@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treering.core.patch import Erase, Update
-from treering.derived.following import Behind, follow
+from treering.derived.following import FeedPosition, follow
 from treering.ports.ledger import Ledger
 from treering.ports.projection import Projection
 from treering.testing.builders import Builder
@@ -96,7 +96,7 @@ class ProjectionContract:
         grown = contents()
         projection.clear()
         assert (projection.cursor, contents()) == (0, empty)
-        assert follow(ledger, projection) == Behind(1, 1)
+        assert follow(ledger, projection) == FeedPosition(1, 1)
         assert contents() == grown
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

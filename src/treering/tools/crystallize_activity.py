@@ -16,6 +16,7 @@ from treering.tools.drafting import (
     draft_work_item,
 )
 from treering.tools.envelope import Call, Mode, Value
+from treering.tools.reading import behind_warning
 from treering.tools.rights import WRITES
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
@@ -61,6 +62,7 @@ def crystallize_activity(call: Call, given: ActivityInput, options: WriteOptions
         verb="crystallize",
         mode="activity",
         possible_duplicates=tuple(dict.fromkeys(near)),
+        warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
     )
 
 

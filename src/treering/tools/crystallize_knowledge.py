@@ -19,6 +19,7 @@ from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
+from treering.tools.reading import behind_warning
 from treering.tools.rights import WRITES
 from treering.tools.submission import WriteOptions, WriteReport, submit
 
@@ -52,6 +53,7 @@ def crystallize_knowledge(call: Call, given: KnowledgeInput, options: WriteOptio
         verb="crystallize",
         mode="knowledge",
         possible_duplicates=possible_duplicates(call, item),
+        warnings=behind_warning(call.engine.index.upkeep.behind().waiting),
     )
 
 

@@ -16,6 +16,7 @@ from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
 from treering.ports.interrupt import check_between_steps, check_interrupt
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
+from treering.tools.reading import behind_warning
 from treering.tools.rights import READS, WRITES
 from treering.tools.rules import semantic, structure
 from treering.tools.rules.survey import Finding, Rule, Survey, survey
@@ -138,16 +139,20 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
         call.engine.vectoriser.finish(call.engine.progress)
     else:
         call.engine.vectoriser.start()
+    lag = index.vectors.lag()
     return ReindexReport(
         verb="lint",
         mode="reindex",
         scope=call.scope,
         status="ok" if options.apply or not differences else "partial",
-        warnings=() if options.apply or not differences else ("The index differs: run again with options.apply.",),
+        warnings=(*behind_warning(lag.behind), *(() if options.apply or not differences else (_APPLY,))),
         differences=differences,
         rebuilt=rebuilt,
-        pending_vectors=index.vectors.lag().pending,
+        pending_vectors=lag.pending,
     )
+
+
+_APPLY = "The index differs: run again with options.apply."
 
 
 class AuditInput(Value):
@@ -185,6 +190,7 @@ def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
         mode="audit",
         scope=call.scope,
         status="failed" if problem else "ok",
+        warnings=behind_warning(call.engine.index.upkeep.behind().waiting) if head else (),
         head=head,
         verified=not problem,
         problem=problem,

@@ -189,6 +189,10 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     index = call.engine.index
     if not question.terms.words and not question.terms.identifiers:
         return Empty(reason="unknown_entity", hint="The question has no searchable words.")
+    if question.lag.behind:
+        # Whatever else were found out would be about the part that the index knows.
+        hint = "The index is being made anew; ask again."
+        return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
     unfiltered = _matches(call, question, Reach(reach.scope, reach.descend, withdrawn=reach.withdrawn, at=reach.at))
     if reach.where != EVERYTHING and unfiltered:
         return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
@@ -211,10 +215,18 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
 
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:
-    """Warn where vectors lag, because meaning is then found less well than words."""
+    """Warn where the index lacks objects, and where vectors lag, because meaning is then found less well than words."""
     if not lag.pending:
+        return behind_warning(lag.behind)
+    pending = f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only."
+    return (*behind_warning(lag.behind), pending)
+
+
+def behind_warning(behind: int) -> tuple[str, ...]:
+    """Warn of objects that an index being made anew does not know yet: what is not found may be there all the same."""
+    if not behind:
         return ()
-    return (f"{lag.pending} of {lag.total} passages have no vector yet: those are found by words and names only.",)
+    return (f"The index is being made anew: it does not know {behind} objects yet, so they are not found.",)
 
 
 def warnings_of(question: Question) -> tuple[str, ...]:

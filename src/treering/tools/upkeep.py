@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from treering.core.errors import NotFound, nearest
+from treering.derived.lookup import make_whole
 from treering.ports.lease import Holding
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import DECIDES, READS, WRITES
@@ -35,8 +36,9 @@ class Cleared(Value):
 
 
 def make_vectors(call: Call, _given: Nothing, _options: Nothing) -> VectorsMade:
-    """Make all vectors that wait, now."""
-    index = call.engine.index
+    """Make all vectors that wait, now; an index that is being made anew is finished first."""
+    index, told = call.engine.index, call.engine.progress
+    make_whole(index, told=lambda behind: told("indexing", behind.done, behind.total))
     waiting = index.vectors.lag().pending
     if waiting:
         call.engine.vectoriser.finish(call.engine.progress)

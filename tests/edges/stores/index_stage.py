@@ -76,10 +76,10 @@ class Space:
         return [found[key].object_id for key in keys]
 
 
-def open_space(path: str = MEMORY, *, clock: SteppingClock | None = None, dimension: int = 64) -> Space:
+def open_space(path: str = MEMORY, *, clock: SteppingClock | None = None, dimension: int = 64, **options) -> Space:
     clock = clock or SteppingClock()
     database = Database(path)
-    index = SqliteIndex(database, model_id=f"hashing/{dimension}", dimension=dimension)
+    index = SqliteIndex(database, model_id=f"hashing/{dimension}", dimension=dimension, **options)
     return Space(database, index, SqliteLedger(database, clock=clock, followers=[index]), Builder(clock))
 
 

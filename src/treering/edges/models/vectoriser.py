@@ -1,4 +1,4 @@
-"""Making the vectors that wait: in a thread behind everyday work, or at once where somebody wants to wait."""
+"""Making what waits (a rebuilt index, then vectors): in a thread behind everyday work, or at once."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from treering.core.errors import Unavailable
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
+from treering.ports.index import Upkeep
 from treering.ports.lease import VECTORS, Leases
 from treering.ports.vectors import Pending, Vectors
 from treering.tools.engine import Progress, silent
@@ -21,13 +22,15 @@ _POLL_SECONDS = 0.2
 _STOP_SECONDS = 30.0
 _PATIENCE_LEASES = 3  # lengths of a lease that another process may hold without making a vector
 _DOING = "embedding"
+_INDEXING = "indexing"
 
 
 class BackgroundVectoriser:
     """`tools.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
 
-    Every batch is committed, so that work is lost for one batch at most. An error ends the run; it stays in
-    `last_error` until a run succeeds. Call `stop` before the index is closed.
+    Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
+    Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
+    stays in `last_error` until a run succeeds. Call `stop` before the index is closed.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class BackgroundVectoriser:
         embedder: Embedder,
         clock: Clock,
         *,
+        upkeep: Upkeep | None = None,
         budget_seconds: float = BUDGET_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
         batch: int = BATCH,
@@ -46,6 +50,7 @@ class BackgroundVectoriser:
         self._leases = leases
         self._embedder = embedder
         self._clock = clock
+        self._upkeep = upkeep
         self._budget = budget_seconds
         self._lease_seconds = lease_seconds
         self._batch = batch
@@ -77,7 +82,7 @@ class BackgroundVectoriser:
         while not self._embed(self._stopping.is_set, progress):
             lag = self._vectors.lag()
             progress(_DOING, lag.total - lag.pending, lag.total)
-            if patience.is_over(lag.pending):
+            if patience.is_over((lag.behind, lag.pending)):
                 raise self._stuck()
             if self._stopping.wait(_POLL_SECONDS):
                 return
@@ -132,9 +137,18 @@ class BackgroundVectoriser:
             if not run.hold():
                 return False
             try:
-                return self._embed_rounds(run, is_over, progress)
+                return self._index(run, is_over, progress) and self._embed_rounds(run, is_over, progress)
             finally:
                 run.release()
+
+    def _index(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
+        """Finish an index that is being made anew; give `False` where another owner took over."""
+        while self._upkeep and self._upkeep.behind().total:
+            if is_over() or not run.hold():
+                return is_over()
+            behind = self._upkeep.advance()
+            progress(_INDEXING, behind.done, behind.total)
+        return True
 
     def _embed_rounds(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
         while (waiting := self._vectors.pending(_FETCHED)) and not is_over():
@@ -158,9 +172,9 @@ class _Patience:
     clock: Clock
     seconds: float
     since: float = 0.0
-    waiting: int = -1
+    waiting: tuple[int, ...] = ()
 
-    def is_over(self, waiting: int) -> bool:
+    def is_over(self, waiting: tuple[int, ...]) -> bool:
         """Tell whether as much waits as before, for too long."""
         now = self.clock.elapsed()
         if waiting != self.waiting:

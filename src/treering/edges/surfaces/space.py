@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from pydantic import BaseModel
 
@@ -19,9 +19,6 @@ from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, FileAccess, files_below
 from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
-from treering.memories.discussion.generators.generator import Generator
-from treering.memories.discussion.memory import DiscussionMemory
-from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
@@ -34,6 +31,11 @@ from treering.tools.rights import EVERYTHING
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 from treering.tools.upkeep import VECTORS
+
+if TYPE_CHECKING:
+    from treering.memories.discussion.generators.generator import Generator
+    from treering.memories.discussion.memory import DiscussionMemory
+    from treering.memories.discussion.settings import DiscussionSettings
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
@@ -48,6 +50,7 @@ def open_space(
     policy: Path | str | None = None,
     create: bool = True,
     background: bool | None = None,
+    whole: bool = True,
     embedder: Embedder | None = None,
     files: FileAccess | Path | str | None = None,
 ) -> "Space":
@@ -56,8 +59,10 @@ def open_space(
     `address`: `sqlite:PATH`, `:memory:`, the name of a space, or nothing: `TREERING_SPACE`, else the nearest
     `.treering/` folder. `actor` and `channel` say in whose name and through which door is written; a program is
     an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
-    `background`: whether vectors are made behind everyday work. `files`: the folder below which `ingest` may read
-    files and repositories; without it every file. Name one where others decide what is ingested.
+    `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
+    it such an index is finished first; with `whole=False` it is left to other processes.
+    `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
+    others decide what is ingested.
     Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()
@@ -69,6 +74,7 @@ def open_space(
         policy=Path(policy) if policy else None,
         create=create,
         background=settings.background if background is None else background,
+        whole=whole,
         embedder=embedder,
         files=_access(files),
     )
@@ -172,9 +178,12 @@ class Space:
         return asked.perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
 
     def discussions(
-        self, within: str = ROOT, *, settings: DiscussionSettings | None = None, generator: Generator | None = None
-    ) -> DiscussionMemory:
+        self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
+    ) -> "DiscussionMemory":
         """Return the memory of the discussions below a scope; by default rules make it, which need no model."""
+        # Imported here: who only asks a question does not wait for it.
+        from treering.memories.discussion.memory import DiscussionMemory
+
         return DiscussionMemory(self.engine, within=within, settings=settings, generator=generator)
 
     def proposals(self) -> tuple[PatchRecord, ...]:

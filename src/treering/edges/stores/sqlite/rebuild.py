@@ -1,30 +1,24 @@
 """Making passages anew from the ledger, and comparing what there is with what that would give."""
 
-from collections.abc import Iterator, Sequence
-from zlib import crc32
+from collections.abc import Iterator
 
 import apsw
 
 from treering.edges.stores.sqlite.graph import graph_contents, graph_damage
-from treering.edges.stores.sqlite.object_tables import ObjectTables
-from treering.edges.stores.sqlite.projection import apply_changes
-from treering.edges.stores.sqlite.tables import (
-    FULL_TEXT,
-    PROJECTION_VERSION,
-    SHOWN,
-    create_tables,
-    drop_passages,
-    has_tables,
-    read_state,
-    write_state,
+from treering.edges.stores.sqlite.replay import (
+    begin_replay,
+    clear_passages,
+    is_made,
+    is_worth_waiting,
+    note_made,
+    replay_objects,
+    waiting_of,
 )
-from treering.edges.stores.sqlite.vector_queue import EPOCH, queue_differences
+from treering.edges.stores.sqlite.tables import FULL_TEXT, SHOWN, create_tables, has_tables, read_state
+from treering.edges.stores.sqlite.vector_queue import queue_differences
 from treering.edges.stores.sqlite.words import damaged_words, word_counts
 from treering.ports.extractor import Extractor
-from treering.ports.projection import Change
 
-_VERSION = "projection_version"
-_EXTRACTOR = "extractor"
 _MOST_NAMED = 20
 
 _ROWS = (
@@ -37,39 +31,47 @@ _Row = tuple[object, ...]
 
 
 def passages_prepared(connection: apsw.Connection, extractor: Extractor) -> bool:
-    """Tell whether all tables are there, with passages that this version and this extractor made."""
-    return has_tables(connection) and all(read_state(connection, name) == it for name, it in _made_by(extractor))
+    """Tell whether all tables are there, with passages that this version and this extractor made or are making."""
+    return has_tables(connection) and is_made(connection, extractor)
 
 
-def prepare_passages(connection: apsw.Connection, extractor: Extractor) -> None:
-    """Make missing tables; rebuild passages another version or extractor made. In a write transaction."""
+def prepare_passages(connection: apsw.Connection, extractor: Extractor, *, most_at_once: int) -> None:
+    """Make missing tables; make passages anew that another version or extractor made. In a write transaction.
+
+    Where these are more than `most_at_once`, it only begins with it: `advance_replay` goes on.
+    """
     create_tables(connection)
-    if not passages_prepared(connection, extractor):
+    if is_made(connection, extractor):
+        return
+    if is_worth_waiting(connection, most_at_once=most_at_once):
+        begin_replay(connection, extractor)
+    else:
         rebuild_passages(connection, extractor)
-        for name, value in _made_by(extractor):
-            write_state(connection, name, value)
 
 
 def rebuild_passages(connection: apsw.Connection, extractor: Extractor) -> int:
     """Throw away the passages and make them anew; vectors of texts that are still there stay. Give their number."""
-    drop_passages(connection)
-    create_tables(connection)
-    connection.execute("DELETE FROM vector_queue")
-    _replay(connection, connection, extractor)
+    clear_passages(connection)
+    replay_objects(connection, connection, _all_objects(connection), extractor)
+    note_made(connection, extractor)
     unused = "NOT IN (SELECT text_id FROM passages)"
     connection.execute(f"DELETE FROM passage_vectors WHERE text_id {unused}")  # noqa: S608 - a constant
     connection.execute(f"DELETE FROM passage_texts WHERE id {unused}")  # noqa: S608 - a constant
-    write_state(connection, EPOCH, read_state(connection, EPOCH) + 1)
     return int(next(connection.execute("SELECT count(*) FROM passages"))[0])
 
 
 def passage_differences(connection: apsw.Connection, extractor: Extractor) -> list[str]:
-    """Say how the passages differ from those a rebuild would make. Changes nothing."""
+    """Say how the passages differ from those a rebuild would make. Changes nothing.
+
+    Objects whose passages are still to be made are left out.
+    """
     anew = apsw.Connection("")  # a private file that SQLite removes
     try:
         create_tables(anew)
         _copy_models(connection, anew)
-        _replay(connection, anew, extractor)
+        identities = _all_objects(connection)
+        waiting = set(waiting_of(connection, identities))
+        replay_objects(connection, anew, [one for one in identities if one not in waiting], extractor)
         found = [*_compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             found.append("the number of current passages is wrong")
@@ -78,22 +80,8 @@ def passage_differences(connection: apsw.Connection, extractor: Extractor) -> li
         anew.close()
 
 
-def _made_by(extractor: Extractor) -> Sequence[tuple[str, int]]:
-    return (_VERSION, PROJECTION_VERSION), (_EXTRACTOR, crc32(extractor.extractor_id.encode()))
-
-
-def _replay(ledger: apsw.Connection, target: apsw.Connection, extractor: Extractor) -> None:
-    for (identity,) in list(ledger.execute("SELECT DISTINCT id FROM revisions ORDER BY id")):
-        apply_changes(target, _changes(ledger, identity), extractor)
-
-
-def _changes(ledger: apsw.Connection, identity: str) -> list[Change]:
-    rows = ledger.execute("SELECT seq FROM revisions WHERE id = ? ORDER BY revision", (identity,))
-    revisions = ObjectTables(ledger).revisions(identity)
-    earlier = [None, *revisions]
-    return [
-        Change(seq, identity, before, after) for (seq,), before, after in zip(rows, earlier, revisions, strict=False)
-    ]
+def _all_objects(ledger: apsw.Connection) -> list[str]:
+    return [identity for (identity,) in ledger.execute("SELECT DISTINCT id FROM revisions ORDER BY id")]
 
 
 def _copy_models(source: apsw.Connection, target: apsw.Connection) -> None:

@@ -10,6 +10,12 @@ from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZ
 PROJECTION_VERSION = 3
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
+VERSION = "projection_version"
+"""The state that names the version that made the passages; 0 while they are being made."""
+
+TARGET = "rebuild_version"
+"""The state that names the version that is making the passages, while it is at it."""
+
 SHOWN = "shown_passages"
 """The state that counts current passages, so that nobody has to count them."""
 
@@ -99,6 +105,15 @@ REBUILT: tuple[str, ...] = (
 )
 """What a rebuild throws away and makes anew."""
 
+WAITING: tuple[str, ...] = (
+    "CREATE TABLE IF NOT EXISTS waiting_objects(object_id TEXT PRIMARY KEY) WITHOUT ROWID",
+    # Texts of objects that wait: as long as one has a text, its vectors are kept.
+    """CREATE TABLE IF NOT EXISTS waiting_texts(
+         object_id TEXT NOT NULL, text_id INTEGER NOT NULL, PRIMARY KEY(object_id, text_id)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS waiting_texts_by_text ON waiting_texts(text_id)",
+)
+"""What is there only while the passages are being made beside reads."""
+
 SCHEMA = KEPT + REBUILT
 
 _NAMES = frozenset(re.findall(r"IF NOT EXISTS (\w+)", "\n".join(SCHEMA)))
@@ -126,6 +141,18 @@ def drop_passages(connection: apsw.Connection) -> None:
     for table in _REBUILT_TABLES:
         connection.execute(f"DROP TABLE IF EXISTS {table}")
     write_state(connection, SHOWN, 0)
+
+
+def is_under_way(connection: apsw.Connection) -> bool:
+    """Tell whether the passages are being made beside reads, so that some objects have none yet."""
+    return read_state(connection, TARGET) == PROJECTION_VERSION and not read_state(connection, VERSION)
+
+
+def count_waiting(connection: apsw.Connection) -> int:
+    """Count the objects whose passages are still to be made."""
+    if not is_under_way(connection):
+        return 0
+    return int(next(connection.execute("SELECT count(*) FROM waiting_objects"))[0])
 
 
 def read_state(connection: apsw.Connection, name: str) -> int:

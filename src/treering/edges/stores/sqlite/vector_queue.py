@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import apsw
 
 from treering.derived.projection import PRIORITIES
-from treering.edges.stores.sqlite.tables import read_state
+from treering.edges.stores.sqlite.tables import is_under_way, read_state
 
 _RANKS = " ".join(f"WHEN '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
 _PRIORITY = f"min(CASE role {_RANKS} ELSE 0 END)"
@@ -23,16 +23,28 @@ Moment = tuple[int, int]
 """Epoch and position in the log: what a table in memory has seen."""
 
 
-def settle_texts(connection: apsw.Connection, text_ids: Iterable[int]) -> None:
+def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
     """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
     models = [model for (model,) in connection.execute("SELECT id FROM passage_models")]
+    unshown: list[int] = []
     for text_id in text_ids:
         sql = f"SELECT {_PRIORITY} FROM passages WHERE text_id = ? AND live = 1 AND until_seq IS NULL"  # noqa: S608 - a constant
         priority = next(connection.execute(sql, (text_id,)))[0]
         for model in models:
             _settle(connection, model, text_id, priority)
         if priority is None:
-            _forget_unused(connection, text_id)
+            unshown.append(text_id)
+    forget_unused(connection, unshown)
+
+
+def forget_unused(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
+    """Forget those of the texts that no passage has, and no object whose passages are still to be made."""
+    holders = ["passages", *(["waiting_texts"] if text_ids and is_under_way(connection) else [])]
+    for text_id in text_ids:
+        held = (connection.execute(f"SELECT 1 FROM {table} WHERE text_id = ? LIMIT 1", (text_id,)) for table in holders)  # noqa: S608 - our tables
+        if not any(next(rows, None) for rows in held):
+            connection.execute("DELETE FROM passage_vectors WHERE text_id = ?", (text_id,))
+            connection.execute("DELETE FROM passage_texts WHERE id = ?", (text_id,))
 
 
 def fill_queue(connection: apsw.Connection, model_id: int) -> None:
@@ -108,10 +120,3 @@ def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: 
 def _has_vector(connection: apsw.Connection, model_id: int, text_id: int) -> bool:
     sql = "SELECT 1 FROM passage_vectors WHERE text_id = ? AND model_id = ?"
     return next(connection.execute(sql, (text_id, model_id)), None) is not None
-
-
-def _forget_unused(connection: apsw.Connection, text_id: int) -> None:
-    if next(connection.execute("SELECT 1 FROM passages WHERE text_id = ? LIMIT 1", (text_id,)), None):
-        return
-    connection.execute("DELETE FROM passage_vectors WHERE text_id = ?", (text_id,))
-    connection.execute("DELETE FROM passage_texts WHERE id = ?", (text_id,))

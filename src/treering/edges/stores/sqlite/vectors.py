@@ -18,7 +18,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.reach import Sight, sight
-from treering.edges.stores.sqlite.tables import SHOWN, read_state
+from treering.edges.stores.sqlite.tables import SHOWN, count_waiting, read_state
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, fill_queue, log_vectors
 from treering.ports.text import Scored
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
@@ -26,7 +26,7 @@ from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 _Keys = npt.NDArray[np.int64]
 _State = tuple[int, int, int]
 _FILTERS_KEPT = 8
-_BATCH = 4_096
+_BATCH = 512  # rows read at a time: what they weigh stays in the cache
 _FEW = 500  # keys in one statement
 
 _SHOWN = "SELECT text_id, key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
@@ -144,7 +144,7 @@ class VectorTables:
         return [(text_hash.lower(), object_id, part) for text_hash, object_id, part in rows]
 
     def lag(self, connection: apsw.Connection) -> Lag:
-        """Count the current passages, and those whose text waits. Counted anew only when something was written."""
+        """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
         state, known = _state(connection), self._counted
         if known is None or known[0] != state:
             known = self._counted = (state, self._count(connection))
@@ -188,7 +188,8 @@ class VectorTables:
             "SELECT count(*) FROM vector_queue q CROSS JOIN passages p ON p.text_id = q.text_id "
             "WHERE q.model_id = ? AND p.live = 1 AND p.until_seq IS NULL"
         )
-        return Lag(next(connection.execute(sql, (self._model_id,)))[0], read_state(connection, SHOWN))
+        pending = int(next(connection.execute(sql, (self._model_id,)))[0])
+        return Lag(pending, read_state(connection, SHOWN), count_waiting(connection))
 
     def _find_model(self, connection: apsw.Connection) -> int:
         sql = "SELECT id FROM passage_models WHERE name = ? AND dimension = ?"
@@ -253,6 +254,7 @@ class VectorTables:
         self._scopes = np.zeros(0, np.int32)
         shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 3)
         shown = shown[np.argsort(shown[:, 0], kind="stable")]
+        self._reserve(len(shown), int(shown[:, 1].max(initial=0)))
         rows = connection.execute("SELECT text_id, vector FROM passage_vectors WHERE model_id = ?", (self._model_id,))
         while batch := list(islice(rows, _BATCH)):
             texts = np.array([text_id for text_id, _ in batch], np.int64)
@@ -260,7 +262,9 @@ class VectorTables:
             counts = last - first  # passages that have the text
             which = np.repeat(np.arange(len(batch)), counts)
             at = np.arange(len(which)) + np.repeat(first - np.cumsum(counts) + counts, counts)
-            self._put(shown[at, 1], shown[at, 2], self._matrix([blob for _, blob in batch])[which])
+            vectors = self._matrix([blob for _, blob in batch])
+            # Mostly every text has one passage; then nothing is copied.
+            self._put(shown[at, 1], shown[at, 2], vectors if np.all(counts == 1) else vectors[which])
 
     def _reread(self, connection: apsw.Connection, keys: Sequence[int]) -> None:
         for start in range(0, len(keys), _FEW):
@@ -272,6 +276,12 @@ class VectorTables:
             self._scopes[gone[gone < len(self._scopes)]] = 0
             places = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
             self._put(places[:, 0], places[:, 1], self._matrix([blob for _, _, blob in rows]))
+
+    def _reserve(self, rows: int, greatest_key: int) -> None:
+        """Make room for what is loaded; memory that is never written is never taken."""
+        room = greatest_key + 1 + greatest_key // 4
+        self._table.reserve(rows + rows // 8, room)
+        self._scopes = np.zeros(room, np.int32)
 
     def _put(self, keys: _Keys, scopes: _Keys, vectors: Stored) -> None:
         self._table.add_stored(keys, vectors)

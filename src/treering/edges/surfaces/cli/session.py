@@ -34,20 +34,30 @@ Data = BaseModel | Sequence[BaseModel] | Mapping[str, object]
 
 
 @contextmanager
-def opened(access: Access | Address, writing: WriteFlags | None = None, *, create: bool = False) -> Iterator[Space]:
-    """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits."""
+def opened(
+    access: Access | Address, writing: WriteFlags | None = None, *, create: bool = False, catching_up: bool = False
+) -> Iterator[Space]:
+    """Open the space a command is about. Vectors are left to a process of their own, or to whoever waits.
+
+    So is an index that is being made anew, unless nothing may run in the background. `catching_up`: the command itself
+    makes what waits.
+    """
     address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
     if create:
         _prepare(address)
     name = writing or WriteFlags()
+    later = not catching_up and _may_work_later(name)
     with open_space(
         address,
         actor=name.actor or None,
         channel="agent" if name.as_agent else "user",
         create=create,
         background=False,
+        whole=not (later or catching_up),
     ) as space:
         yield space
+        if later and space.engine.index.upkeep.behind().waiting:
+            _work_later(space)
 
 
 @contextmanager
@@ -116,10 +126,17 @@ def confirm_destroying(operation: Operation[Any], what: str, *, sure: bool) -> N
 
 
 def embed_later(space: Space, writing: WriteFlags) -> None:
-    """Have vectors that wait made by a process of its own, which outlives this one and holds no terminal."""
-    wanted = Settings.read().background and not writing.no_background
-    if not wanted or not space.engine.index.vectors.lag().pending:
-        return
+    """Have vectors that wait made by a process of its own."""
+    if _may_work_later(writing) and space.engine.index.vectors.lag().pending:
+        _work_later(space)
+
+
+def _may_work_later(writing: WriteFlags) -> bool:
+    return Settings.read().background and not writing.no_background
+
+
+def _work_later(space: Space) -> None:
+    """Start a process that makes what waits, outlives this one and holds no terminal."""
     worker = subprocess.Popen(
         # -P: without it Python would import modules from the working folder first, such as a repository's numpy.py.
         [sys.executable, "-P", "-m", "treering", "vectors", "--quiet"],

@@ -57,9 +57,10 @@ def import_from(folder: Path, access: Access, writing: WriteFlags) -> None:
 
 
 def vectors(access: Access, *, quiet: bool) -> None:
-    """Make all vectors that wait; quietly, only where nobody else is at it."""
-    with opened(access) as space:
-        if quiet and not (space.engine.index.vectors.lag().pending and _is_free(space)):
+    """Make all vectors that wait, after an index that is being made anew; quietly, only where nobody else is at it."""
+    with opened(access, catching_up=True) as space:
+        lag = space.engine.index.vectors.lag()
+        if quiet and not ((lag.pending or lag.behind) and _is_free(space)):
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
