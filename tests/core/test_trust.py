@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from treering.core.policy import Policy
-from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, trust_of
+from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, less_trusted, trust_of
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,8 @@ def test_a_policy_names_only_the_channels_and_weights_it_changes():
 def test_a_policy_refuses_unknown_channels_levels_and_weights(wrong):
     with pytest.raises(ValidationError):
         Policy.model_validate(wrong)
+
+
+def test_a_channel_that_there_is_not_is_trusted_least():
+    assert trust_of("", "active") == "low"
+    assert less_trusted("", "user", CHANNEL_TRUST)
