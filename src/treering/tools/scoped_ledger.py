@@ -224,7 +224,7 @@ class ScopedLedger:
     def _in_sight(self, found: ObjectsFound) -> ObjectsFound:
         heads = {identity: head for identity, head in found.heads.items() if self._sees(head.scope)}
         objects = {identity: item for identity, item in found.objects.items() if self._sees(item.scope)}
-        seen = self._ids(found.altered) if found.altered else frozenset()
+        seen = self._may_be_named(found.altered) if found.altered else frozenset()
         return replace(
             found,
             heads=heads,
@@ -235,6 +235,12 @@ class ScopedLedger:
             },
             altered={identity: what for identity, what in found.altered.items() if identity in seen},
         )
+
+    def _may_be_named(self, altered: Mapping[str, str]) -> frozenset[str]:
+        """Return those of altered objects that lie in sight; at the root also those whose row tells no place."""
+        unreadable: Altered = {}
+        seen = self.heads(altered, altered=unreadable).keys()
+        return frozenset(seen | unreadable.keys() if self._scope == ROOT else seen)
 
     @contextmanager
     def _as_missing(self, identity: str) -> Iterator[None]:

@@ -7,7 +7,7 @@ from random import Random
 import apsw
 import pytest
 
-from space_parts import decide, note, task
+from space_parts import decide, note, open_space, task
 from treering.core.errors import Corrupt, TreeringError
 from treering.ports.ledger import Selection
 from treering.testing.damage import change_row, flip_bytes
@@ -16,8 +16,6 @@ from treering.testing.damage import change_row, flip_bytes
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
     """A space with something in every table."""
-    from space_parts import open_space
-
     folder = tmp_path_factory.mktemp("original")
     (folder / "policy.toml").write_text('direct_channels = ["user"]\n')
     path = folder / "space.db"
@@ -133,3 +131,15 @@ def test_a_row_that_does_not_parse_is_named(original, tmp_path, open_space):
     assert "backup" in caught.value.hint
     with pytest.raises(Corrupt, match="job"):
         space.ingest("status")
+
+
+@pytest.mark.parametrize(("column", "value"), [("type", "{"), ("channel", "")])
+def test_a_row_of_a_type_or_channel_that_there_is_not_is_left_out_and_named(column, value):
+    with open_space(":memory:", channel="user") as space:
+        space.ingest("source", input={"items": [{"text": "Bees hum."}, {"text": "Bees sting.", "origin": "other"}]})
+        changed = space.query("search", input={"text": "sting"}).hits[0].object_id
+        with space.engine.ledger._database.write() as connection:
+            connection.execute(f"UPDATE objects SET {column} = ? WHERE id = ?", (value, changed))
+        report = space.query("search", input={"text": "bees"})
+        assert [hit.text for hit in report.hits] == ["Bees hum."]
+        assert any(changed in warning for warning in report.warnings)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import get_args
 
 import apsw
 
 from treering.core.audit import AuditEvent
+from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.objects import Object
+from treering.core.objects import Channel, Object, ObjectType
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
@@ -41,6 +43,7 @@ from treering.ports.projection import Change
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
+_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 
 
 class SqliteReads:
@@ -92,7 +95,9 @@ class SqliteReads:
             for start in range(0, len(wanted), _BATCH):
                 batch = wanted[start : start + _BATCH]
                 sql = f"SELECT {_HEAD_COLUMNS} FROM objects WHERE id IN ({_marks(batch)})"  # noqa: S608 - marks
-                heads |= {row[0]: _head(row) for row in connection.execute(sql, batch)}
+                for row in list(connection.execute(sql, batch)):
+                    with noted(altered):
+                        heads[row[0]] = _head(row)
             return heads
 
     def segment(self, source_id: str, segment_id: str) -> Segment:
@@ -249,7 +254,14 @@ def _marks(values: Sequence[str]) -> str:
 
 def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
     with row_of(str(row[0])):
-        return Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
+        head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
+    if head.type in _TYPES and head.origin_channel in _CHANNELS:
+        return head
+    raise Corrupt(
+        f"The row of {head.id} names a type or a channel that there is not.",
+        hint="Run lint audit.",
+        details={"id": head.id},
+    )
 
 
 def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> list[Object]:
