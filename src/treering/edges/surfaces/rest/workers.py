@@ -27,11 +27,6 @@ class Workers:
         self._threads = CapacityLimiter(most)
         self._stop = stop
 
-    @property
-    def running(self) -> int:
-        """How many requests have a thread."""
-        return self._threads.borrowed_tokens
-
     async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
         """Return what work gives. To be called when the request's body has been read.
 
