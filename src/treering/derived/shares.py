@@ -1,13 +1,15 @@
 """How much of what a passage is called, or tells of, is asked for: what a place and days score, in every store."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from treering.derived.passages import days_of
 from treering.derived.projection import places_of
 from treering.ports.passages import AskedDays, Passage
 
-_SHORTEST = 2
+SHORTEST = 2
+"""Characters of the end of a name that say anything."""
+
 _DAY = timedelta(days=1)
 
 
@@ -18,10 +20,15 @@ def place_share(passage: Passage, text: str) -> float:
     """
     if text and text in {passage.object_id, passage.part}:
         return 1.0
+    return name_share(places_of(passage), text)
+
+
+def name_share(names: Iterable[str], text: str) -> float:
+    """Return how much of a name, at its end, `text` is; of several names the best counts."""
     wanted = text.casefold()
-    if len(wanted) < _SHORTEST:
+    if len(wanted) < SHORTEST:
         return 0.0
-    return max((_share(wanted, name.casefold()) for name in places_of(passage)), default=0.0)
+    return max((_share(wanted, name.casefold()) for name in names), default=0.0)
 
 
 def day_share(passage: Passage, asked: Sequence[AskedDays]) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 
 import apsw
 
+from treering.derived.ties import DIALOGUE_KINDS
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import on_days
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
@@ -23,7 +24,6 @@ _BESIDE = (
     "AND n.position IN (p.position - 1, p.position + 1) AND n.until_seq IS p.until_seq "
     "WHERE p.key IN (?*) ORDER BY n.position"
 )
-_TURNS = frozenset({"conversation", "meeting_record"})
 
 
 class SqlitePassages:
@@ -59,7 +59,7 @@ def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Passag
 
 
 def _beside(connection: apsw.Connection, heads: Mapping[int, PassageHead]) -> dict[int, list[int]]:
-    turns = [key for key, head in heads.items() if head.kind in _TURNS]
+    turns = [key for key, head in heads.items() if head.kind in DIALOGUE_KINDS]
     found: dict[int, list[int]] = {}
     for key, other in _by_keys(connection, _BESIDE, turns):
         found.setdefault(key, []).append(other)

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 import apsw
 
 from treering.derived.projection import places_of
+from treering.derived.shares import SHORTEST, name_share
 from treering.edges.stores.sqlite.reach import Sight
 from treering.ports.passages import Passage
 from treering.ports.text import Scored
 
 _KEPT_CHARS = 24
-_SHORTEST = 2
 _MOST_CANDIDATES = 2_000
 _LAST = "\U0010ffff"
 
@@ -41,10 +41,9 @@ def rank_places(connection: apsw.Connection, text: str, sight: Sight, limit: int
     )
     best: dict[int, float] = dict(connection.execute(sql, (text, text, *seen.bindings, limit)))
     wanted = text.casefold()
-    if len(wanted) >= _SHORTEST:
+    if len(wanted) >= SHORTEST:
         for key, names in _named(connection, wanted, sight):
-            share = max(_share(wanted, name.casefold()) for name in names)
-            best[key] = max(best.get(key, 0.0), share)
+            best[key] = max(best.get(key, 0.0), name_share(names, text))
     ranked = sorted(((key, share) for key, share in best.items() if share), key=lambda item: (-item[1], item[0]))
     return [Scored(key, share) for key, share in ranked[:limit]]
 
@@ -59,14 +58,6 @@ def _named(connection: apsw.Connection, wanted: str, sight: Sight) -> Iterable[t
     )
     for key, *names in connection.execute(sql, (ending, ending + _LAST, *seen.bindings, _MOST_CANDIDATES)):
         yield key, tuple(names)
-
-
-def _share(wanted: str, name: str) -> float:
-    if not name.endswith(wanted):
-        return 0.0
-    before = name[: -len(wanted)]
-    share = len(wanted) / len(name)
-    return share / 2 if before and before[-1].isalnum() and wanted[0].isalnum() else share
 
 
 def _endings(names: Iterable[str]) -> set[str]:
