@@ -1,6 +1,6 @@
 """A space's policy: who may write what directly, what contradicts, and what lint keeps quiet about."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -68,8 +68,13 @@ class Policy(BaseModel):
 
 def needs_review(patch: Patch, policy: Policy) -> bool:
     """Tell whether a patch has to wait as `proposed`."""
-    return patch.source.channel not in policy.direct_channels or any(
-        operation.op in policy.reviewed_operations for operation in patch.operations
+    return operations_need_review(patch.operations, patch.source.channel, policy)
+
+
+def operations_need_review(operations: Iterable[Operation], channel: Channel, policy: Policy) -> bool:
+    """Tell whether a patch of these operations, written through a channel, would have to wait as `proposed`."""
+    return channel not in policy.direct_channels or any(
+        operation.op in policy.reviewed_operations for operation in operations
     )
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from treering.core.errors import Denied, InvalidInput, Unavailable
 from treering.core.fingerprint import cut
 from treering.core.patch import Operation, Receipt
-from treering.core.policy import needs_review
+from treering.core.policy import operations_need_review
 from treering.core.scope import ROOT, parse_scope
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
-from treering.tools.submission import WriteOptions, build_patch, submit
+from treering.tools.submission import WriteOptions, submit
 
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
@@ -92,8 +92,7 @@ def apply_patch(
     Raises `Denied` where the space wants a review, and what the ledger raises.
     """
     call = Call(engine, ref.scope)
-    patch = build_patch(call, operations, verb="crystallize", reason=reason)
-    if needs_review(patch, engine.ledger.policy):
+    if operations_need_review(operations, engine.author.channel, engine.ledger.policy):
         raise Denied(
             "Discussion memory writes directly, and this space asks for a review.",
             hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",

@@ -314,8 +314,9 @@ def _silenced(entry: LogEntry, position: int, *, erased: bool) -> LogEntry:
 def _check_may_erase(engine: Engine, ref: DiscussionRef, head: BlockHead) -> None:
     erase = Erase(id=head.source_id, expected_revision=head.revision)
     patch = build_patch(Call(engine, ref.scope), [erase], verb="ingest", reason="")
-    check_trust(patch, engine.ledger.policy)
-    check_gate(patch, engine.ledger.policy)
+    policy = engine.ledger.policy
+    check_trust(patch, policy)
+    check_gate(patch, policy)
 
 
 def _past(history: LogSnapshot, positions: Collection[int]) -> Iterator[str]:
