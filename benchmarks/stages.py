@@ -103,7 +103,7 @@ def _ask(space: Space, text: str) -> None:
 
 
 def _fused(question: Question, arms: Arms, candidates: Candidates) -> Steps[tuple[Arms, list[Fused]]]:
-    yield from candidates.read(set().union(*arms.values()))
+    yield from candidates.read(set().union(*arms.values()), in_reach=True)
     kept = related(question, arms, candidates)
     return kept, fuse(kept, limit=POOL)
 

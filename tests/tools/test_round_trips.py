@@ -24,6 +24,7 @@ class Counted:
     def __getattr__(self, name):
         found = getattr(self._port, name)
         if not callable(found):
+            self._calls[f"{self._name}.{name}"] += 1  # a property of a store is read from it
             return found
 
         def counted(*args, **kwargs):

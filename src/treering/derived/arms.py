@@ -35,13 +35,17 @@ class Candidates:
     _asked: set[int] = field(default_factory=set)
     _visible: set[int] = field(default_factory=set)
 
-    def read(self, keys: Iterable[int]) -> Steps[set[int]]:
-        """Read passages that were not read so far, and what stands beside them; return those that may be seen."""
+    def read(self, keys: Iterable[int], *, in_reach: bool = False) -> Steps[set[int]]:
+        """Read passages that were not read so far, and what stands beside them; return those that may be seen.
+
+        `in_reach`: an arm found them, which shows only what may be seen.
+        """
         wanted = set(keys)
         if new := tuple(sorted(wanted - self._asked)):
-            found: PassagesFound = yield PassageRequest(new, self.reach, self.question.days, beside=True)
+            reach = None if in_reach else self.reach
+            found: PassagesFound = yield PassageRequest(new, reach, self.question.days, beside=True)
             self._asked.update(new)
-            self._visible |= found.visible
+            self._visible |= found.heads.keys() & set(new) if in_reach else found.visible
             self.heads |= found.heads
             self.beside |= found.beside
             self.dated |= found.dated

@@ -97,7 +97,7 @@ class _Found:
 
 
 def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) -> Steps[_Found]:
-    yield from candidates.read(set().union(*arms.values()))
+    yield from candidates.read(set().union(*arms.values()), in_reach=True)
     kept = related(question, arms, candidates)
     ranked = fuse(kept, LOOKUP_WEIGHTS, limit=POOL)
     reach = candidates.reach

@@ -68,6 +68,8 @@ class Retrieval:
     trace: Mapping[str, Any]
     sequence: int
     """The audit sequence number of the ledger that was read."""
+    policy: Policy
+    """The policy that was in force, by which the hits were weighed."""
     association: Association | None = None
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
@@ -84,9 +86,7 @@ def retrieve(
     deep: bool = False,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`)."""
-    steps = retrieval(
-        question, reach=reach, limit=limit, policy=ledger.policy, max_per_source=max_per_source, deep=deep
-    )
+    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, deep=deep)
     return run(steps, index=index, ledger=ledger)
 
 
@@ -95,7 +95,6 @@ def retrieval(
     *,
     reach: Reach,
     limit: int,
-    policy: Policy,
     max_per_source: int | None = None,
     deep: bool = False,
 ) -> Steps[Retrieval]:
@@ -105,12 +104,12 @@ def retrieval(
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: limit * _OVERFETCH]])
-    found, dropped = _weighed(ranked, reader, policy)
+    found, dropped = _weighed(ranked, reader)
     read = yield from _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
     hits = _diverse(read, limit=limit, max_per_source=max_per_source)
     duplicates = len(read) - len(hits) if len(hits) < limit else 0
     trace = {**ranking.trace, "dropped": dropped, "duplicates": duplicates}
-    return Retrieval(tuple(hits), trace, reader.sequence, ranking.association, reader.altered)
+    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, ranking.association, reader.altered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +123,7 @@ class _Standing:
     trusted: Trusted
 
 
-def _weighed(
-    ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader", policy: Policy
-) -> tuple[list[_Standing], int]:
+def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> tuple[list[_Standing], int]:
     """Leave out the candidates that may not be shown, by their state in the ledger, and weigh the rest by trust."""
     shown = [
         (fused, head, state)
@@ -134,7 +131,7 @@ def _weighed(
         if (state := reader.states.get(head.object_id)) and is_shown(state, reader.reach)
     ]
     held = {state.id: (state.origin_channel, state.status) for _, _, state in shown}
-    trust = trust_in(held, policy)
+    trust = trust_in(held, reader.policy)
     standing = [
         _Standing(head, state, fused.score * trust[state.id].factor, fused, trust[state.id])
         for fused, head, state in shown
@@ -214,6 +211,7 @@ class _Reader:
     reach: Reach
     sequence: int = 0
     """The audit sequence number of the newest of the answers."""
+    policy: Policy = field(default_factory=Policy)
     states: dict[str, Head] = field(default_factory=dict)
     altered: dict[str, str] = field(default_factory=dict)
     _asked: set[int] = field(default_factory=set)
@@ -233,7 +231,7 @@ class _Reader:
             vanished=self.reach.withdrawn and self.reach.at is None,
         )
         self._asked.update(head.key for head in new)
-        self.sequence = found.sequence
+        self.sequence, self.policy = found.sequence, found.policy
         self.states |= found.heads
         self.altered |= found.altered
         self._segments |= found.segments

@@ -173,6 +173,8 @@ class ObjectsFound:
 
     sequence: int
     """The audit sequence number the answer stands for."""
+    policy: Policy
+    """The policy in force now, which says how far each channel is trusted."""
     heads: Mapping[str, Head] = field(default_factory=dict)
     """Of the ids asked for, and of the sources that the objects read name."""
     objects: Mapping[str, Object] = field(default_factory=dict)
@@ -385,6 +387,9 @@ class Ledger(Protocol):
 class _Reads(Protocol):
     """The reads of a `Ledger` that `read_one_by_one` needs."""
 
+    @property
+    def policy(self) -> Policy: ...
+
     def get(self, identity: str, *, as_of: AsOf = None) -> Object: ...
 
     def heads(
@@ -418,7 +423,7 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
         _collect(segments, request.segments, lambda place: _segment_as_of(ledger, place, request.as_of), altered)
     wanted = dict.fromkeys((*request.heads, *sources_named(objects.values())))
     heads = ledger.heads(wanted, as_of=request.as_of, altered=altered)
-    return ObjectsFound(ledger.sequence(request.as_of), heads, objects, segments, dependents, altered)
+    return ObjectsFound(ledger.sequence(request.as_of), ledger.policy, heads, objects, segments, dependents, altered)
 
 
 def _collect(

@@ -12,9 +12,9 @@ from treering.core.evidence import EvidenceRef, Segment
 from treering.core.filters import And, Compare, Filter, matches
 from treering.core.injection import instruction_flags
 from treering.core.locator import place_in
-from treering.core.objects import Activity, Knowledge, Object, WorkItem, title_of
+from treering.core.objects import Activity, Channel, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
-from treering.core.trust import trust_of
+from treering.core.trust import TrustLevel, trust_of
 from treering.derived.analysis import index_text
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
@@ -85,7 +85,8 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     objects = _objects(answering, related, reach)
     citing = _Citing.read(call, [item for item, _ in objects], reach, altered)
     wording = Wording.of(question.text)
-    drafts = [_belief(call, item, score, citing, wording) for item, score in objects]
+    trusted = found.beliefs.policy.channel_trust
+    drafts = [_belief(item, score, citing, wording, trusted) for item, score in objects]
     drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, found, options, altered)
@@ -129,13 +130,13 @@ class _Found:
 
 def _gather(call: Call, question: Question, reach: Reach, *, deep: bool) -> _Found:
     """Search for everything at once, so that a store in another place is asked few questions."""
-    policy, altered = call.engine.ledger.policy, Altered()
+    altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, unknown = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, policy=policy, max_per_source=_PER_SOURCE, deep=deep),
-            retrieval(question, reach=of_beliefs, limit=_BELIEFS, policy=policy, deep=deep),
+            retrieval(question, reach=of_sources, limit=_SOURCES, max_per_source=_PER_SOURCE, deep=deep),
+            retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             _unknown_names(question, reach),
         ],
@@ -247,7 +248,9 @@ class _Citing:
         return cite(ref, origin=origin, place=place_in(segment.locator, origin)) if segment else None
 
 
-def _belief(call: Call, item: Object, score: float, citing: _Citing, wording: Wording) -> Draft:
+def _belief(
+    item: Object, score: float, citing: _Citing, wording: Wording, trusted: Mapping[Channel, TrustLevel]
+) -> Draft:
     passage = passages_of(item)[0]
     words = f"{title_of(item)}\n{passage.text}"
     return Draft(
@@ -261,7 +264,7 @@ def _belief(call: Call, item: Object, score: float, citing: _Citing, wording: Wo
             score=round(score, 6),
             flags=(*instruction_flags(words), *repetition_flags(wording.repeated_in(words))),
             channel=item.origin_channel,
-            trust=trust_of(item.origin_channel, item.status, call.engine.ledger.policy.channel_trust),
+            trust=trust_of(item.origin_channel, item.status, trusted),
         ),
         tuple(citing.of(item)),
     )

@@ -275,7 +275,8 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
                 f"This mode of lint has no rule {name!r}.", hint=nearest(name, rules), details={"known": list(rules)}
             )
     ledger = call.engine.ledger
-    wanted = [name for name in given.rules or rules if name not in ledger.policy.silenced_rules]
+    silenced = ledger.policy.silenced_rules
+    wanted = [name for name in given.rules or rules if name not in silenced]
     # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
     seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
     return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen
