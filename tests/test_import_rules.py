@@ -1,6 +1,7 @@
 import ast
 import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -14,6 +15,16 @@ def test_every_package_that_is_imported_only_computes_or_is_kept_to_the_edges():
     imported = {name for path in modules for name in imports(path)}
     assert "apsw" in imported
     assert imported - sys.stdlib_module_names - {"treering"} - COMPUTING <= kept
+
+
+def test_no_two_public_classes_have_the_same_name():
+    homes = defaultdict(list)
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(path.relative_to(ROOT)))
+    assert len(homes) > 500
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
 def contract(name):

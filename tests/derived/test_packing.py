@@ -1,7 +1,7 @@
 import pytest
 
 from treering.core.pack import Citation, PackItem
-from treering.derived.packing import Draft, pack, section_of
+from treering.derived.packing import UnnumberedItem, pack, section_of
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 
 
@@ -15,7 +15,7 @@ def draft(name, section="sources", words=20, places=("a",)):
         title=name,
         text=f"{name} " + "word " * words,
     )
-    return Draft(item, tuple(Citation(mark="", object_id=place, origin=place) for place in places))
+    return UnnumberedItem(item, tuple(Citation(mark="", object_id=place, origin=place) for place in places))
 
 
 def names(packed):

@@ -4,7 +4,7 @@ import pytest
 
 from toy_store.toy_index import ToyIndex
 from toy_store.toy_tables import ToyTables
-from treering.testing.index_contract import EMBEDDER, IndexContract, Indexed, LateIndexContract
+from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract, LedgerWithIndex
 from treering.testing.jobs_contract import JobsContract
 from treering.testing.lease_contract import LeaseContract
 from treering.testing.memory_jobs import MemoryJobs
@@ -18,7 +18,7 @@ class TestToyIndex(IndexContract):
     def open_index(self, clock):
         def open_index():
             ledger = MemoryLedger(clock=clock)
-            return Indexed(ledger, ToyIndex(ledger, dimension=EMBEDDER.dimension))
+            return LedgerWithIndex(ledger, ToyIndex(ledger, dimension=EMBEDDER.dimension))
 
         return open_index
 
@@ -29,7 +29,7 @@ class TestLateToyIndex(IndexContract, LateIndexContract):
         def open_index():
             ledger = MemoryLedger(clock=clock)
             index = ToyIndex(ledger, dimension=EMBEDDER.dimension, late=True)
-            return Indexed(ledger, index, catch_up=index.catch_up)
+            return LedgerWithIndex(ledger, index, catch_up=index.catch_up)
 
         return open_index
 

@@ -1,4 +1,4 @@
-"""Which message is which: hashes that tell equal messages apart and show where two tellings part."""
+"""Which message is which: hashes that tell equal messages apart and show where two records of a conversation differ."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,7 +16,7 @@ def chain_hashes(keys: Iterable[str], *, after: str = "") -> Iterator[str]:
     """Yield for each message, by its `message_key`, the hash of it and of all before it.
 
     `after` is the hash of the message before the first. Equal messages at different places have different hashes,
-    and two tellings of one conversation have the same hashes up to where they part.
+    and two records of one conversation have the same hashes up to the first message in which they differ.
     """
     for key in keys:
         after = digest(f"{after}\n{key}")[:_KEY_CHARS]

@@ -70,7 +70,7 @@ SummaryForm = Literal["memory", "condensation", "rolling_summary", "state_docume
 
 
 class Summary(_Payload):
-    """A shorter telling of everything it rests on; the telling itself is the `summary` of the knowledge.
+    """A shorter account of everything it rests on; its text is the `summary` of the knowledge.
 
     It holds only while all of that holds: what was withdrawn must not live on in a summary. `key` tells it from
     others of its scope. `first` and `last` are the positions of the messages it tells of, where it tells of any.

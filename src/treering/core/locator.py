@@ -7,11 +7,11 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 from treering.core.times import Instant
 
 
-class _Place(BaseModel):
+class _Locator(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Lines(_Place):
+class Lines(_Locator):
     """Lines `start..end` (1-based, inclusive) of a file, at a commit where it came from one.
 
     `heading` names the spot for people: a heading path or a symbol's qualified name.
@@ -30,7 +30,7 @@ class Lines(_Place):
         return f"{self.path}#L{self.start}-L{self.end}{at}"
 
 
-class Section(_Place):
+class Section(_Locator):
     """A stretch of an inline text: its heading path and character offset."""
 
     type: Literal["section"] = "section"
@@ -42,7 +42,7 @@ class Section(_Place):
         return f"{self.heading or 'text'} (offset {self.offset})"
 
 
-class Page(_Place):
+class Page(_Locator):
     """A page of a paginated document, with an optional box in points."""
 
     type: Literal["page"] = "page"
@@ -54,7 +54,7 @@ class Page(_Place):
         return f"page {self.page}"
 
 
-class Turn(_Place):
+class Turn(_Locator):
     """One message of a conversation.
 
     `turn` is its position, `speaker` who spoke: a name, or else the role. `chain` is what
@@ -74,7 +74,7 @@ class Turn(_Place):
         return f"turn {self.turn}" + (f" ({self.speaker})" if self.speaker else "")
 
 
-class Pointer(_Place):
+class Pointer(_Locator):
     """A place in a structured document, as a JSON pointer (RFC 6901)."""
 
     type: Literal["pointer"] = "pointer"

@@ -56,7 +56,7 @@ _REACHED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class NearStatement:
     """A statement near the question: the passage that makes it, its two ends (node numbers), its score."""
 
     passage: int
@@ -79,7 +79,7 @@ class Association:
     bridged: Scores
     title_match: Scores
     named: Scores
-    facts: tuple[Fact, ...]
+    facts: tuple[NearStatement, ...]
     seeds: Mapping[int, float]
     begun: frozenset[int]
     walk: Walk
@@ -190,11 +190,11 @@ def _coverage(stated: Statements, words: Sequence[str]) -> npt.NDArray[np.float6
     return counts
 
 
-def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[np.float64]) -> list[Fact]:
+def _nearest_facts(read: Sequence[int], stated: Statements, scores: npt.NDArray[np.float64]) -> list[NearStatement]:
     # Where scores are equal the order of passages and of what they state counts, and not how nodes are numbered.
     order = np.argsort(-scores, kind="stable")[:FACTS]
     return [
-        Fact(read[int(stated.passage[at])], int(stated.subject[at]), int(stated.object[at]), float(scores[at]))
+        NearStatement(read[int(stated.passage[at])], int(stated.subject[at]), int(stated.object[at]), float(scores[at]))
         for at in order
     ]
 
@@ -204,7 +204,7 @@ def _named_seeds(ties: _Ties) -> dict[int, float]:
     return {int(ties.entities[at]): NAMED_WEIGHT * ties.rarity(int(at)) for at in ties.named if ties.spread[at]}
 
 
-def _fact_seeds(facts: Sequence[Fact], ties: _Ties) -> dict[int, float]:
+def _fact_seeds(facts: Sequence[NearStatement], ties: _Ties) -> dict[int, float]:
     """Seed the entities of the nearest statements: each with the mean of their scores, less the commoner it is."""
     scores: dict[int, list[float]] = {}
     for fact in facts:

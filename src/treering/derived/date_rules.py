@@ -72,7 +72,7 @@ class Reference:
 
 
 Found = re.Match[str]
-Reading = Callable[[Found, Reference], Sequence[Period]]
+ReadDates = Callable[[Found, Reference], Sequence[Period]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class Rule:
     """A form of naming dates. `read` raises `ValueError` or `OverflowError` for what is in no calendar."""
 
     pattern: re.Pattern[str]
-    read: Reading
+    read: ReadDates
     needs: tuple[frozenset[str], ...]
 
     @classmethod
-    def of(cls, pattern: str, read: Reading, *needs: frozenset[str]) -> "Rule":
+    def of(cls, pattern: str, read: ReadDates, *needs: frozenset[str]) -> "Rule":
         """Make a rule; capitals do not matter. A text without one of each of `needs` (`words_of`) has no match."""
         return cls(re.compile(pattern, re.IGNORECASE | re.ASCII), read, needs)
 

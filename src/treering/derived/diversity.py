@@ -29,7 +29,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class DiverseChoice:
     """The keys chosen, best first, and for each one left out as a duplicate the key that stands for it."""
 
     keys: tuple[int, ...]
@@ -43,7 +43,7 @@ def diversify(
     max_per_source: int | None = None,
     duplicate_at: float = DUPLICATE_AT,
     repetition_cost: float = REPETITION_COST,
-) -> Selection:
+) -> DiverseChoice:
     """Choose up to `limit` candidates that do not repeat each other, from a list ranked best first.
 
     Of near-duplicates the most trusted stays, of equally trusted ones the first: otherwise a forged copy that
@@ -58,7 +58,7 @@ def diversify(
     ranked = _demote_repetition(kept, repetition_cost)
     keys = _cap_sources(ranked, max_per_source)[:limit]
     chosen = set(keys)
-    return Selection(tuple(keys), {twin: key for twin, key in duplicates.items() if key in chosen})
+    return DiverseChoice(tuple(keys), {twin: key for twin, key in duplicates.items() if key in chosen})
 
 
 _WORD = re.compile(r"\w+")

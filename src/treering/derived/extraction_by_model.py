@@ -89,7 +89,7 @@ class CostEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedExcerpt:
     """An excerpt, by its place in the order given, that could not be read, and why."""
 
     index: int
@@ -105,7 +105,7 @@ class ExtractionReport:
     """
 
     extractions: tuple[Extraction, ...]
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailedExcerpt, ...] = ()
     malformed: int = 0
 
 
@@ -164,7 +164,7 @@ class ModelExtractor:
         failures = {index: error for reading in readings for index, error in reading.failed.items()}
         return ExtractionReport(
             extractions=tuple(found.get(index, Extraction()) for index in range(len(excerpts))),
-            failures=tuple(Failure(index, failures[index]) for index in sorted(failures)),
+            failures=tuple(FailedExcerpt(index, failures[index]) for index in sorted(failures)),
             malformed=sum(reading.malformed for reading in readings),
         )
 

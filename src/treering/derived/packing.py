@@ -32,7 +32,7 @@ _OVERHEAD = 24  # tokens of heading, mark and fence around an item
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class UnnumberedItem:
     """An item before it has its citation marks, with the places it rests on."""
 
     item: PackItem
@@ -62,7 +62,7 @@ def section_of(type_: str, kind: str) -> Section:
             return "sources"
 
 
-def pack(drafts: Sequence[Draft], *, max_tokens: int) -> Packed:
+def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
     """Fill the budget, best first: what is believed and done gets up to half, sources what remains.
 
     Then whatever still fits is added in order. No source takes more than its share; a long one is cut at the end
@@ -138,7 +138,7 @@ class _Budget:
         return True
 
 
-def _fitted(draft: Draft, budget: _Budget) -> Draft | None:
+def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
     share = int(budget.tokens * _SOURCE_SHARE)
     if _cost(draft.item) <= share and budget.take(draft.item, within=budget.tokens):
         return draft
@@ -148,7 +148,7 @@ def _fitted(draft: Draft, budget: _Budget) -> Draft | None:
     cut = draft.item.model_copy(
         update={"text": cut_to_tokens(draft.item.text, room - 2) + "\n…", "flags": (*draft.item.flags, "cut")}
     )
-    return Draft(cut, draft.places) if budget.take(cut, within=budget.tokens) else None
+    return UnnumberedItem(cut, draft.places) if budget.take(cut, within=budget.tokens) else None
 
 
 def _cost(item: PackItem) -> int:
@@ -159,7 +159,7 @@ def _key(item: PackItem) -> tuple[str, str]:
     return item.object_id, item.segment_id
 
 
-def _numbered(drafts: Sequence[Draft]) -> tuple[tuple[PackItem, ...], tuple[Citation, ...]]:
+def _numbered(drafts: Sequence[UnnumberedItem]) -> tuple[tuple[PackItem, ...], tuple[Citation, ...]]:
     citations: dict[tuple[str, str], Citation] = {}
     items = []
     for draft in drafts:

@@ -38,7 +38,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class IndexTerms:
     """The terms of a passage for the word index (`derived.analysis.index_text`), by field."""
 
     title: str
@@ -99,9 +99,9 @@ def ties_in(entries: Sequence[Entry], extractor: Extractor) -> list[Ties]:
     return [ties_of(entry.passage, extraction, entry.links) for entry, extraction in zip(entries, found, strict=True)]
 
 
-def words_of(passage: Passage) -> Words:
+def words_of(passage: Passage) -> IndexTerms:
     """Return what a passage is found by in the word index."""
-    return Words(index_text(called(passage)), index_text(passage.heading), index_text(passage.text))
+    return IndexTerms(index_text(called(passage)), index_text(passage.heading), index_text(passage.text))
 
 
 def names_of(passage: Passage) -> str:

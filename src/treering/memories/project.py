@@ -28,7 +28,7 @@ from treering.tools import catalog, erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope, Value
 from treering.tools.erasure import ErasureReceipt
-from treering.tools.ingest_batch import Writer
+from treering.tools.ingest_batch import BatchWriter
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, ItemResult
 from treering.tools.ingest_run import Run, Task
@@ -295,7 +295,9 @@ def _archive(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteR
     distinct = dict.fromkeys(origins)
     author = engine.author.model_copy(update={"tool": "project"})
     known_sources = KnownSources(engine.ledger, scope=ROOT)
-    writer = Writer(engine=engine, scope=ROOT, author=author, known_sources=known_sources, reason="Delete documents")
+    writer = BatchWriter(
+        engine=engine, scope=ROOT, author=author, known_sources=known_sources, reason="Delete documents"
+    )
     run = Run(Task("source", "documents to delete", len(distinct)), engine, writer)
     run.read(map(Vanished, distinct))
     written = {item.origin: item for item in run.report(max_items=len(distinct)).items}

@@ -26,7 +26,7 @@ from treering.ports.ledger import Selection
 from treering.tools.drafting import WorkItemFields, draft_activity, draft_work_item
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call, Value
-from treering.tools.ingest_changes import Changes, SourceToWrite
+from treering.tools.ingest_changes import SourceChanges, SourceToWrite
 from treering.tools.ingest_known import KnownSources
 from treering.tools.inline_items import InlineItem, InlineReader
 from treering.tools.submission import WriteOptions, WriteReport, submit
@@ -204,7 +204,7 @@ class TicketRecord:
         if not isinstance(draft, SourceDraft):
             raise InvalidInput(f"The ticket cannot be kept: {draft.why}.", hint="Give a shorter summary.")
         known_sources = KnownSources(engine.ledger, scope=ROOT)
-        changes = Changes([SourceToWrite(draft)], known_sources=known_sources, scope=ROOT, clock=engine.clock)
+        changes = SourceChanges([SourceToWrite(draft)], known_sources=known_sources, scope=ROOT, clock=engine.clock)
         return changes.results[0].source_id, list(changes.operations())
 
     def _resolved(self, item: WorkItem | None, source: str, summary: str) -> tuple[str, list[Operation]]:

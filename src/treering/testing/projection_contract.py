@@ -23,8 +23,8 @@ from treering.ports.ledger import Ledger
 from treering.ports.projection import Projection
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
-from treering.testing.index_contract.histories import History, Step, histories
-from treering.testing.index_contract.stage import Writer
+from treering.testing.index_contract.histories import HistoryWriter, Step, histories
+from treering.testing.index_contract.stage import LedgerWriter
 from treering.testing.memory_ledger import MemoryLedger
 
 Contents = Callable[[], object]
@@ -107,7 +107,7 @@ class ProjectionContract:
         clock = SteppingClock()
         ledger = MemoryLedger(clock=clock)
         projection, contents = open_projection()
-        history = History(Writer(ledger, clock))
+        history = HistoryWriter(LedgerWriter(ledger, clock))
         for step, size in zip(steps, cuts, strict=False):
             history.take(step)
             follow(ledger, projection, size, batch=2)

@@ -42,7 +42,7 @@ class PageInput(Value):
         return self
 
 
-class Change(Value):
+class HistoryEntry(Value):
     """One line of an object's history."""
 
     seq: int
@@ -60,7 +60,7 @@ class PageReport(Report):
 
     object: dict[str, Any]
     title: str
-    history: tuple[Change, ...]
+    history: tuple[HistoryEntry, ...]
     links: tuple[dict[str, str], ...]
     dependents: tuple[str, ...]
 
@@ -170,7 +170,7 @@ class RecentInput(Value):
     limit: int = Field(default=50, ge=1, le=1000)
 
 
-class RecentChange(Change):
+class RecentChange(HistoryEntry):
     """A change, and what it changed."""
 
     id: str
@@ -323,9 +323,9 @@ def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -
     return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
 
 
-def _change(event: AuditEvent) -> Change:
+def _change(event: AuditEvent) -> HistoryEntry:
     after = event.after or {}
-    return Change(
+    return HistoryEntry(
         seq=event.seq,
         time=render_time(event.timestamp),
         event=event.event_type,

@@ -18,7 +18,7 @@ from treering.core.trust import TrustLevel, trust_of
 from treering.derived.analysis import index_text
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.gaps import names_in, unknown_among
-from treering.derived.packing import Draft, Packed, cite, pack, quoted, render, section_of
+from treering.derived.packing import Packed, UnnumberedItem, cite, pack, quoted, render, section_of
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
@@ -250,10 +250,10 @@ class _Citing:
 
 def _belief(
     item: Object, score: float, citing: _Citing, wording: Wording, trusted: Mapping[Channel, TrustLevel]
-) -> Draft:
+) -> UnnumberedItem:
     passage = passages_of(item)[0]
     words = f"{title_of(item)}\n{passage.text}"
-    return Draft(
+    return UnnumberedItem(
         PackItem(
             section=section_of(item.type, item.kind),
             object_id=item.id,
@@ -270,7 +270,7 @@ def _belief(
     )
 
 
-def _source(hit: Hit) -> Draft:
+def _source(hit: Hit) -> UnnumberedItem:
     place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
@@ -288,7 +288,7 @@ def _source(hit: Hit) -> Draft:
     origin = Citation(
         mark="", object_id=hit.head.object_id, segment_id=hit.head.part, origin=hit.head.origin, place=place
     )
-    return Draft(item, (origin,))
+    return UnnumberedItem(item, (origin,))
 
 
 def _build(

@@ -12,7 +12,7 @@ from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.tools.engine import silent
 from treering.tools.envelope import Call, Mode, Tool, Value
-from treering.tools.ingest_batch import Writer
+from treering.tools.ingest_batch import BatchWriter
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, JobReport, JobRow, bounded, foremost
 from treering.tools.ingest_run import Run, Task
@@ -163,8 +163,8 @@ def _wishes(options: IngestOptions) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
 
 
-def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | None, target: str) -> Writer:
-    return Writer(
+def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | None, target: str) -> BatchWriter:
+    return BatchWriter(
         engine=call.engine,
         scope=call.scope,
         author=author.model_copy(update={"tool": "ingest"}),
@@ -177,7 +177,9 @@ def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | N
 _AHEAD = 64  # items read while others are written
 
 
-def _run(call: Call, task: Task, writer: Writer, readings: Iterable[Reading], options: IngestOptions) -> IngestReport:
+def _run(
+    call: Call, task: Task, writer: BatchWriter, readings: Iterable[Reading], options: IngestOptions
+) -> IngestReport:
     run = Run(task, call.engine, writer)
     with reading_ahead(readings, most=_AHEAD) as ahead:
         run.read(ahead)

@@ -8,7 +8,7 @@ from treering.core.objects import Source
 from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
 from treering.core.policy import needs_review
 from treering.tools.engine import Engine
-from treering.tools.ingest_changes import Changes, Item, SourceGone, SourceToWrite, origins_of
+from treering.tools.ingest_changes import Item, SourceChanges, SourceGone, SourceToWrite, origins_of
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import ItemResult
 from treering.tools.retrying import retry_on_conflict
@@ -42,7 +42,7 @@ class BatchOutcome:
 
 
 @dataclass(slots=True)
-class Writer:
+class BatchWriter:
     """Brings batches into the ledger in one author's name.
 
     What another process changed meanwhile is read again and the batch is made anew; what the ledger refuses
@@ -72,7 +72,7 @@ class Writer:
             raise
 
     def _commit(self, items: Sequence[Item]) -> BatchOutcome:
-        changes = Changes(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
+        changes = SourceChanges(items, known_sources=self.known_sources, scope=self.scope, clock=self.engine.clock)
         operations = changes.operations()
         if not operations:
             return BatchOutcome(tuple(changes.results))

@@ -13,10 +13,10 @@ from treering.core.patch import AddLink, Create, Link, Operation, Receipt, Trans
 from treering.ports.adapter import KnowledgeDraft, NodeDraft, SourceDraft
 from treering.ports.clock import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.ports.ledger import SourceState
+from treering.tools.conversation_exports import divergence, is_dated, why_kept
 from treering.tools.ingest_known import KnownSources, is_live, is_undated, node_key
 from treering.tools.ingest_report import ItemResult
 from treering.tools.segments import carry, first_segments
-from treering.tools.tellings import is_dated, parting, why_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def origins_of(item: Item) -> tuple[str, ...]:
             return (origin,)
 
 
-class Changes:
+class SourceChanges:
     """The operations for some items, against what the ledger holds at the moment.
 
     Raises `InvalidInput` for a draft that breaks a rule of the objects. Made anew where the ledger changed
@@ -157,7 +157,7 @@ class Changes:
                 self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
             elif said_before is None or not self._known_sources.was_turned_down(said_before):
                 self._state(claim)
-        return parting(before.segments, draft.segments, gone=carried.gone)
+        return divergence(before.segments, draft.segments, gone=carried.gone)
 
     def _fields(self, draft: SourceDraft) -> dict[str, Any]:
         return {

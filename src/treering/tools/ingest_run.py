@@ -12,7 +12,7 @@ from treering.core.screening import Screened, screened
 from treering.ports.adapter import Failed, Reading, Skipped, SourceDraft, Unchanged, Vanished
 from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
-from treering.tools.ingest_batch import BatchOutcome, Writer
+from treering.tools.ingest_batch import BatchOutcome, BatchWriter
 from treering.tools.ingest_changes import Item, SourceGone, SourceToWrite, origins_of
 from treering.tools.ingest_report import (
     IngestReport,
@@ -81,7 +81,7 @@ class Run:
     Nothing is written where nothing changed: no patch and no job.
     """
 
-    def __init__(self, task: Task, engine: Engine, writer: Writer) -> None:
+    def __init__(self, task: Task, engine: Engine, writer: BatchWriter) -> None:
         self.account = IngestTally()
         self._task = task
         self._engine = engine

@@ -32,7 +32,7 @@ class Proposals(RootModel[tuple[PatchRecord, ...]]):
     """Patches that wait for review, newest first."""
 
 
-class Changes(RootModel[tuple[ObjectChange, ...]]):
+class PatchPreview(RootModel[tuple[ObjectChange, ...]]):
     """What a patch would change, object by object."""
 
 
@@ -41,10 +41,10 @@ def list_waiting(call: Call, _given: Nothing, options: ListOptions) -> Proposals
     return Proposals(tuple(call.engine.ledger.patches(status="proposed", limit=options.limit)))
 
 
-def show(call: Call, given: PatchInput, _options: Nothing) -> Changes:
+def show(call: Call, given: PatchInput, _options: Nothing) -> PatchPreview:
     """Return what a waiting patch would change now. Raises what applying it would."""
     ledger = call.engine.ledger
-    return Changes(changes_of(ledger.preview(patch_of(ledger.patch(given.patch_id))).writes))
+    return PatchPreview(changes_of(ledger.preview(patch_of(ledger.patch(given.patch_id))).writes))
 
 
 def apply(call: Call, given: PatchInput, _options: Nothing) -> Receipt:
@@ -85,7 +85,7 @@ SHOW = Operation(
     "Show what a waiting patch would change, field by field.",
     PatchInput,
     Nothing,
-    Changes,
+    PatchPreview,
     show,
     rights=READS,
 )

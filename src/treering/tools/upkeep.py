@@ -23,7 +23,7 @@ class VectorsMade(Value):
     total: int
 
 
-class Leases(Value):
+class HeldLeases(Value):
     """The leases that are held now, by name."""
 
     held: tuple[Holding, ...]
@@ -46,9 +46,9 @@ def make_vectors(call: Call, _given: Nothing, _options: Nothing) -> VectorsMade:
     return VectorsMade(made=waiting - lag.pending, pending=lag.pending, total=lag.total)
 
 
-def list_leases(call: Call, _given: Nothing, _options: Nothing) -> Leases:
+def list_leases(call: Call, _given: Nothing, _options: Nothing) -> HeldLeases:
     """List who holds a lease."""
-    return Leases(held=tuple(call.engine.leases.held()))
+    return HeldLeases(held=tuple(call.engine.leases.held()))
 
 
 def unlock(call: Call, given: LeaseInput, _options: Nothing) -> Cleared:
@@ -71,7 +71,9 @@ VECTORS = Operation(
     rights=WRITES,
     repeatable=True,
 )
-LEASES = Operation("leases", "List who holds a lease of a space.", Nothing, Nothing, Leases, list_leases, rights=READS)
+LEASES = Operation(
+    "leases", "List who holds a lease of a space.", Nothing, Nothing, HeldLeases, list_leases, rights=READS
+)
 UNLOCK = Operation(
     "unlock",
     "Take a lease away from a process that hangs and renews it.",

@@ -7,7 +7,7 @@ from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.testing.index_contract import EMBEDDER, IndexContract, Indexed
+from treering.testing.index_contract import EMBEDDER, IndexContract, LedgerWithIndex
 from treering.testing.jobs_contract import JobsContract
 from treering.testing.lease_contract import LeaseContract
 
@@ -34,7 +34,7 @@ class TestSqliteIndex(IndexContract):
     def open_index(self, open_ledger):
         def open_index():
             _, ledger, index, _ = open_ledger()
-            return Indexed(ledger, index)
+            return LedgerWithIndex(ledger, index)
 
         return open_index
 

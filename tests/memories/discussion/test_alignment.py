@@ -1,4 +1,4 @@
-"""Where a telling belongs beside what is kept. Letters are messages; `-` is one that was deleted."""
+"""Where a history that is sent belongs beside what is kept. Letters are messages; `-` is one that was deleted."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ LETTERS = st.lists(st.sampled_from("abc"), max_size=8)
 
 @pytest.fixture
 def tell(space):
-    """Keep a telling, record another one, and return what is kept then, and what recording said."""
+    """Record one history, then another, and return what is kept then, and what recording said."""
 
     def tell_both(kept, told):
         log = new_log(space)
@@ -38,11 +38,11 @@ def test_new_messages_at_the_end_are_appended(tell):
     assert tell("a b c", "a b c d e") == ("a b c d e", Recorded(unchanged=3, appended=2, count=5))
 
 
-def test_the_first_telling_is_kept_as_it_is(tell):
+def test_the_first_history_is_kept_as_it_is(tell):
     assert tell("", "a b a") == ("a b a", Recorded(appended=3, count=3))
 
 
-def test_an_empty_telling_says_nothing(tell):
+def test_an_empty_history_says_nothing(tell):
     assert tell("a b c", "") == ("a b c", Recorded(count=3))
 
 
@@ -233,11 +233,11 @@ def test_white_space_makes_no_other_message(space):
 
 @pytest.fixture
 def told(space):
-    """Record tellings, one after the other, and return what is kept then."""
+    """Record histories, one after the other, and return what is kept then."""
 
-    def tell_all(*tellings):
+    def tell_all(*histories):
         log = new_log(space)
-        for one in tellings:
+        for one in histories:
             log.record(said(one))
         return texts(log)
 

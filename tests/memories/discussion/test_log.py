@@ -239,7 +239,7 @@ def test_all_again_reads_nothing(space, log):
 
 
 class TestDivergence:
-    """What becomes of memories when a telling parts from what was kept."""
+    """What becomes of memories when a history that is sent differs from what was kept."""
 
     def test_memories_of_what_vanished_are_archived_and_others_stay(self, space, log):
         log.record(talk(0, 20))
@@ -345,7 +345,7 @@ class TestDeleting:
         assert not any("unspeakable" in gist for gist in gists)
         assert "before" in gists[-1]
 
-    def test_a_telling_from_a_start_does_not_bring_it_back(self, log):
+    def test_a_history_from_a_start_does_not_bring_it_back(self, log):
         log.record(said("a b c"))
         log.delete([1])
         assert log.record(said("a b c d"), start=0) == Recorded(unchanged=3, appended=1, count=4)
@@ -450,7 +450,7 @@ def test_reading_gives_what_a_plain_list_would(space, data):
 def test_a_client_that_sends_everything_is_followed_through_edits_and_rewinds(space, data):
     log, told, fresh = new_log(space), [], count()
     for _ in range(data.draw(st.integers(1, 6))):
-        # A telling takes back the last message, or no more than agree, at least four.
+        # A history takes back the last message, or no more than agree, at least four.
         last, sure = max(min(1, len(told)), len(told) - 1), max(4, -(-len(told) // 2))
         keep = data.draw(st.integers(min(last, sure), len(told)))
         told = [*told[:keep], *(f"message-{next(fresh)}" for _ in range(data.draw(st.integers(0, 5))))]

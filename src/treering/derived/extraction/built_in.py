@@ -6,7 +6,7 @@ from treering.derived.extraction.code import read_code
 from treering.derived.extraction.dialogue import read_dialogue
 from treering.derived.extraction.names import bare_title
 from treering.derived.extraction.outline import heading_parts, outlined
-from treering.derived.extraction.prose import Reading, read, without_overlaps
+from treering.derived.extraction.prose import NamedEntities, read, without_overlaps
 from treering.derived.extraction.relations import distinct, relate
 from treering.ports.extractor import Entity, Excerpt, Extraction
 
@@ -51,7 +51,7 @@ def _read_prose(excerpt: Excerpt) -> Extraction:
     reading = read(excerpt.text, title=title)
     items, listed = outlined(excerpt.text, heading=headings[-1].name if headings else title)
     if items:
-        reading = Reading(without_overlaps([*items, *reading.entities]), reading.ends)
+        reading = NamedEntities(without_overlaps([*items, *reading.entities]), reading.ends)
     triples = distinct([*listed, *relate(excerpt.text, reading, subject=subject)])
     return Extraction((*_front(title, headings), *reading.entities), tuple(triples))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from treering.core.evidence import Triple
 from treering.derived.extraction.chunks import noun_chunks
-from treering.derived.extraction.prose import Reading, read, without_overlaps
+from treering.derived.extraction.prose import NamedEntities, read, without_overlaps
 from treering.derived.extraction.relations import by_sentence, distinct, statement, telling_words
 from treering.derived.extraction.words import PLEASANTRIES
 from treering.ports.extractor import Entity, Excerpt, Extraction
@@ -40,13 +40,13 @@ def _turns(excerpt: Excerpt) -> Iterator[tuple[str, int, str]]:
         yield opening["speaker"].strip(), opening.end(), text[opening.end() : end]
 
 
-def _read_turn(text: str) -> Reading:
+def _read_turn(text: str) -> NamedEntities:
     reading = read(text)
     named = [one for one in reading.entities if one.name.lower() not in PLEASANTRIES]
-    return Reading(without_overlaps([*named, *noun_chunks(text)]), reading.ends)
+    return NamedEntities(without_overlaps([*named, *noun_chunks(text)]), reading.ends)
 
 
-def _said(text: str, reading: Reading, speaker: str) -> Iterator[Triple | None]:
+def _said(text: str, reading: NamedEntities, speaker: str) -> Iterator[Triple | None]:
     if not speaker:
         return
     for begin, topics in by_sentence(reading):

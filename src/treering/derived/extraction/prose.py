@@ -10,14 +10,14 @@ from treering.ports.extractor import Entity, EntityKind
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NamedEntities:
     """What a text names, in order and without overlaps, and the offsets at which its sentences end."""
 
     entities: list[Entity]
     ends: list[int]
 
 
-def read(text: str, *, title: str = "") -> Reading:
+def read(text: str, *, title: str = "") -> NamedEntities:
     """Find what running text names; where `title` is mentioned word for word, it is one entity."""
     found: list[Entity] = []
     ends: list[int] = []
@@ -34,7 +34,7 @@ def read(text: str, *, title: str = "") -> Reading:
             case group:
                 found.append(_entity(text, match, group))
     ends.append(len(text))
-    return Reading(_with_title(text, [one for one in found if len(one.name) <= _LONGEST], title), ends)
+    return NamedEntities(_with_title(text, [one for one in found if len(one.name) <= _LONGEST], title), ends)
 
 
 _LONGEST = 120  # characters; a longer run of capitals is no name

@@ -7,12 +7,12 @@ from itertools import pairwise
 from treering.core.evidence import Triple
 from treering.derived.extraction.letters import WORD_SIGN
 from treering.derived.extraction.names import entity_key
-from treering.derived.extraction.prose import Reading
+from treering.derived.extraction.prose import NamedEntities
 from treering.derived.extraction.words import CONNECTIVES, DETERMINERS, PREPOSITIONS, PRONOUNS
 from treering.ports.extractor import Entity
 
 
-def relate(text: str, reading: Reading, *, subject: str) -> list[Triple]:
+def relate(text: str, reading: NamedEntities, *, subject: str) -> list[Triple]:
     """Relate what each sentence names to its neighbour there, and to `subject`, what the whole text is about.
 
     A short name stands for the longer one that ends with it (`Strauss` for `Johann Strauss`).
@@ -32,7 +32,7 @@ def statement(subject: str, relation: str, object_: str) -> Triple | None:
     return Triple(subject=subject, relation=_sound(relation), object=object_)
 
 
-def by_sentence(reading: Reading) -> Iterator[tuple[int, list[Entity]]]:
+def by_sentence(reading: NamedEntities) -> Iterator[tuple[int, list[Entity]]]:
     """Return each sentence that names something: the offset where it begins, and what it names."""
     begin, place, entities = 0, 0, reading.entities
     for end in reading.ends:

@@ -45,7 +45,7 @@ def walk(root: Path) -> Iterator[FolderEntry]:
     A `root` that is a file is the one entry, with an empty relative path.
     Links are never followed, so there are no loops and no way out.
     """
-    waiting = [_Place("", root, IgnoreRules())]
+    waiting = [_Waiting("", root, IgnoreRules())]
     while waiting:
         place = waiting.pop()
         try:
@@ -104,27 +104,27 @@ _SPECIAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Waiting:
     relative: str
     path: Path
     rules: IgnoreRules
     folder: bool = True
 
 
-def _inside(place: _Place) -> list[_Place]:
+def _inside(place: _Waiting) -> list[_Waiting]:
     """List a folder by name. The rules it sets hold for everything in it."""
     rules = place.rules.below(place.path, place.relative)
     with os.scandir(place.path) as entries:
         listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
     base = f"{place.relative}/" if place.relative else ""
     return [
-        _Place(base + name, place.path / name, rules, is_folder)
+        _Waiting(base + name, place.path / name, rules, is_folder)
         for name, is_folder in listed
         if not rules.leave_out(base + name, folder=is_folder)
     ]
 
 
-def _entry(place: _Place, root: Path, status: os.stat_result) -> FolderEntry:
+def _entry(place: _Waiting, root: Path, status: os.stat_result) -> FolderEntry:
     if printable(place.relative) != place.relative:
         return UnreadablePath(printable(place.relative), "its name is not valid UTF-8")
     if stat.S_ISREG(status.st_mode):

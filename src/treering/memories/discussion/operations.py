@@ -57,7 +57,7 @@ class ShowOptions(Value):
     messages: NonNegativeInt = Field(default=5, description="So many of the last messages.")
 
 
-class SearchInput(Value):
+class DiscussionSearchInput(Value):
     """What to look for, and where."""
 
     query: str = Field(description="What to look for.")
@@ -158,7 +158,7 @@ class EditReport(Value):
     state: str
 
 
-class DeleteReport(Value):
+class MessagesDeleted(Value):
     """What deleting messages did."""
 
     id: str
@@ -208,7 +208,7 @@ def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> Discussio
     )
 
 
-def _search(call: Call, given: SearchInput, options: LookingOptions) -> DiscussionsFound:
+def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -> DiscussionsFound:
     wanted = DiscussionSearch(
         what=options.what,
         mode=options.mode,
@@ -259,14 +259,14 @@ def _edited(discussion: Discussion, text: str, *, base: str | None) -> Version:
         raise NotFound(error.message, hint=hint, details=error.details) from error
 
 
-def _delete(call: Call, given: PositionsInput, _options: Nothing) -> DeleteReport:
+def _delete(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
     discussion = known_discussion(call, given.id)
-    return DeleteReport(id=discussion.id, report=discussion.delete(given.positions))
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions))
 
 
-def _erase(call: Call, given: PositionsInput, _options: Nothing) -> DeleteReport:
+def _erase(call: Call, given: PositionsInput, _options: Nothing) -> MessagesDeleted:
     discussion = known_discussion(call, given.id)
-    return DeleteReport(id=discussion.id, report=discussion.delete(given.positions, erase=True))
+    return MessagesDeleted(id=discussion.id, report=discussion.delete(given.positions, erase=True))
 
 
 LIST = Operation(
@@ -311,7 +311,7 @@ SHOW = Operation(
 SEARCH = Operation(
     "discussion search",
     "Find memories and messages, best first.",
-    SearchInput,
+    DiscussionSearchInput,
     LookingOptions,
     DiscussionsFound,
     _search,
@@ -340,7 +340,7 @@ DELETE = Operation(
     "Take messages away, with all that tells of them.",
     PositionsInput,
     Nothing,
-    DeleteReport,
+    MessagesDeleted,
     _delete,
     rights=WRITES,
 )
@@ -349,7 +349,7 @@ ERASE = Operation(
     "Take messages away for good, out of all earlier versions too.",
     PositionsInput,
     Nothing,
-    DeleteReport,
+    MessagesDeleted,
     _erase,
     rights=replace(DECIDES, destroys=True),
 )

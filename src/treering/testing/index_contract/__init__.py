@@ -20,17 +20,17 @@ from treering.testing.index_contract.histories import Histories
 from treering.testing.index_contract.late import LateIndexContract
 from treering.testing.index_contract.passages import PassagesByKey
 from treering.testing.index_contract.places import Places
-from treering.testing.index_contract.stage import EMBEDDER, Indexed
+from treering.testing.index_contract.stage import EMBEDDER, LedgerWithIndex
 from treering.testing.index_contract.together import Together
 from treering.testing.index_contract.upkeep import Upkeeping
 from treering.testing.index_contract.vectors import ByMeaning
-from treering.testing.index_contract.words import Words
+from treering.testing.index_contract.words import ByWords
 
-__all__ = ["EMBEDDER", "IndexContract", "Indexed", "LateIndexContract"]
+__all__ = ["EMBEDDER", "IndexContract", "LateIndexContract", "LedgerWithIndex"]
 
 
 class IndexContract(
-    Words,
+    ByWords,
     Places,
     Days,
     PassagesByKey,

@@ -8,7 +8,7 @@ from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.projection import entries_of, ties_in
 from treering.ports.ledger import Selection
 from treering.ports.reach import Reach
-from treering.testing.index_contract.stage import Space, Stage
+from treering.testing.index_contract.stage import IndexedSpace, IndexStage
 from treering.testing.index_questions import edges_around, edges_between, seen, statements_of
 from treering.testing.memory_graph import MemoryGraph
 
@@ -17,10 +17,10 @@ _MET = "Ada Lovelace met Charles Babbage."
 _REACHES = (seen(), seen("/a"), seen("/a", descend=False), seen("/other"))
 
 
-class EntityGraph(Stage):
+class EntityGraph(IndexStage):
     """`Graph`."""
 
-    def test_a_passage_is_tied_to_what_it_mentions_its_title_and_its_object(self, space: Space) -> None:
+    def test_a_passage_is_tied_to_what_it_mentions_its_title_and_its_object(self, space: IndexedSpace) -> None:
         source = space.make.source(_MET, title="Engines")
         space.commit(source)
         key = space.key(source)
@@ -30,7 +30,7 @@ class EntityGraph(Stage):
         assert {(key, name, tie) for name, tie in wanted} <= set(ties)
         assert (key, "MENTION") in _around(space, ADA)
 
-    def test_given_triples_are_added_to_what_the_text_says(self, space: Space) -> None:
+    def test_given_triples_are_added_to_what_the_text_says(self, space: IndexedSpace) -> None:
         source = space.make.source(_MET, title="")
         space.commit(source)
         with_triples(space, source, ("Grace Hopper", "wrote", "COBOL"), (" ", "is", "blank"))
@@ -40,7 +40,7 @@ class EntityGraph(Stage):
         told = [row[1:3] for row in statements_of(space.index.graph.view(seen()), [key])]
         assert set(told) == {(HOPPER, "cobol"), (ADA, BABBAGE)}
 
-    def test_an_object_is_tied_to_those_it_refers_to_and_no_longer_when_it_does_not(self, space: Space) -> None:
+    def test_an_object_is_tied_to_those_it_refers_to_and_no_longer_when_it_does_not(self, space: IndexedSpace) -> None:
         source, other = space.make.source("Bees hum."), space.make.source("Ants dig.", origin="2")
         work = space.make.work("Count bees", source_refs=[source.id])
         space.commit(source, other, work)
@@ -49,7 +49,7 @@ class EntityGraph(Stage):
         assert _links(space, work) == {other.id}
         require_the_graph_of_the_ledger(space)
 
-    def test_an_entity_called_like_an_object_is_another_node(self, space: Space) -> None:
+    def test_an_entity_called_like_an_object_is_another_node(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.", title="")
         space.commit(source)
         with_triples(space, source, (source.id, "is", "a source"))
@@ -57,7 +57,7 @@ class EntityGraph(Stage):
         assert ("source", "FACT") in tied
         assert {tie for _, tie in tied} == {"FACT", "MENTION"}
 
-    def test_only_what_is_current_is_in_the_graph(self, space: Space) -> None:
+    def test_only_what_is_current_is_in_the_graph(self, space: IndexedSpace) -> None:
         source = space.make.source(_MET)
         space.commit(source)
         key = space.key(source)
@@ -69,7 +69,7 @@ class EntityGraph(Stage):
         space.move(source, "archived")
         assert space.index.graph.view(seen()).named([HOPPER]) == {}
 
-    def test_edges_are_given_only_as_passages_in_scope_vouch_for_them(self, space: Space) -> None:
+    def test_edges_are_given_only_as_passages_in_scope_vouch_for_them(self, space: IndexedSpace) -> None:
         sources = [space.make.source(_MET, origin=scope, scope=scope) for scope in ("/a", "/b", "/a/c")]
         space.commit(*sources)
         one, other, below = map(space.key, sources)
@@ -81,7 +81,7 @@ class EntityGraph(Stage):
         view = space.index.graph.view(seen("/b"))
         assert edges_between(view, view.of_passages(_keys(one)).tolist()) == []
 
-    def test_degrees_count_the_edges_that_are_given(self, space: Space) -> None:
+    def test_degrees_count_the_edges_that_are_given(self, space: IndexedSpace) -> None:
         space.commit(*(space.make.source(_MET, origin=scope, scope=scope) for scope in ("/", "/a", "/b")))
         for reach in _REACHES:
             view = space.index.graph.view(reach)
@@ -90,7 +90,7 @@ class EntityGraph(Stage):
             assert view.degrees(nodes).tolist() == np.bincount(edges.source, minlength=len(nodes)).tolist()
             assert len(edges.source) == len(edges.target) == len(edges.tie)
 
-    def test_node_numbers_lead_back_to_what_they_stand_for(self, space: Space) -> None:
+    def test_node_numbers_lead_back_to_what_they_stand_for(self, space: IndexedSpace) -> None:
         source = space.make.source(_MET, title="Engines")
         space.commit(source)
         key, view = space.key(source), space.index.graph.view(seen())
@@ -101,7 +101,7 @@ class EntityGraph(Stage):
         # A walk keeps a place for every number up to the greatest (`derived.pagerank`).
         assert 0 <= min(node, ada) <= max(node, ada) < 2**31
 
-    def test_names_of_other_scripts_stay_apart(self, space: Space) -> None:
+    def test_names_of_other_scripts_stay_apart(self, space: IndexedSpace) -> None:
         names = ("東京タワー", "大阪城", "анна каренина", "анна карелина", "نجيب محفوظ", "نجيب سرور")
         space.commit(*(space.make.source("x", origin=name, title=name) for name in names))
         view = space.index.graph.view(seen())
@@ -109,7 +109,7 @@ class EntityGraph(Stage):
         assert len(set(nodes.values())) == len(names)
         assert view.names(list(nodes.values())) == {node: name for name, node in nodes.items()}
 
-    def test_what_is_erased_leaves_no_name(self, space: Space) -> None:
+    def test_what_is_erased_leaves_no_name(self, space: IndexedSpace) -> None:
         secret = space.make.source("Xyzzy Plugh met Ada Lovelace in Abracadabra.", title="Opensesame", origin="1")
         other = space.make.source(_MET, origin="2")
         space.commit(secret, other)
@@ -123,7 +123,7 @@ class EntityGraph(Stage):
         require_the_graph_of_the_ledger(space)
 
 
-def require_the_graph_of_the_ledger(space: Space) -> None:
+def require_the_graph_of_the_ledger(space: IndexedSpace) -> None:
     """Raise `AssertionError` where the graph says anything else than what the ledger's current passages do."""
     items = list(space.ledger.select(Selection(descend=True)))
     known = _graph_of(space, items)
@@ -135,7 +135,7 @@ def require_the_graph_of_the_ledger(space: Space) -> None:
     assert statements_of(space.index.graph.view(everywhere), keys) == statements_of(known.view(everywhere), keys)
 
 
-def with_triples(space: Space, item: Object, *triples: tuple[str, str, str]) -> None:
+def with_triples(space: IndexedSpace, item: Object, *triples: tuple[str, str, str]) -> None:
     """Give the first segment of a source what it states."""
     source = space.ledger.get(item.id)
     assert isinstance(source, Source)
@@ -144,7 +144,7 @@ def with_triples(space: Space, item: Object, *triples: tuple[str, str, str]) -> 
     space.update(item, segments=[{**first, "triples": given}, *others])
 
 
-def _graph_of(space: Space, items: list[Object]) -> MemoryGraph:
+def _graph_of(space: IndexedSpace, items: list[Object]) -> MemoryGraph:
     """Make the graph of what is current, by the keys that the index has for it."""
     graph, extractor = MemoryGraph(), BuiltInExtractor()
     for item in items:
@@ -155,14 +155,14 @@ def _graph_of(space: Space, items: list[Object]) -> MemoryGraph:
     return graph
 
 
-def _around(space: Space, name: str, scope: str = "/") -> list[tuple[object, str]]:
+def _around(space: IndexedSpace, name: str, scope: str = "/") -> list[tuple[object, str]]:
     """Return what the edges out of an entity lead to, and why."""
     view = space.index.graph.view(Reach(scope, descend=True))
     nodes = list(view.named([name]).values())
     return [(target, tie) for _, target, tie in edges_between(view, nodes)]
 
 
-def _links(space: Space, item: Object) -> set[str]:
+def _links(space: IndexedSpace, item: Object) -> set[str]:
     """Return what an object is linked to, over the only passage it has."""
     view = space.index.graph.view(seen())
     edges = edges_around(view, [space.key(item)])

@@ -20,7 +20,7 @@ from treering.ports.text import NamePart, Scored, TextRequest
 from treering.ports.vectors import NearRequest
 from treering.testing.clocks import SteppingClock
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger
-from treering.testing.index_contract.stage import EMBEDDER, OpenIndex, Space, Stage, Writer
+from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
 from treering.testing.index_questions import days, seen
 
 # Few texts, so that several passages share one and its vector.
@@ -44,7 +44,7 @@ histories = st.lists(
 )
 
 
-class Histories(Stage):
+class Histories(IndexStage):
     """An index that followed a history, held against one made of it anew."""
 
     @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
@@ -52,8 +52,8 @@ class Histories(Stage):
     def test_catching_up_equals_rebuilding(
         self, open_index: OpenIndex, clock: SteppingClock, steps: Sequence[Step]
     ) -> None:
-        space = Space(open_index(), clock)
-        history = History(space)
+        space = IndexedSpace(open_index(), clock)
+        history = HistoryWriter(space)
         for step in (("source", 0, 0), ("source", 1, 2), *steps):
             history.take(step)
         assert list(space.index.upkeep.differences()) == []
@@ -64,10 +64,10 @@ class Histories(Stage):
         assert answers(space) == grown
 
 
-class History:
+class HistoryWriter:
     """Writes to a space, one step at a time. A step that the rules refuse, or that has no object, does nothing."""
 
-    def __init__(self, space: Writer) -> None:
+    def __init__(self, space: LedgerWriter) -> None:
         self.space = space
         self.items: list[Object] = []
         self.erased: list[str] = []
@@ -85,7 +85,7 @@ class History:
                 self._change(what, self.items[which % len(self.items)], how)
 
     def _embed(self, count: int) -> None:
-        if isinstance(self.space, Space):
+        if isinstance(self.space, IndexedSpace):
             self.space.embed(count)
 
     def _made(self, what: str, how: int) -> Object | None:
@@ -142,7 +142,7 @@ def _some(how: int) -> list[str]:
     return list(dict.fromkeys(_TEXTS[(how + at * (1 + how // 7)) % len(_TEXTS)] for at in range(how % 4)))
 
 
-def answers(space: Space) -> dict[str, object]:
+def answers(space: IndexedSpace) -> dict[str, object]:
     """Return what an index says to many questions, with passages named by object, part and what they are called.
 
     Keys and node numbers are left out: an index made anew may give others.
@@ -163,14 +163,14 @@ def answers(space: Space) -> dict[str, object]:
     return {**told, "lag": lag, "pending": sorted(item.text for item in pending)}
 
 
-def _all_keys(space: Space, reaches: Sequence[Reach]) -> tuple[int, ...]:
+def _all_keys(space: IndexedSpace, reaches: Sequence[Reach]) -> tuple[int, ...]:
     """Return the keys of all passages that can be seen."""
     items = space.ledger.select(Selection(descend=True))
     asked = [TextRequest(reach, _MANY, place=item.id) for item in items for reach in reaches]
     return tuple({hit.key: None for found in space.index.text.search(asked) for hit in found.places})
 
 
-def _answers(space: Space, reach: Reach, keys: tuple[int, ...]) -> dict[str, object]:
+def _answers(space: IndexedSpace, reach: Reach, keys: tuple[int, ...]) -> dict[str, object]:
     [found] = space.index.text.search(
         [
             TextRequest(
@@ -203,7 +203,7 @@ def _answers(space: Space, reach: Reach, keys: tuple[int, ...]) -> dict[str, obj
     }
 
 
-def _namer(space: Space, keys: Sequence[int]) -> Callable[[int], str]:
+def _namer(space: IndexedSpace, keys: Sequence[int]) -> Callable[[int], str]:
     [found] = space.index.passages.read([PassageRequest(tuple(keys))])
     names = {key: f"{head.object_id} {head.part} {head.title} {head.scope}" for key, head in found.heads.items()}
     return lambda key: names.get(key, f"no passage {key}")

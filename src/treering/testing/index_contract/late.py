@@ -13,24 +13,24 @@ from treering.derived.retrieval import Hit, retrieve
 from treering.ports.ledger import Selection
 from treering.ports.text import TextRequest
 from treering.testing.clocks import SteppingClock
-from treering.testing.index_contract.histories import History, Step, answers, histories
-from treering.testing.index_contract.stage import EMBEDDER, OpenIndex, Space, Stage
+from treering.testing.index_contract.histories import HistoryWriter, Step, answers, histories
+from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, OpenIndex
 from treering.testing.index_questions import heads, near, seen
 
 _QUESTIONS = ("Do bees hum?", "Who met Ada Lovelace?", "Acme", "dig_hills in May 2022")
 
 
-class LateIndexContract(Stage):
+class LateIndexContract(IndexStage):
     """Inherit this besides `IndexContract` where `open_index` gives an index that catches up only when told to."""
 
-    def test_what_was_not_applied_yet_is_not_found_and_then_it_is(self, space: Space) -> None:
+    def test_what_was_not_applied_yet_is_not_found_and_then_it_is(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.")
         space.ledger.commit(space.make.patch(source))
         assert space.find("bees") == []
         space.catch_up()
         assert space.find("bees") == [source.id]
 
-    def test_what_was_withdrawn_since_is_proposed_and_not_shown(self, space: Space) -> None:
+    def test_what_was_withdrawn_since_is_proposed_and_not_shown(self, space: IndexedSpace) -> None:
         kept, gone, hidden = (space.make.source("Bees hum.", origin=name) for name in ("kept", "gone", "hidden"))
         space.commit(kept, gone, hidden)
         erase = Erase(id=gone.id, expected_revision=1)
@@ -38,7 +38,7 @@ class LateIndexContract(Stage):
         assert sorted(space.find("bees")) == sorted([kept.id, gone.id, hidden.id])
         assert [hit.head.object_id for hit in _hits(space, "Do bees hum?")] == [kept.id]
 
-    def test_what_was_edited_since_is_shown_as_it_is_now(self, space: Space) -> None:
+    def test_what_was_edited_since_is_shown_as_it_is_now(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.", "Ants dig.", title="Before")
         space.commit(source)
         late, space.catch_up = space.catch_up, lambda: None
@@ -53,8 +53,8 @@ class LateIndexContract(Stage):
     def test_it_finds_what_was_true_at_its_cursor_and_shows_what_is_true_now(
         self, open_index: OpenIndex, clock: SteppingClock, before: Sequence[Step], since: Sequence[Step]
     ) -> None:
-        space = Space(open_index(), clock)
-        history = History(space)
+        space = IndexedSpace(open_index(), clock)
+        history = HistoryWriter(space)
         for step in (("source", 0, 2), ("source", 1, 3), *before):
             history.take(step)
         true_then = _passages(space)
@@ -74,14 +74,14 @@ class LateIndexContract(Stage):
         assert answers(space) == grown
 
 
-def _passages(space: Space) -> dict[tuple[str, str], str]:
+def _passages(space: IndexedSpace) -> dict[tuple[str, str], str]:
     """Return the texts of current passages, by object and part."""
     items: list[Object] = list(space.ledger.select(Selection(descend=True)))
     entries = (entry.passage for item in items for entry in entries_of(item))
     return {(passage.object_id, passage.part): passage.text for passage in entries if passage.live}
 
 
-def _found(space: Space) -> set[tuple[str, str]]:
+def _found(space: IndexedSpace) -> set[tuple[str, str]]:
     """Return object and part of whatever a few questions find."""
     [text] = space.index.text.search([TextRequest(seen(), 1_000, words=("bee", "hum", "ada", "dig", "may"))])
     close = near(space.index, EMBEDDER.embed_query("Bees hum."), reach=seen(), limit=1_000)
@@ -89,6 +89,6 @@ def _found(space: Space) -> set[tuple[str, str]]:
     return {(head.object_id, head.part) for head in found.values()}
 
 
-def _hits(space: Space, question: str) -> Sequence[Hit]:
+def _hits(space: IndexedSpace, question: str) -> Sequence[Hit]:
     asked = Question.of(question, embedder=EMBEDDER)
     return retrieve(asked, index=space.index, ledger=space.ledger, reach=seen(), limit=20).hits

@@ -6,17 +6,17 @@ import numpy as np
 
 from treering.core.times import render_time
 from treering.derived.analysis import query_terms
-from treering.testing.index_contract.stage import EMBEDDER, Space, Stage
+from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage
 from treering.testing.index_questions import beside, by_words, days, heads, near, read, seen, visible
 
 _NONE = 10**9
 """A key that no passage has."""
 
 
-class PassagesByKey(Stage):
+class PassagesByKey(IndexStage):
     """`Passages`."""
 
-    def test_heads_say_what_a_hit_needs_and_leave_out_what_is_not_there(self, space: Space) -> None:
+    def test_heads_say_what_a_hit_needs_and_leave_out_what_is_not_there(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive.", title="Swarm", scope="/a")
         space.commit(source)
         key = space.key(source)
@@ -25,7 +25,7 @@ class PassagesByKey(Stage):
         assert (head.type, head.kind, head.scope, head.role) == ("source", "markdown", "/a", "prose")
         assert (head.title, head.heading, head.origin) == ("Swarm", "", "notes.md")
 
-    def test_keys_stand_for_the_same_passage_in_all_parts(self, space: Space) -> None:
+    def test_keys_stand_for_the_same_passage_in_all_parts(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.", "Ants dig.", title="Notes")
         space.commit(source)
         space.embed()
@@ -36,7 +36,7 @@ class PassagesByKey(Stage):
             assert list(near(space.index, EMBEDDER.embed_query(word), reach=seen(), limit=1)) == [key]
             assert view.passages_of(view.of_passages(np.array([key], np.int64))).tolist() == [key]
 
-    def test_an_unchanged_passage_keeps_its_key_when_its_source_is_read_again(self, space: Space) -> None:
+    def test_an_unchanged_passage_keeps_its_key_when_its_source_is_read_again(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive.", "Ants live in a hill.")
         space.commit(source)
         key = space.key(source, 1)
@@ -45,7 +45,7 @@ class PassagesByKey(Stage):
         updated = render_time(space.ledger.get(source.id).updated_at)
         assert visible(space.index, [key], reach=seen(where={"updated_at": {"gte": updated}})) == {key}
 
-    def test_what_may_be_seen_is_told_by_scope_state_filter_and_time(self, space: Space) -> None:
+    def test_what_may_be_seen_is_told_by_scope_state_filter_and_time(self, space: IndexedSpace) -> None:
         one, other = space.make.source("Bees.", scope="/a"), space.make.source("Ants.", origin="2", scope="/b")
         made = space.commit(one, other).sequence
         keys = [space.key(one), space.key(other), _NONE]
@@ -59,7 +59,7 @@ class PassagesByKey(Stage):
         assert visible(space.index, withdrawn, reach=seen(withdrawn=True)) == set(withdrawn)
         assert visible(space.index, withdrawn, reach=seen()) == set()
 
-    def test_passages_in_reach_are_counted(self, space: Space) -> None:
+    def test_passages_in_reach_are_counted(self, space: IndexedSpace) -> None:
         one, other = space.make.source("Bees.", "Wasps.", scope="/a"), space.make.source("Ants.", origin="2")
         made = space.commit(one, other).sequence
         assert space.index.passages.count(seen()) == 3
@@ -70,7 +70,7 @@ class PassagesByKey(Stage):
         assert space.index.passages.count(seen()) == 1
         assert space.index.passages.count(seen(withdrawn=True)) == space.index.passages.count(seen(at=made)) == 3
 
-    def test_beside_a_turn_of_a_conversation_stand_the_turns_before_and_after(self, space: Space) -> None:
+    def test_beside_a_turn_of_a_conversation_stand_the_turns_before_and_after(self, space: IndexedSpace) -> None:
         talk = space.talk(("Hello.", None), ("Hello to you.", None), ("Goodbye.", None))
         other = space.make.source("One.", "Two.")
         space.commit(talk, other)
@@ -84,7 +84,7 @@ class PassagesByKey(Stage):
         found = read(space.index, [one], beside=True)
         assert found.heads.keys() == {one, two}
 
-    def test_beside_a_turn_stand_only_turns_of_the_same_time(self, space: Space) -> None:
+    def test_beside_a_turn_stand_only_turns_of_the_same_time(self, space: IndexedSpace) -> None:
         talk = space.talk(("Hello.", None), ("Hello to you.", None))
         space.commit(talk)
         first = space.key(talk)
@@ -92,14 +92,14 @@ class PassagesByKey(Stage):
         [now] = [key for key in space.keys(talk).values() if key != first]
         assert {key: list(near) for key, near in beside(space.index, [first]).items()} == {first: [now]}
 
-    def test_turns_beside_are_dated_with_those_asked_for(self, space: Space) -> None:
+    def test_turns_beside_are_dated_with_those_asked_for(self, space: IndexedSpace) -> None:
         talk = space.talk(("Bees hum.", datetime(2023, 5, 8, tzinfo=UTC)), ("In June 2023.", None))
         space.commit(talk)
         one, two = space.key(talk, 0), space.key(talk, 1)
         found = read(space.index, [one], beside=True, days=(days("2023-06-01", "2023-06-30"),))
         assert dict(found.dated) == {two: 1.0}
 
-    def test_what_is_erased_is_in_no_answer(self, space: Space) -> None:
+    def test_what_is_erased_is_in_no_answer(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees hum.")
         made = space.commit(source).sequence
         key = space.key(source)

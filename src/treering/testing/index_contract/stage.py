@@ -32,7 +32,7 @@ def _nothing_to_do() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class LedgerWithIndex:
     """A new, empty ledger and an index of it."""
 
     ledger: Ledger
@@ -41,11 +41,11 @@ class Indexed:
     """Applies to the index what was written to the ledger since; nothing where writing does."""
 
 
-OpenIndex = Callable[[], Indexed]
+OpenIndex = Callable[[], LedgerWithIndex]
 """Opens a new ledger on the test's clock, and its index. The fixture that makes it closes what it opened."""
 
 
-class Writer:
+class LedgerWriter:
     """A ledger with short ways to write to it. After every write it is caught up with."""
 
     def __init__(self, ledger: Ledger, clock: Clock, catch_up: Callable[[], object] = _nothing_to_do) -> None:
@@ -100,10 +100,10 @@ class Writer:
         return source.model_copy(update={"segments": tuple(placed)})
 
 
-class Space(Writer):
+class IndexedSpace(LedgerWriter):
     """An indexed ledger, with short ways to ask it."""
 
-    def __init__(self, indexed: Indexed, clock: Clock) -> None:
+    def __init__(self, indexed: LedgerWithIndex, clock: Clock) -> None:
         super().__init__(indexed.ledger, clock, indexed.catch_up)
         self.index = indexed.index
 
@@ -153,7 +153,7 @@ class Space(Writer):
         return {key: (item.id, part) for item in items for part, key in self.keys(item, **reach).items()}
 
 
-class Stage:
+class IndexStage:
     """A space, its clock and a builder. A subclass gives `open_index`."""
 
     @pytest.fixture
@@ -161,5 +161,5 @@ class Stage:
         return SteppingClock()
 
     @pytest.fixture
-    def space(self, open_index: OpenIndex, clock: SteppingClock) -> Space:
-        return Space(open_index(), clock)
+    def space(self, open_index: OpenIndex, clock: SteppingClock) -> IndexedSpace:
+        return IndexedSpace(open_index(), clock)

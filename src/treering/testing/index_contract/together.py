@@ -8,16 +8,16 @@ from treering.ports.passages import PassageRequest
 from treering.ports.reach import Reach
 from treering.ports.text import NamePart, TextRequest
 from treering.ports.vectors import NearRequest
-from treering.testing.index_contract.stage import EMBEDDER, Space, Stage
+from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage
 from treering.testing.index_questions import days, seen
 
 _YEAR = days("2023-01-01", "2023-12-31")
 
 
-class Together(Stage):
+class Together(IndexStage):
     """Every part answers a batch as it answers each request alone."""
 
-    def test_searches_by_text(self, space: Space) -> None:
+    def test_searches_by_text(self, space: IndexedSpace) -> None:
         fill(space)
         requests = [
             TextRequest(
@@ -29,7 +29,7 @@ class Together(Stage):
         assert _same(space.index.text.search, requests)
         assert list(space.index.text.search([])) == []
 
-    def test_searches_by_meaning(self, space: Space) -> None:
+    def test_searches_by_meaning(self, space: IndexedSpace) -> None:
         keys = fill(space)
         space.embed()
         asked = (EMBEDDER.embed_query("bees"), EMBEDDER.embed_query("hive box"))
@@ -40,14 +40,14 @@ class Together(Stage):
         assert [near.found for near in together] == [near.found for near in alone]
         assert [_plain(near.cosines) for near in together] == [_plain(near.cosines) for near in alone]
 
-    def test_reads_of_passages(self, space: Space) -> None:
+    def test_reads_of_passages(self, space: IndexedSpace) -> None:
         keys = fill(space)
         requests = [PassageRequest(tuple(keys), reach, (_YEAR,), beside=True) for reach in _reaches(space)]
         requests += [PassageRequest(()), PassageRequest(tuple(keys[:1])), PassageRequest(tuple(reversed(keys)), seen())]
         assert _same(space.index.passages.read, requests)
 
 
-def fill(space: Space) -> list[int]:
+def fill(space: IndexedSpace) -> list[int]:
     """Write something of every kind; return the keys of its passages."""
     talk = space.talk(("Bees hum.", datetime(2023, 5, 8, tzinfo=UTC)), ("The bees in June 2023.", None), scope="/a")
     source = space.make.source("Bees live in a hive box.", "Call hive_box of bees.", title="a.md")
@@ -58,7 +58,7 @@ def fill(space: Space) -> list[int]:
     return [key for item in (talk, source, fact) for key in space.keys(item, withdrawn=True).values()]
 
 
-def _reaches(space: Space) -> list[Reach]:
+def _reaches(space: IndexedSpace) -> list[Reach]:
     where = {"type": "source"}
     return [
         seen(),

@@ -7,58 +7,58 @@ import pytest
 from treering.core.scope import sees
 from treering.ports.reach import Reach
 from treering.ports.text import NamePart, TextQuery
-from treering.testing.index_contract.stage import Space, Stage
+from treering.testing.index_contract.stage import IndexedSpace, IndexStage
 from treering.testing.index_questions import by_names, by_words, knows, search_text, seen
 
 
-class Words(Stage):
+class ByWords(IndexStage):
     """`TextSearch` by words and names."""
 
-    def test_a_text_is_found_by_its_words(self, space: Space) -> None:
+    def test_a_text_is_found_by_its_words(self, space: IndexedSpace) -> None:
         hive, tent = space.make.source("Bees live in a hive."), space.make.source("People sleep in tents.", origin="t")
         space.commit(hive, tent)
         assert space.find("where do bees live?") == [hive.id]
         assert space.find("tent") == [tent.id]
         assert space.find("submarine") == []
 
-    def test_more_and_rarer_words_come_first(self, space: Space) -> None:
+    def test_more_and_rarer_words_come_first(self, space: IndexedSpace) -> None:
         common = [space.make.source(f"The cache keeps page {n}.", origin=f"c{n}") for n in range(5)]
         rare = space.make.source("The cache evicts the oldest page.", origin="rare")
         space.commit(*common, rare)
         assert space.find("which page does the cache evict?")[0] == rare.id
 
-    def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(self, space: Space) -> None:
+    def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(self, space: IndexedSpace) -> None:
         inside = space.make.source("Something on caching and on more than that.", title="Notes", origin="a")
         titled = space.make.source("Something on pages and on more than that.", title="Caching", origin="b")
         space.commit(inside, titled)
         assert space.find("caching") == [titled.id, inside.id]
 
-    def test_scores_fall_and_no_more_is_given_than_asked_for(self, space: Space) -> None:
+    def test_scores_fall_and_no_more_is_given_than_asked_for(self, space: IndexedSpace) -> None:
         space.commit(*(space.make.source("Bees hum. " * (n + 1), origin=str(n)) for n in range(6)))
         hits = by_words(space.index, TextQuery(words=("bee",)), reach=seen(), limit=4)
         assert len(hits) == 4
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert all(hit.score > 0 for hit in hits)
 
-    def test_a_phrase_is_found_in_its_order(self, space: Space) -> None:
+    def test_a_phrase_is_found_in_its_order(self, space: IndexedSpace) -> None:
         right = space.make.source("job queue", origin="b")
         space.commit(space.make.source("queue of jobs", origin="a"), right)
         query = TextQuery(phrases=("job queue",))
         assert space.objects(by_words(space.index, query, reach=seen(), limit=5)) == [right.id]
 
-    def test_a_request_without_terms_finds_nothing(self, space: Space) -> None:
+    def test_a_request_without_terms_finds_nothing(self, space: IndexedSpace) -> None:
         space.commit(space.make.source("Bees live in a hive."))
         found = search_text(space.index, seen(), 5)
         assert [*found.words, *found.names, *found.places, *found.days, *found.known] == []
         assert by_names(space.index, TextQuery(identifiers=("ab",)), reach=seen(), limit=5) == []
 
-    def test_a_name_is_found_by_any_stretch_of_it(self, space: Space) -> None:
+    def test_a_name_is_found_by_any_stretch_of_it(self, space: IndexedSpace) -> None:
         source = space.make.source("Call `commit_patch` of `LedgerView` once.")
         space.commit(source, space.make.source("Nothing to call.", origin="b"))
         assert space.named("mit_pat") == space.named("ledgerview") == [source.id]
         assert space.named("rollback") == []
 
-    def test_a_name_that_occurs_whole_is_left_to_the_words(self, space: Space) -> None:
+    def test_a_name_that_occurs_whole_is_left_to_the_words(self, space: IndexedSpace) -> None:
         source = space.make.source("Call `commit_patch` once, and `commit_patches` twice.")
         space.commit(source)
 
@@ -69,14 +69,14 @@ class Words(Stage):
         assert found("") == found("rollback") == [source.id]
         assert found("commitpatch") == []
 
-    def test_text_without_spaces_is_found_by_a_part_of_it(self, space: Space) -> None:
+    def test_text_without_spaces_is_found_by_a_part_of_it(self, space: IndexedSpace) -> None:
         source = space.make.source("蜂は巣箱に住んでいる。")
         space.commit(source)
         assert space.find("巣箱") == [source.id]
 
     @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
     @pytest.mark.parametrize("descend", [True, False])
-    def test_every_arm_sees_what_the_scope_sees(self, space: Space, reader: str, descend: bool) -> None:
+    def test_every_arm_sees_what_the_scope_sees(self, space: IndexedSpace, reader: str, descend: bool) -> None:
         items = {
             scope: space.make.source(f"Bees in hive_box {n}.", origin=str(n), title="Bees", scope=scope)
             for n, scope in enumerate(["/", "/a", "/a/b", "/a/bb", "/b"])
@@ -91,7 +91,7 @@ class Words(Stage):
         assert sorted(space.near("bees", **reach)) == wanted
         assert space.index.passages.count(seen(**reach)) == len(wanted)
 
-    def test_a_filter_never_starves_a_result(self, space: Space) -> None:
+    def test_a_filter_never_starves_a_result(self, space: IndexedSpace) -> None:
         many = [space.make.source(f"The cache keeps page {n}.", origin=f"{n}") for n in range(30)]
         decision = space.make.knowledge("decision", {"question": "Where does the cache keep pages?", "outcome": "Disk"})
         space.commit(*many, decision)
@@ -101,7 +101,7 @@ class Words(Stage):
         assert space.near("the cache keeps page 3", limit=1, where=where) == [decision.id]
         assert space.index.passages.count(seen(where=where)) == 1
 
-    def test_filters_have_the_meaning_of_the_reference(self, space: Space) -> None:
+    def test_filters_have_the_meaning_of_the_reference(self, space: IndexedSpace) -> None:
         one = space.make.source("Bees hum.", origin="1", metadata={"year": 2023, "kept": True})
         other = space.make.source("Bees hum.", origin="2", metadata={"year": 2024, "kept": False}, scope="/a")
         space.commit(one, other)
@@ -115,7 +115,7 @@ class Words(Stage):
         ):
             assert sorted(space.find("bees", where=where)) == sorted(item.id for item in wanted), where
 
-    def test_what_is_withdrawn_is_found_only_where_withdrawn_things_are_asked_for(self, space: Space) -> None:
+    def test_what_is_withdrawn_is_found_only_where_withdrawn_things_are_asked_for(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive_box.")
         space.commit(source)
         space.embed()
@@ -124,7 +124,7 @@ class Words(Stage):
         assert space.find("bees", withdrawn=True) == space.near("bees", withdrawn=True) == [source.id]
         assert space.placed("notes.md", withdrawn=True) == space.named("hive_box", withdrawn=True) == [source.id]
 
-    def test_text_that_was_edited_away_is_found_only_as_of_then(self, space: Space) -> None:
+    def test_text_that_was_edited_away_is_found_only_as_of_then(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive.", "Ants live in a hill.")
         before = space.commit(source).sequence
         space.embed()
@@ -136,7 +136,7 @@ class Words(Stage):
         assert space.find("wasps", at=after) == space.find("wasps") == [source.id]
         assert space.find("bees", at=before - 1) == []
 
-    def test_a_read_of_the_past_sees_status_and_scope_as_they_were(self, space: Space) -> None:
+    def test_a_read_of_the_past_sees_status_and_scope_as_they_were(self, space: IndexedSpace) -> None:
         fact = space.make.fact("hive", "holds", "bees", status="candidate", scope="/a")
         made = space.commit(fact).sequence
         space.move(fact, "archived")
@@ -145,14 +145,14 @@ class Words(Stage):
         assert space.find("bees", scope="/b", descend=False, at=made) == []
         assert space.find("bees", scope="/b", descend=False, withdrawn=True, where={"status": "archived"}) == [fact.id]
 
-    def test_words_are_known_while_something_current_has_them(self, space: Space) -> None:
+    def test_words_are_known_while_something_current_has_them(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive.", title="Swarm")
         space.commit(source)
         assert knows(space.index, ["bee", "swarm", "submarin"], reach=Reach("/")) == {"bee", "swarm"}
         space.move(source, "archived")
         assert knows(space.index, ["bee"], reach=Reach("/")) == frozenset()
 
-    def test_words_of_other_scopes_are_not_known(self, space: Space) -> None:
+    def test_words_of_other_scopes_are_not_known(self, space: IndexedSpace) -> None:
         space.commit(space.make.source("Bees live in a hive.", scope="/a"))
         assert knows(space.index, ["bee"], reach=Reach("/a/below")) == {"bee"}
         assert knows(space.index, ["bee"], reach=Reach("/b")) == frozenset()

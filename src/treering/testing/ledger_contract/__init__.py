@@ -10,12 +10,12 @@ class TestMyLedger(LedgerContract):
         return open_ledger
 """
 
-from treering.testing.ledger_contract.changes import Changes
+from treering.testing.ledger_contract.changes import ChangeFeed
 from treering.testing.ledger_contract.claims import Claims
 from treering.testing.ledger_contract.erasure import Erasure
 from treering.testing.ledger_contract.evidence import Evidence
-from treering.testing.ledger_contract.history import History
-from treering.testing.ledger_contract.reading import Reading
+from treering.testing.ledger_contract.history import LedgerHistory
+from treering.testing.ledger_contract.reading import LedgerReads
 from treering.testing.ledger_contract.reverting import Reverting
 from treering.testing.ledger_contract.review import Review
 from treering.testing.ledger_contract.rules import Rules
@@ -32,9 +32,9 @@ class LedgerContract(
     Summaries,
     Claims,
     Work,
-    Reading,
-    History,
-    Changes,
+    LedgerReads,
+    LedgerHistory,
+    ChangeFeed,
     Reverting,
     Review,
     Rules,

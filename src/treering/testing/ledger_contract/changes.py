@@ -10,14 +10,14 @@ from treering.core.objects import Object, Source
 from treering.core.patch import AddLink, Erase, Link, Operation, Transition, Update
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import OpenLedger, Stage
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger
 
 STEPS = ["source", "fact", "node", "change", "archive", "link", "propose", "approve", "erase", "revert"]
 numbers = st.integers(min_value=0, max_value=999)
 sizes = st.integers(min_value=0, max_value=5)
 
 
-class Changes(Stage):
+class ChangeFeed(LedgerStage):
     """`changes`."""
 
     def test_a_change_has_the_object_before_and_after(self, ledger: Ledger, make: Builder) -> None:

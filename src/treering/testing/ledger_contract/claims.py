@@ -8,10 +8,10 @@ from treering.core.patch import Supersede, Transition, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, day
-from treering.testing.ledger_contract.stage import OpenLedger, Stage, knowledge_of, status_of
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, knowledge_of, status_of
 
 
-class Claims(Stage):
+class Claims(LedgerStage):
     """Contradiction, supersession and their resolution."""
 
     def test_two_values_for_one_thing_contest_each_other(self, ledger: Ledger, make: Builder) -> None:

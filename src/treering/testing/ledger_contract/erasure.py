@@ -6,12 +6,12 @@ from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import ADA, Builder
-from treering.testing.ledger_contract.stage import Stage, contents, source_of
+from treering.testing.ledger_contract.stage import LedgerStage, contents, source_of
 
 MARK = "xyzzy-plugh"
 
 
-class Erasure(Stage):
+class Erasure(LedgerStage):
     """Nothing of an erased object can be read again."""
 
     def test_erased_content_is_nowhere(self, ledger: Ledger, make: Builder) -> None:

@@ -9,10 +9,10 @@ from treering.core.objects import Source
 from treering.core.patch import MoveScope, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import BOB, Builder, author, day
-from treering.testing.ledger_contract.stage import Stage, knowledge_of, status_of
+from treering.testing.ledger_contract.stage import LedgerStage, knowledge_of, status_of
 
 
-class Evidence(Stage):
+class Evidence(LedgerStage):
     """Rules of evidence, duplicates and the cascade."""
 
     def test_active_knowledge_needs_evidence(self, ledger: Ledger, make: Builder) -> None:

@@ -11,10 +11,10 @@ from treering.core.patch import AddLink, Link, MoveScope, RemoveLink, Transition
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import Builder, author
 from treering.testing.clocks import START, SteppingClock
-from treering.testing.ledger_contract.stage import Stage
+from treering.testing.ledger_contract.stage import LedgerStage
 
 
-class History(Stage):
+class LedgerHistory(LedgerStage):
     """The ledger as it stood, and the log that tells how it came so."""
 
     def test_an_object_is_read_as_it_stood(self, ledger: Ledger, make: Builder) -> None:

@@ -7,10 +7,10 @@ from treering.core.filters import parse_filter
 from treering.core.patch import Transition, Update
 from treering.ports.ledger import Ledger, Selection, SourceState, selects
 from treering.testing.builders import Builder, author
-from treering.testing.ledger_contract.stage import Stage
+from treering.testing.ledger_contract.stage import LedgerStage
 
 
-class Reading(Stage):
+class LedgerReads(LedgerStage):
     """Selections and look-ups."""
 
     @pytest.mark.parametrize(

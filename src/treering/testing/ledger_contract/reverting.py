@@ -6,10 +6,10 @@ from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
 from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author, content_of
-from treering.testing.ledger_contract.stage import Stage, contents, knowledge_of, status_of, work_of
+from treering.testing.ledger_contract.stage import LedgerStage, contents, knowledge_of, status_of, work_of
 
 
-class Reverting(Stage):
+class Reverting(LedgerStage):
     """The reversal of applied patches."""
 
     def test_fields_go_back_to_what_they_were(self, ledger: Ledger, make: Builder) -> None:

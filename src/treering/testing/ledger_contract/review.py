@@ -8,13 +8,13 @@ from treering.core.patch import Erase, MoveScope, Supersede, Transition, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, BOB, Builder, author
-from treering.testing.ledger_contract.stage import OpenLedger, Stage, contents
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents
 
 EVE = author("agent", "eve")
 REVIEWED = Policy(direct_channels=frozenset({"user", "system"}))
 
 
-class Review(Stage):
+class Review(LedgerStage):
     """Proposals, approvals and trust."""
 
     def test_a_proposal_changes_no_object_and_is_in_the_log(self, ledger: Ledger, make: Builder) -> None:

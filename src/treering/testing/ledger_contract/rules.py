@@ -9,14 +9,14 @@ from treering.core.policy import Policy
 from treering.core.policy_log import POLICY, POLICY_CHANGED, policy_hash, policy_in
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import OpenLedger, Stage
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger
 
 EVE = author("agent", "eve")
 REVIEWED = Policy(direct_channels=frozenset({"user", "system"}))
 OPEN = Policy(erasing_channels=frozenset({"user", "agent"}))
 
 
-class Rules(Stage):
+class Rules(LedgerStage):
     """`policy` and `change_policy`."""
 
     def test_the_default_is_in_force_until_a_policy_is_set(self, ledger: Ledger) -> None:

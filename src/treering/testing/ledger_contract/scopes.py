@@ -6,12 +6,12 @@ from treering.core.errors import Conflict, Denied, InvalidInput, InvalidPatch, N
 from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, Patch, Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import Stage, contents, knowledge_of, status_of, work_of
+from treering.testing.ledger_contract.stage import LedgerStage, contents, knowledge_of, status_of, work_of
 
 EVE = author("agent", "eve")
 
 
-class Scopes(Stage):
+class Scopes(LedgerStage):
     """`Patch.scope` and `Patch.request`."""
 
     def test_an_id_of_another_scope_is_as_one_that_nobody_has(self, ledger: Ledger, make: Builder) -> None:

@@ -18,7 +18,7 @@ class OpenLedger(Protocol):
     def __call__(self, policy: Policy | None = None) -> Ledger: ...
 
 
-class Stage:
+class LedgerStage:
     """A ledger, its clock and a builder. A subclass gives `open_ledger`."""
 
     @pytest.fixture

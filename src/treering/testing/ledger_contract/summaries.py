@@ -7,10 +7,10 @@ from treering.core.objects import Knowledge, Source
 from treering.core.patch import Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
-from treering.testing.ledger_contract.stage import Stage, status_of
+from treering.testing.ledger_contract.stage import LedgerStage, status_of
 
 
-class Summaries(Stage):
+class Summaries(LedgerStage):
     """What a summary rests on, and what becomes of its versions."""
 
     def test_a_summary_falls_with_any_part_of_its_evidence(self, ledger: Ledger, make: Builder) -> None:

@@ -10,12 +10,12 @@ from treering.core.errors import Conflict, Corrupt, InvalidInput
 from treering.core.patch import AddLink, Erase, Link, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger, Record, Selection
 from treering.testing.builders import ADA, Builder, author
-from treering.testing.ledger_contract.stage import OpenLedger, Stage, contents, status_of
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of
 
 Rows = list[Record]
 
 
-class Transfer(Stage):
+class Transfer(LedgerStage):
     """`records` and `load`."""
 
     def test_a_loaded_ledger_is_identical(self, open_ledger: OpenLedger, make: Builder) -> None:

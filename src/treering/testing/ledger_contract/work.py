@@ -7,10 +7,10 @@ from treering.core.lengths import FIELDS
 from treering.core.patch import Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
-from treering.testing.ledger_contract.stage import Stage, work_of
+from treering.testing.ledger_contract.stage import LedgerStage, work_of
 
 
-class Work(Stage):
+class Work(LedgerStage):
     """Rules of work items."""
 
     def test_work_that_waits_on_itself_is_refused_and_the_cycle_printed(self, ledger: Ledger, make: Builder) -> None:

@@ -9,10 +9,10 @@ from treering.core.objects import Object
 from treering.core.patch import AddLink, Link, Merge, MoveScope, Operation, Patch, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder, author, content_of
-from treering.testing.ledger_contract.stage import Stage, contents, node_of, source_of
+from treering.testing.ledger_contract.stage import LedgerStage, contents, node_of, source_of
 
 
-class Writing(Stage):
+class Writing(LedgerStage):
     """Patches that change objects, nodes and links."""
 
     def test_all_five_kinds_of_object_are_read_back_as_they_were_written(self, ledger: Ledger, make: Builder) -> None:

@@ -121,5 +121,5 @@ def test_the_contract_of_a_server_that_allows_everything_is_whole(serve):
         "ErasureReceipt",
         "Receipt",
         "Proposals",
-        "Changes",
+        "PatchPreview",
     } <= names

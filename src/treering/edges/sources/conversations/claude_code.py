@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from treering.edges.sources.conversations.conversation import (
     Conversation,
     ConversationDraft,
-    Telling,
+    Parsed,
     Unread,
-    told_apart,
+    named_apart,
 )
 from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said
@@ -31,12 +31,12 @@ def claims(found: Record) -> bool:
     return bool(lines) and any(map(is_line, lines))
 
 
-def read_loglines(found: Record) -> Iterator[Telling]:
+def read_loglines(found: Record) -> Iterator[Parsed]:
     """Read the sessions of an object with `loglines`."""
     yield from read(enumerate(listed(found.get("loglines")), start=1))
 
 
-def read(lines: Iterable[Line]) -> Iterator[Telling]:
+def read(lines: Iterable[Line]) -> Iterator[Parsed]:
     """Read the sessions of a file: what people and the assistant said, in order, and shortly which tools were used.
 
     Results of tools, thoughts, notes of the program and what its helpers said among themselves are left out.
@@ -102,7 +102,7 @@ class _Sessions:
         drafts = [session.draft for session in self.by_id.values()]
         if len(drafts) == 1 and self.titles:
             drafts[0].title = self.titles[-1]
-        return told_apart([session.finished() for session in self.by_id.values()])
+        return named_apart([session.finished() for session in self.by_id.values()])
 
     def _speak(self, line: Record) -> str:
         message = record(line.get("message"))

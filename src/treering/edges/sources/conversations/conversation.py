@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from treering.core.canonical import digest
 from treering.core.times import render_time
-from treering.tools.tellings import AS_OF
+from treering.tools.conversation_exports import AS_OF
 from treering.tools.turns import Message
 
 Kind = Literal["conversation", "meeting_record"]
@@ -45,7 +45,8 @@ class Unread:
     why: str
 
 
-Telling = Conversation | Unread
+Parsed = Conversation | Unread
+"""What reading one part of a file gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,11 @@ def fitting(name: str) -> str:
     return shown if len(shown) <= _ID_CHARS else f"{shown[:_ID_CHARS]}-{digest(name)[:12]}"
 
 
-def told_apart(tellings: Sequence[Conversation]) -> list[Conversation]:
-    """Name the conversations of a file that come without an id by how they begin, so that a longer telling keeps it."""
-    if len(tellings) == 1:
-        return list(tellings)
-    return [one if one.id else replace(one, id=beginning(one)) for one in tellings]
+def named_apart(found: Sequence[Conversation]) -> list[Conversation]:
+    """Name the conversations of a file that come without an id by how they begin, so that a longer export keeps it."""
+    if len(found) == 1:
+        return list(found)
+    return [one if one.id else replace(one, id=beginning(one)) for one in found]
 
 
 def beginning(conversation: Conversation) -> str:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from treering.edges.sources.conversations import json_document, json_lines, slack, speaker_text, subtitles
 from treering.edges.sources.conversations.archive import Archive, Refused, ZipBounds, open_archive
-from treering.edges.sources.conversations.conversation import Conversation, Conversations, Telling, Unread
+from treering.edges.sources.conversations.conversation import Conversation, Conversations, Parsed, Unread
 from treering.edges.sources.conversations.recognise import HEAD_BYTES, reading_of
 from treering.edges.sources.text import decode
 
@@ -34,7 +34,7 @@ def read_conversations(data: bytes, name: str) -> Conversations:
 
     Never raises: what cannot be read is named in `problems`, also that a file holds no conversations at all.
     """
-    found = tellings(BytesIO(data), name, ExportBounds())
+    found = parse_export(BytesIO(data), name, ExportBounds())
     if found is None:
         return Conversations((), (f"{name} holds no conversations of a form known here",))
     told = list(found)
@@ -44,7 +44,7 @@ def read_conversations(data: bytes, name: str) -> Conversations:
     )
 
 
-def tellings(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[Telling] | None:
+def parse_export(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
     """Return the conversations of a file and what of it could not be read; `None`: it is no file of conversations.
 
     `stream` can seek. Lines are read one by one; of a list one conversation at a time is more than bytes.
@@ -69,12 +69,12 @@ def tellings(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[Tell
 _MEMBER = re.compile(r"(?:[^/]+/){0,3}conversations(?:-\d+)?\.json")
 
 
-def _document(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Telling] | None:
+def _document(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
     data = stream.read(bounds.max_bytes + 1)
     return json_document.read(data, most_bytes=bounds.max_part_bytes) if len(data) <= bounds.max_bytes else None
 
 
-def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Telling] | None:
+def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
     archive = open_archive(stream, bounds.zip)
     if isinstance(archive, Refused):
         return None
@@ -84,7 +84,7 @@ def _zip(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Telling] | None:
     return slack.read(archive) if slack.claims(archive.names) else None
 
 
-def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterator[Telling]:
+def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterator[Parsed]:
     for name in names:
         data = archive.read(name)
         found = None if isinstance(data, Refused) else json_document.read(data, most_bytes=bounds.max_part_bytes)
@@ -94,7 +94,7 @@ def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterat
             yield from found
 
 
-def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Telling] | None:
+def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
     data = stream.read(bounds.max_text_bytes + 1)
     decoded = decode(data) if len(data) <= bounds.max_text_bytes else None
     if decoded is None:
@@ -116,7 +116,7 @@ def _spoken(text: str, name: str, reading: str) -> Conversation | None:
     return None
 
 
-def _each_once(found: Iterator[Telling]) -> Iterator[Telling]:
+def _each_once(found: Iterator[Parsed]) -> Iterator[Parsed]:
     """Tell conversations of one id apart by their order; two of a name that is unique everywhere cannot both be."""
     seen: dict[str, int] = {}
     for one in found:
@@ -132,7 +132,7 @@ def _each_once(found: Iterator[Telling]) -> Iterator[Telling]:
             yield replace(one, id=f"{one.id}-{times}")
 
 
-def _bounded(found: Iterator[Telling], most: int) -> Iterator[Telling]:
+def _bounded(found: Iterator[Parsed], most: int) -> Iterator[Parsed]:
     problems = 0
     for one in found:
         problems += isinstance(one, Unread)

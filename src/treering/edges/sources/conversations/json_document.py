@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from treering.edges.sources.conversations import chatgpt, claude_ai, claude_code, role_messages
-from treering.edges.sources.conversations.conversation import Conversation, Telling, Unread, beginning
+from treering.edges.sources.conversations.conversation import Conversation, Parsed, Unread, beginning
 from treering.edges.sources.conversations.loose_json import (
     Malformed,
     Record,
@@ -33,7 +33,7 @@ FORMS = (
 )
 
 
-def read(data: bytes, *, most_bytes: int) -> Iterator[Telling] | None:
+def read(data: bytes, *, most_bytes: int) -> Iterator[Parsed] | None:
     """Read a document; `None`: it holds no conversations. A broken one does not hide the others of a list.
 
     `most_bytes` bounds what is parsed as a whole: an element of a list, or the document where it is an object.
@@ -57,13 +57,13 @@ def _in_utf8(data: bytes) -> bytes:
     return known.removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
-def _read_list(data: bytes, most_bytes: int) -> Iterator[Telling] | None:
+def _read_list(data: bytes, most_bytes: int) -> Iterator[Parsed] | None:
     """Read a list element by element: only one of them is in memory as more than bytes."""
     found = (_parsed(element, most_bytes) for element in elements(data))
     first = list(islice(found, _LOOKED_AT))
     readable = [value for value in first if not isinstance(value, Malformed)]
     if readable and 2 * sum(_form(value) is not None for value in readable) >= len(readable):
-        return _tellings(chain(first, found))
+        return _conversations(chain(first, found))
     if role_messages.are_messages(readable):
         return _messages(chain(first, found))
     return None
@@ -75,13 +75,13 @@ def _parsed(element: bytes | Malformed, most_bytes: int) -> object:
     return parse(element) if len(element) <= most_bytes else over_limit(most_bytes)
 
 
-def _read_object(value: object) -> Iterator[Telling] | None:
+def _read_object(value: object) -> Iterator[Parsed] | None:
     found = record(value)
     if claude_code.claims(found):
         return claude_code.read_loglines(found)
     inside = listed(found.get("conversations"))
     if inside and 2 * sum(_form(one) is not None for one in inside) >= len(inside):
-        return _tellings(inside)
+        return _conversations(inside)
     form = _form(found)
     return iter([form.read(found)]) if form else None
 
@@ -91,7 +91,7 @@ def _form(value: object) -> Form | None:
     return next((form for form in FORMS if found and form.claims(found)), None)
 
 
-def _tellings(values: Iterable[object]) -> Iterator[Telling]:
+def _conversations(values: Iterable[object]) -> Iterator[Parsed]:
     for number, value in enumerate(values, start=1):
         form = _form(value)
         if isinstance(value, Malformed):
@@ -103,7 +103,7 @@ def _tellings(values: Iterable[object]) -> Iterator[Telling]:
             yield conversation if conversation.id else replace(conversation, id=beginning(conversation))
 
 
-def _messages(values: Iterable[object]) -> Iterator[Telling]:
+def _messages(values: Iterable[object]) -> Iterator[Parsed]:
     messages: list[Record] = []
     for number, value in enumerate(values, start=1):
         if isinstance(value, Malformed):

@@ -5,13 +5,13 @@ from itertools import chain, islice
 from typing import BinaryIO
 
 from treering.edges.sources.conversations import claude_code, role_messages
-from treering.edges.sources.conversations.conversation import Telling, Unread, told_apart
+from treering.edges.sources.conversations.conversation import Parsed, Unread, named_apart
 from treering.edges.sources.conversations.loose_json import Malformed, Record, over_limit, parse, record
 
 Line = tuple[int, object]
 
 
-def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Telling] | None:
+def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Parsed] | None:
     """Read lines one by one; `None`: they are no conversations. `most_bytes` bounds a single line."""
     lines = _lines(stream, most_bytes)
     first = list(islice(lines, _LOOKED_AT))
@@ -20,7 +20,7 @@ def read(stream: BinaryIO, *, most_bytes: int) -> Iterator[Telling] | None:
 
 
 _LOOKED_AT = 50
-_Reader = Callable[[Iterable[Line]], Iterator[Telling]]
+_Reader = Callable[[Iterable[Line]], Iterator[Parsed]]
 
 
 def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
@@ -35,13 +35,13 @@ def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
             yield number, parse(text)
 
 
-def _sessions(lines: Iterable[Line]) -> Iterator[Telling]:
+def _sessions(lines: Iterable[Line]) -> Iterator[Parsed]:
     problems: list[Unread] = []
     yield from claude_code.read(_readable(lines, problems))
     yield from problems
 
 
-def _messages(lines: Iterable[Line]) -> Iterator[Telling]:
+def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
     """Read messages line by line, grouped by the session they name."""
     sessions: dict[str, list[Record]] = {}
     problems: list[Unread] = []
@@ -51,10 +51,10 @@ def _messages(lines: Iterable[Line]) -> Iterator[Telling]:
         else:
             problems.append(Unread(f"line {number}", "it is no message"))
     yield from problems
-    yield from told_apart([role_messages.of_messages(found, name) for name, found in sessions.items()])
+    yield from named_apart([role_messages.of_messages(found, name) for name, found in sessions.items()])
 
 
-def _conversations(lines: Iterable[Line]) -> Iterator[Telling]:
+def _conversations(lines: Iterable[Line]) -> Iterator[Parsed]:
     problems: list[Unread] = []
     for number, value in _readable(lines, problems):
         if role_messages.claims(record(value)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.times import render_time
 from treering.edges.sources.conversations.archive import Archive, Refused
-from treering.edges.sources.conversations.conversation import ConversationDraft, Telling, Unread
+from treering.edges.sources.conversations.conversation import ConversationDraft, Parsed, Unread
 from treering.edges.sources.conversations.loose_json import (
     Malformed,
     Record,
@@ -19,7 +19,7 @@ from treering.edges.sources.conversations.loose_json import (
     words,
 )
 from treering.edges.sources.conversations.parts import OTHER_PARTS
-from treering.tools.tellings import SINCE
+from treering.tools.conversation_exports import SINCE
 from treering.tools.turns import Message
 
 
@@ -29,7 +29,7 @@ def claims(names: Sequence[str]) -> bool:
     return listing and any(_DAY.fullmatch(name) for name in names)
 
 
-def read(archive: Archive) -> Iterator[Telling]:
+def read(archive: Archive) -> Iterator[Parsed]:
     """Read a conversation per channel, in the order of time; a reply stands where it was given."""
     export = _Export(archive)
     for folder, days in export.channels():
@@ -67,7 +67,7 @@ class _Export:
                 days.setdefault(found["folder"].rstrip("/"), []).append(name)
         yield from days.items()
 
-    def channel(self, folder: str, days: Sequence[str]) -> Iterator[Telling]:
+    def channel(self, folder: str, days: Sequence[str]) -> Iterator[Parsed]:
         name = folder.rpartition("/")[2]
         about = self._channels.get(name, {})
         draft = ConversationDraft("slack", id=first_words(about, "id") or name, title=self._title(name, about))
@@ -84,7 +84,7 @@ class _Export:
             draft.metadata[SINCE] = render_time(since)
         yield self._named(draft)
 
-    def _named(self, draft: ConversationDraft) -> Telling:
+    def _named(self, draft: ConversationDraft) -> Parsed:
         conversation = draft.finished()
         if self._team and _CHANNEL.fullmatch(draft.id):
             return replace(conversation, known_as=f"slack:{self._team}/{draft.id}")

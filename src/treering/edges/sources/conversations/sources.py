@@ -8,14 +8,14 @@ from typing import BinaryIO
 from pydantic import JsonValue
 
 from treering.core.times import parse_time, render_time
-from treering.edges.sources.conversations.conversation import Conversation, Telling, Unread, fitting
-from treering.edges.sources.conversations.exports import ExportBounds, tellings
+from treering.edges.sources.conversations.conversation import Conversation, Parsed, Unread, fitting
+from treering.edges.sources.conversations.exports import ExportBounds, parse_export
 from treering.edges.sources.conversations.recognise import may_be_read
 from treering.edges.sources.text import segment_inline_text
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
 from treering.ports.format import FileToRead
+from treering.tools.conversation_exports import AS_OF
 from treering.tools.inline_items import InlineItem, InlineReader
-from treering.tools.tellings import AS_OF
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class ExportReader:
 
     def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
         """Return a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
-        found = tellings(stream, name, self.bounds)
+        found = parse_export(stream, name, self.bounds)
         return None if found is None else map(self._reading, found)
 
-    def _reading(self, told: Telling) -> SourceDraft | Skipped | Failed:
+    def _reading(self, told: Parsed) -> SourceDraft | Skipped | Failed:
         match told:
             case Conversation() if not told.messages:
                 return Skipped(self._origin(told), "nobody says anything in it")

@@ -28,7 +28,7 @@ from treering.memories.discussion.summaries.timeline import IMPORTED_FILES
 from treering.memories.discussion.summaries.versions import Form, Versions
 from treering.ports.adapter import SegmentDraft, SourceDraft
 from treering.tools.engine import Engine
-from treering.tools.ingest_changes import Changes, SourceToWrite
+from treering.tools.ingest_changes import SourceChanges, SourceToWrite
 from treering.tools.ingest_known import KnownSources
 from treering.tools.retrying import retry_on_conflict
 from treering.tools.turns import cleaned
@@ -80,7 +80,7 @@ class WilmerImport:
         entries = [_Entry(memory, self._pieces(memory)) for memory in file.memories]
         known_sources = KnownSources(self._engine.ledger, scope=self._ref.scope)
         arrival = SourceToWrite(self._draft(name, content, file, entries))
-        changes = Changes([arrival], known_sources=known_sources, scope=self._ref.scope, clock=self._engine.clock)
+        changes = SourceChanges([arrival], known_sources=known_sources, scope=self._ref.scope, clock=self._engine.clock)
         (result,) = changes.results
         if file.kind in _FORMS:
             return self._bring_text(file, _FORMS[file.kind], entries, changes)
@@ -110,7 +110,9 @@ class WilmerImport:
         ]
         return gone, [Create(object=item) for item in _in_order(fresh)]
 
-    def _bring_text(self, file: WilmerFile, form: Form, entries: Sequence["_Entry"], changes: Changes) -> ImportedFile:
+    def _bring_text(
+        self, file: WilmerFile, form: Form, entries: Sequence["_Entry"], changes: SourceChanges
+    ) -> ImportedFile:
         """Keep a summary or a state document; where the discussion has one that it made itself, as a memory."""
         (result,), (entry,), (span,) = changes.results, entries, self._spans(entries)
         if result.outcome == "unchanged" and self._engine.ledger.dependents(result.source_id):
@@ -131,7 +133,7 @@ class WilmerImport:
         )
         return ImportedFile("imported", result.source_id, summary=True, rejected=file.rejected)
 
-    def _kept(self, entry: "_Entry", changes: Changes) -> Grounds:
+    def _kept(self, entry: "_Entry", changes: SourceChanges) -> Grounds:
         """Write the source of a single text, unless it is there; return what the text rests on."""
         (result,) = changes.results
         if operations := changes.operations():
@@ -217,7 +219,7 @@ def _in_order(items: Sequence[Knowledge]) -> list[Knowledge]:
     return [item.model_copy(update={"id": identity}) for item, identity in zip(items, ids, strict=True)]
 
 
-def _grounds(entries: Sequence[_Entry], changes: Changes, source_id: str) -> list[Grounds]:
+def _grounds(entries: Sequence[_Entry], changes: SourceChanges, source_id: str) -> list[Grounds]:
     """Return for each memory what it rests on, in the source as it will be."""
     segments = iter(_segments_after(changes))
     return [
@@ -226,7 +228,7 @@ def _grounds(entries: Sequence[_Entry], changes: Changes, source_id: str) -> lis
     ]
 
 
-def _segments_after(changes: Changes) -> Sequence[Segment]:
+def _segments_after(changes: SourceChanges) -> Sequence[Segment]:
     for operation in changes.operations():
         match operation:
             case Create(object=Source() as source):

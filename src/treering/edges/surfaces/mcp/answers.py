@@ -10,7 +10,7 @@ from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import quoted, render, titled
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.edges.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
-from treering.tools.browsing import Change, Expanded, ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import Expanded, ExpandReport, HistoryEntry, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
 from treering.tools.ingest_report import IngestReport, ItemResult, JobReport
@@ -165,7 +165,7 @@ def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(f"- {change.time} {what} {_by(change)}", ref=change.id)
 
 
-def _by(change: Change) -> str:
+def _by(change: HistoryEntry) -> str:
     why = f" because {label(change.reason, most=_SAID)}" if change.reason else ""
     return f"{change.status} by {label(change.actor)}{why}".strip()
 

@@ -137,7 +137,7 @@ def _shed(data: dict[str, Any], lost: dict[str, int]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Cuttable:
     """A list or text somewhere in the data, that could be shorter. `size` in characters of JSON."""
 
     holder: Any
@@ -165,7 +165,7 @@ class _Place:
         del value[kept:]
 
 
-def _places(value: Any, path: str = "") -> Iterator[_Place]:
+def _places(value: Any, path: str = "") -> Iterator[_Cuttable]:
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
         items = value.items()
@@ -174,7 +174,7 @@ def _places(value: Any, path: str = "") -> Iterator[_Place]:
     for key, inner in items:
         where = f"{path}.{key}".lstrip(".") if isinstance(key, str) else path
         if (isinstance(inner, list) and inner) or (isinstance(inner, str) and len(inner) > _LONG):
-            yield _Place(value, key, where, len(_written(inner)))
+            yield _Cuttable(value, key, where, len(_written(inner)))
         yield from _places(inner, where)
 
 

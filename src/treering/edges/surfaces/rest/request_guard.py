@@ -58,7 +58,7 @@ class RequestGuard:
         if scope["path"] in self._apart:
             await self._app(scope, receive, send)
             return
-        place = _Place(self._inside, self._most_at_once, talk=scope["path"] in OF_OPENAI)
+        place = _Slot(self._inside, self._most_at_once, talk=scope["path"] in OF_OPENAI)
         arrival = Arrival(receive, self._arrivals, arrived=place.take)
         try:
             if scope["method"] in _WITHOUT_BODY:
@@ -69,7 +69,7 @@ class RequestGuard:
             place.leave()
 
 
-class _Place:
+class _Slot:
     """The place of one request among those inside. Only the event loop's thread comes here: counting needs no lock."""
 
     def __init__(self, inside: Counter[bool], most: int, *, talk: bool) -> None:

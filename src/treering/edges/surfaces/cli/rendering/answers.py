@@ -8,7 +8,7 @@ from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import SECTIONS, titled
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.tools.browsing import Change, ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, HistoryEntry, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.reading import Empty, ShownHit
 from treering.tools.search import SearchReport
@@ -161,7 +161,7 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
         yield from (line(f"- {item}") for item in items)
 
 
-def _change(change: Change, *, fenced: bool) -> str:
+def _change(change: HistoryEntry, *, fenced: bool) -> str:
     why = f": {_name(change.reason, fenced=fenced)}" if change.reason else ""
     return f"{change.time[:19]}Z {change.event} by {_name(change.actor, fenced=fenced)} ({change.patch_id}){why}"
 

@@ -1,4 +1,4 @@
-"""Two tellings of one conversation: which of them is to be kept, and where they part."""
+"""Two exports of one conversation: which of them is kept, and where they differ."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,36 +8,35 @@ from treering.core.objects import Source
 from treering.ports.adapter import SegmentDraft, SourceDraft
 
 AS_OF = "as_of"
-"""Metadata of a conversation that was exported: the time until which it was told, as `core.times` writes it."""
-
+"""Metadata of an exported conversation: the time until which the export reaches, as `core.times` writes it."""
 
 SINCE = "since"
 """Metadata of a conversation of which a stretch of time was exported: when that begins, written the same way."""
 
 
 def is_dated(draft: SourceDraft) -> bool:
-    """Tell whether a draft is a conversation that says until when it was told."""
+    """Tell whether a draft is a conversation with the time until which its export reaches."""
     return draft.kind in _KINDS and bool(_time(draft, AS_OF))
 
 
 def why_kept(held: Source, draft: SourceDraft) -> str:
-    """Say why what is held stays as it is; empty where a new telling takes its place.
+    """Say why the conversation that is kept stays as it is; empty where the new export takes its place.
 
     Neither an older export nor one of a shorter time does: turns would be lost that nobody took back.
     """
     if "" < _time(draft, AS_OF) < _time(held, AS_OF):
-        return "it is an older telling than the one that is kept"
+        return "it is an older export than the one that is kept"
     if _time(draft, SINCE) > _time(held, SINCE) > "":
         return "it begins later than what is kept: export all of it, or bring it into a scope of its own"
     return ""
 
 
-def parting(held: Sequence[Segment], told: Sequence[SegmentDraft], *, gone: Collection[str]) -> str:
-    """Say where a new telling parts from the one that is held; empty where it only goes on.
+def divergence(held: Sequence[Segment], arrived: Sequence[SegmentDraft], *, gone: Collection[str]) -> str:
+    """Say at which turn a new export differs from what is kept; empty where it only goes on.
 
-    `gone` are the ids of segments that stand nowhere in the new one.
+    `gone` are the ids of segments that are nowhere in the new one.
     """
-    chains = {place.turn: place.chain for draft in told if isinstance(place := draft.locator, Turn)}
+    chains = {place.turn: place.chain for draft in arrived if isinstance(place := draft.locator, Turn)}
     before = {place.turn: place.chain for segment in held if isinstance(place := segment.locator, Turn)}
     parted = [turn for turn, chain in before.items() if chain and chains.get(turn) != chain]
     if not parted:
