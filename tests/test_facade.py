@@ -9,6 +9,7 @@ from importlib import import_module
 import pytest
 
 import treering
+import treering.project_memory
 import treering.testing
 
 PUBLIC = [
@@ -96,8 +97,10 @@ FOR_BACKENDS = [
     "follow",
     "instruction_flags",
 ]
-FACADES = [(treering, PUBLIC), (treering.testing, FOR_BACKENDS)]
-facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=["treering", "treering.testing"])
+FUNCTIONS = ["delete", "get_hipporag_kwargs", "index", "rag_qa", "retrieve"]
+FACADES = [(treering, PUBLIC), (treering.testing, FOR_BACKENDS), (treering.project_memory, FUNCTIONS)]
+NAMES = [module.__name__ for module, _ in FACADES]
+facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=NAMES)
 
 HEAVY = ("apsw", "numpy", "onnxruntime", "pydantic", "pytest", "tokenizers", "tree_sitter", "typer", "yaml")
 """What takes time to import."""
@@ -123,7 +126,7 @@ def test_no_other_name_is_found(module, names):
         _ = module.nothing_of_this_name
 
 
-@pytest.mark.parametrize("module", ["treering", "treering.testing"])
+@pytest.mark.parametrize("module", NAMES)
 def test_importing_a_facade_loads_nothing_heavy(module):
     loaded = modules_after(f"import {module}")
     assert module in loaded

@@ -13,6 +13,7 @@ from sample_repository import make_repository
 from terminal import Terminal, environment, same
 
 import treering
+import treering.project_memory
 import treering.testing
 from treering.core.policy import Policy
 from treering.edges.settings import Settings
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
-FACADES = {"treering": treering, "treering.testing": treering.testing}
+FACADES = {module.__name__: module for module in (treering, treering.project_memory, treering.testing)}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\* — .+\.$")

@@ -172,7 +172,7 @@ def test_an_erased_document_leaves_nothing_of_its_earlier_copies_either(memory, 
 
 def test_an_agent_may_not_erase(tmp_path):
     with open_projects(tmp_path) as memory:
-        memory.index("acme", [CACHE])
+        memory.index("acme", [CACHE], triples=[[]])
         with pytest.raises(Denied) as denied:
             memory.delete("acme", [CACHE], erase=True)
         assert "erasing_channels" in denied.value.hint
@@ -212,23 +212,23 @@ def test_projects_do_not_see_each_other(memory):
 
 
 def test_neither_reading_nor_deleting_makes_a_project(tmp_path):
-    with open_projects(tmp_path / "projects", model=NotingModel(lambda _: "never"), channel="user") as memory:
-        for call in (
-            lambda: memory.retrieve("acme", ["stale cache"]),
-            lambda: memory.rag_qa("acme", ["stale cache"]),
-            lambda: memory.delete("acme", [CACHE]),
-            lambda: memory.delete("acme", [CACHE], erase=True),
-        ):
-            with pytest.raises(NotFound, match="'acme'") as unknown:
-                call()
-            assert "index something" in unknown.value.hint
+    with open_projects(tmp_path / "projects", model=NotingModel(lambda _: "{}"), channel="user") as memory:
+        nothing = {"question": "stale cache", "docs": [], "doc_scores": []}
+        assert memory.retrieve("acme", ["stale cache"]) == [nothing]
+        assert memory.rag_qa("acme", ["stale cache"]) == [{**nothing, "answer": "", "citations": [], "dropped": []}]
+        for erase in (False, True):
+            assert memory.delete("acme", [CACHE], erase=erase).counts == {"unknown": 1}
+        with pytest.raises(NotFound, match="'acme'") as unknown, memory.engine("acme", create=False):
+            pass
+        assert "index something" in unknown.value.hint
         assert not (tmp_path / "projects").exists()
         memory.index("acme", [CACHE])
         assert found(memory, "stale cache") == [CACHE]
 
 
 @pytest.mark.parametrize(
-    "project", ["", "..", "a..b", "../x", "a/b", "a\\b", ".hidden", "-x", "é", "a b", "a\n", "x" * 65, None, 7]
+    "project",
+    ["", "..", "a..b", "../x", "a/b", "a\\b", ".hidden", "-x", "é", "a b", "a\n", "x" * 65, None, -7, True, 1.5],
 )
 def test_a_project_id_that_could_be_a_path_is_refused_by_name(memory, project, tmp_path):
     for call in (memory.index, memory.retrieve, memory.delete):
@@ -265,7 +265,7 @@ def test_nothing_given_is_nothing_done(memory):
 def test_an_answer_cites_documents_and_invented_citations_are_dropped(tmp_path):
     model = NotingModel(lambda _: json.dumps({"answer": "Versioned keys.", "citations": [1, 7, 1, 0]}))
     with open_projects(tmp_path, model=model) as memory:
-        memory.index("acme", [CACHE])
+        memory.index("acme", [CACHE], triples=[[]])
         (answered,) = memory.rag_qa("acme", ["What fixed the stale cache?"])
     assert answered["answer"] == "Versioned keys."
     assert (answered["citations"], answered["dropped"]) == ([1], [7, 0])
@@ -276,7 +276,7 @@ def test_an_answer_cites_documents_and_invented_citations_are_dropped(tmp_path):
 def test_without_documents_no_model_is_asked(tmp_path):
     model = NotingModel(lambda _: "never")
     with open_projects(tmp_path, model=model) as memory:
-        memory.index("acme", [DEPLOY])
+        memory.index("acme", [DEPLOY], triples=[[]])
         (answered,) = memory.rag_qa("acme", ["What fixed the stale cache?"])
     assert (answered["answer"], answered["citations"], model.prompts) == ("", [], [])
 
@@ -284,7 +284,7 @@ def test_without_documents_no_model_is_asked(tmp_path):
 def test_an_answer_costs_no_more_than_its_budget(tmp_path):
     model = NotingModel(lambda _: json.dumps({"answer": "Versioned keys.", "citations": [1]}))
     with open_projects(tmp_path, model=model) as memory:
-        memory.index("acme", [CACHE])
+        memory.index("acme", [CACHE], triples=[[]])
         with pytest.raises(Denied):
             memory.rag_qa("acme", ["stale cache?", "stale pages?"], budget=Budget(requests=1))
     assert len(model.prompts) == 1

@@ -34,15 +34,15 @@ def open_projects(
 ) -> "Projects":
     """Open the projects of a folder; `treering.open_projects` is this function.
 
-    `folder`: by default `projects` in the data folder (`TREERING_DATA_DIR`); each project is a space of its own in
-    it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. `actor` and `channel` say in
-    whose name and through which door is written. `model` answers `rag_qa`. `background`: whether vectors are made
-    behind everyday work. `most_open`: how many spaces stay open while nobody uses them. Raises `InvalidInput` for
-    settings that make no sense.
+    `folder`: by default `MEMORY_SAVE_DIR`, else `projects` in the data folder (`TREERING_DATA_DIR`); each project is a
+    space of its own in it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. `actor` and
+    `channel` say in whose name and through which door is written. `model` answers `rag_qa` and reads what is indexed.
+    `background`: whether vectors are made behind everyday work. `most_open`: how many spaces stay open while nobody
+    uses them. Raises `InvalidInput` for settings that make no sense.
     """
     settings = Settings.read()
     spaces = ProjectSpaces(
-        Path(folder) if folder else settings.data_dir / "projects",
+        Path(folder) if folder else settings.projects_dir,
         settings=settings,
         actor=actor,
         channel=channel,

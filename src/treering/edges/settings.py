@@ -17,7 +17,7 @@ _FALSE = {"0", "false", "no", "off"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment says. `TREERING_…` variables, all optional."""
+    """What the environment says. `TREERING_…` and `MEMORY_…` variables, all optional."""
 
     space: str = field(default="", repr=False)  # there may be a password in it
     """`TREERING_SPACE`: the space to use where none is given."""
@@ -37,6 +37,16 @@ class Settings:
     """`TREERING_THREADS`: texts embedded side by side."""
     upstream: str = ""
     """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
+    memory_save_dir: str = ""
+    """`MEMORY_SAVE_DIR`: where projects live; default `projects` in the data folder."""
+    memory_llm_model: str = ""
+    """`MEMORY_LLM_MODEL`: the language model of `treering.project_memory` and of projects that are served."""
+    memory_llm_base_url: str = ""
+    """`MEMORY_LLM_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
+    memory_embedding_model: str = ""
+    """`MEMORY_EMBEDDING_MODEL`: their embedding model; default the built-in one, which needs no network."""
+    memory_embedding_base_url: str = ""
+    """`MEMORY_EMBEDDING_BASE_URL`: the OpenAI-compatible endpoint that has it; default the provider's own."""
     folder: Path = field(default_factory=Path)
     """The working folder."""
 
@@ -59,8 +69,18 @@ class Settings:
             underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
             threads=int(threads),
             upstream=given.get("TREERING_UPSTREAM", ""),
+            memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
+            memory_llm_model=given.get("MEMORY_LLM_MODEL", ""),
+            memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),
+            memory_embedding_model=given.get("MEMORY_EMBEDDING_MODEL", ""),
+            memory_embedding_base_url=given.get("MEMORY_EMBEDDING_BASE_URL", ""),
             folder=folder or Path.cwd(),
         )
+
+    @property
+    def projects_dir(self) -> Path:
+        """The folder of the projects' spaces, unless another one is named."""
+        return Path(self.memory_save_dir) if self.memory_save_dir else self.data_dir / "projects"
 
     @property
     def own_space(self) -> Address:

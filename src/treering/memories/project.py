@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, cast
+from uuid import UUID
 
 from pydantic import Field, ValidationError
 
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, InvalidInput, NotFound, UnknownProject
 from treering.core.evidence import Triple
 from treering.core.filters import Compare
 from treering.core.objects import Source, invalid_fields
@@ -21,6 +22,7 @@ from treering.core.scope import ROOT
 from treering.derived.asking import Budget
 from treering.memories.answering import REQUESTS_EACH, Answered, Recalled, answer
 from treering.memories.documents import PREFIX, Document, checked_texts, text_of, wrong
+from treering.memories.reading_by_model import REQUESTS_PER_DOCUMENT, ReadByModel, read_by_model
 from treering.ports.adapter import Vanished
 from treering.ports.ledger import Selection
 from treering.ports.model import LanguageModel
@@ -35,6 +37,9 @@ from treering.tools.ingest_run import Run, Task
 from treering.tools.retrying import retry_on_conflict
 from treering.tools.rights import READS, WRITES
 from treering.tools.search import SearchReport
+
+ProjectId = str | int | UUID
+"""What a project is called; a number or a UUID stands for the text it is written as."""
 
 MOST_QUERIES = 100
 MOST_RETRIEVED = 200
@@ -72,6 +77,8 @@ class IndexReport(Value):
     counts: dict[IndexOutcome, int]
     pending_vectors: int = 0
     """Texts found by words already, and by meaning as soon as they have their vector."""
+    read_by_model: ReadByModel | None = None
+    """What a language model read of the documents that are new, where one is configured."""
 
 
 class Deleted(Value):
@@ -97,53 +104,64 @@ class DeleteReport(Value):
 class ProjectMemory:
     """The documents of projects. Safe to use from many threads.
 
-    `engine_of` lends a project's engine. `model` answers `rag_qa`. Indexing makes the project where there is none yet;
-    every other call raises `UnknownProject`, a `NotFound`. All raise `InvalidInput` naming the wrong field, and
-    `Unavailable` or `Corrupt` where the space does.
+    `engine_of` lends a project's engine. `model` answers `rag_qa`, and reads what new documents state for `index`.
+    Indexing makes the project where there is none yet; in a project that has nothing yet, nothing is found and nothing
+    known. All raise `InvalidInput` naming the wrong field, and `Unavailable` or `Corrupt` where the space does.
     """
 
     def __init__(self, engine_of: Engines, *, model: LanguageModel | None = None) -> None:
         self._engine_of = engine_of
         self._model = model
 
-    def engine(self, project_id: str, *, create: bool = True) -> AbstractContextManager[Engine]:
-        """Lend the engine of a project, for the four verbs. `create`: make the project where there is none yet."""
+    def engine(self, project_id: ProjectId, *, create: bool = True) -> AbstractContextManager[Engine]:
+        """Lend the engine of a project, for the four verbs.
+
+        `create`: make the project where there is none yet; else this raises `UnknownProject`, a `NotFound`.
+        """
         return self._engine_of(checked_project_id(project_id), create=create)
 
     def index(
         self,
-        project_id: str,
+        project_id: ProjectId,
         docs: Sequence[str],
         *,
         triples: Sequence[Sequence[Triple]] | None = None,
         wait: bool = False,
+        budget: Budget | None = None,
     ) -> IndexReport:
         """Keep documents, each once: the same text is the same document.
 
-        `triples`: what each document states, where the caller knows it, besides what is read from it.
+        `triples`: what each document states, where the caller knows it, besides what is read from it; by default the
+        model, where one is configured, reads it from documents that are new, within `budget` (two requests for each
+        document unless given). What it could not read is reported, and the document is kept all the same.
         `wait`: return when they are found by meaning, too.
         """
         texts = checked_texts(docs, field="docs")
         stated = _checked_triples(triples, len(texts))
         with self.engine(project_id) as engine:
             documents = [Document.of(text) for text in texts]
-            report = _ingest(engine, _items(engine, documents, stated), wait=wait)
+            read = self._read(engine, documents, budget) if triples is None else None
+            report = _ingest(engine, _items(engine, documents, read.triples if read else stated), wait=wait)
             results = tuple(_indexed(engine, documents, report))
             return IndexReport(
-                project_id=project_id,
+                project_id=checked_project_id(project_id),
                 results=results,
                 counts=dict(Counter(result.outcome for result in results)),
                 pending_vectors=report.pending_vectors,
+                read_by_model=read,
             )
 
-    def retrieve(self, project_id: str, queries: Sequence[str], num_to_retrieve: int = 5) -> list[Recalled]:
+    def retrieve(self, project_id: ProjectId, queries: Sequence[str], num_to_retrieve: int = 5) -> list[Recalled]:
         """Return for each query the documents that answer it best, whole, each once. Unrelated ones are left out."""
         asked = checked_texts(queries, field="queries", most=MOST_QUERIES)
         count = _checked_count(num_to_retrieve)
-        with self.engine(project_id, create=False) as engine:
-            return [_recall(engine, query, count) for query in asked]
+        try:
+            with self.engine(project_id, create=False) as engine:
+                return [_recall(engine, query, count) for query in asked]
+        except UnknownProject:
+            return [{"question": query, "docs": [], "doc_scores": []} for query in asked]
 
-    def delete(self, project_id: str, docs: Sequence[str], *, erase: bool = False) -> DeleteReport:
+    def delete(self, project_id: ProjectId, docs: Sequence[str], *, erase: bool = False) -> DeleteReport:
         """Take documents out by their exact text; what rested on them alone is stale, in the same transaction.
 
         They are archived, and can be read in the history. `erase`: nothing of them is left, of earlier copies
@@ -152,13 +170,17 @@ class ProjectMemory:
         """
         texts = checked_texts(docs, field="docs")
         origins = [Document.of(text).origin for text in texts]
-        with self.engine(project_id, create=False) as engine:
-            if erase:
-                return _erase(engine, project_id, origins)
-            return _archive(engine, project_id, origins)
+        name = checked_project_id(project_id)
+        try:
+            with self.engine(project_id, create=False) as engine:
+                if erase:
+                    return _erase(engine, name, origins)
+                return _archive(engine, name, origins)
+        except UnknownProject:
+            return _delete_report(name, tuple(_deleted(place, None) for place in range(len(origins))), staled=())
 
     def rag_qa(
-        self, project_id: str, queries: Sequence[str], num_to_retrieve: int = 5, *, budget: Budget | None = None
+        self, project_id: ProjectId, queries: Sequence[str], num_to_retrieve: int = 5, *, budget: Budget | None = None
     ) -> list[Answered]:
         """Answer each query from the documents retrieved for it, citing them by number, from 1.
 
@@ -171,11 +193,25 @@ class ProjectMemory:
         ceiling = budget or Budget(requests=REQUESTS_EACH * len(found))
         return [answer(self._model, recalled, budget=ceiling) for recalled in found]
 
+    def _read(self, engine: Engine, documents: Sequence[Document], budget: Budget | None) -> ReadByModel | None:
+        """Have the model read the documents that are not known yet."""
+        if self._model is None:
+            return None
+        new = {
+            place: document.text
+            for place, document in enumerate(documents)
+            if not document.is_empty and not active_source(engine, document.origin)
+        }
+        ceiling = budget or Budget(requests=REQUESTS_PER_DOCUMENT * len(documents))
+        segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
+        return read_by_model(self._model, new, budget=ceiling, segmenter=segmenter, max_chars=most)
+
 
 def checked_project_id(project_id: object) -> str:
-    """Return a project's id as such. Raises `InvalidInput` for anything that could be a path or is too long."""
-    if isinstance(project_id, str) and _PROJECT_ID.fullmatch(project_id) and ".." not in project_id:
-        return project_id
+    """Return a project's id as text. Raises `InvalidInput` for anything that could be a path or is too long."""
+    name = str(project_id) if isinstance(project_id, int | UUID) and not isinstance(project_id, bool) else project_id
+    if isinstance(name, str) and _PROJECT_ID.fullmatch(name) and ".." not in name:
+        return name
     raise wrong("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
 
 
@@ -190,9 +226,9 @@ class _Stated(Value):
     triples: tuple[tuple[Triple, ...], ...]
 
 
-def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] | None:
+def _checked_triples(triples: object, count: int) -> Mapping[int, Sequence[Triple]]:
     if triples is None:
-        return None
+        return {}
     try:
         stated = _Stated.model_validate({"triples": triples}).triples
     except ValidationError as error:
@@ -200,23 +236,26 @@ def _checked_triples(triples: object, count: int) -> Sequence[Sequence[Triple]] 
     if len(stated) != count:
         hint = "Give one list for each document; an empty one where nothing more is known."
         raise wrong("triples", f"there are {len(stated)} lists for {count} documents", hint=hint)
-    return stated
+    return dict(enumerate(stated))
 
 
 def _items(
-    engine: Engine, documents: Sequence[Document], stated: Sequence[Sequence[Triple]] | None
+    engine: Engine, documents: Sequence[Document], stated: Mapping[int, Sequence[Triple]]
 ) -> Iterable[dict[str, Any]]:
-    """Yield what has to be written, each document once. Known ones are left out, unless triples are new to them."""
+    """Yield what has to be written, each document once. Known ones are left out, unless something is stated of them.
+
+    `stated`: triples by the place of the document.
+    """
     segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
     seen = set[str]()
     for place, document in enumerate(documents):
         if document.is_empty or document.origin in seen:
             continue
         seen.add(document.origin)
-        if stated is None and active_source(engine, document.origin):
+        if place not in stated and active_source(engine, document.origin):
             continue
         item = document.item(segmenter, max_chars=most)
-        yield item if stated is None else {**item, "triples": list(stated[place])}
+        yield {**item, "triples": list(stated[place])} if place in stated else item
 
 
 def _ingest(engine: Engine, items: Iterable[dict[str, Any]], *, wait: bool) -> IngestReport:

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from treering.core.errors import Denied, TreeringError
 from treering.derived.asking import Budget
 from treering.memories.assessing import Assessment, Assessor, Briefing
+from treering.memories.exchanges import Exchange, remembered
 from treering.memories.ticket import MemoryFailure, RunState, Ticket, TicketMemory
 from treering.ports.clock import Clock
 from treering.ports.model import Usage
@@ -134,7 +135,7 @@ class Supervisor:
     def _assessed(self, ticket: Ticket, state: RunState, memories: str) -> RunState | TicketResult:
         """Have the last turn assessed; before the first one, the ticket itself."""
         started = self._clock.elapsed()
-        briefing = Briefing(ticket, state.turns, self._limits.turns, state.prompt, state.response or "", memories)
+        briefing = _briefing(ticket, state, memories, most_turns=self._limits.turns)
         budget = Budget(requests=_REQUESTS, dollars=self._dollars_left(state))
         found: Assessment | TreeringError
         try:
@@ -151,7 +152,8 @@ class Supervisor:
             self._memory.complete(ticket, found.summary)
             return self._ended(ticket, state, "completed", summary=found.summary)
         prompt = found.next_prompt or f"{ticket.title}\n\n{ticket.description}"
-        return self._kept(ticket, state.model_copy(update={"prompt": prompt, "response": None}))
+        changes = {"prompt": prompt, "response": None, "earlier": _conversation(state)}
+        return self._kept(ticket, state.model_copy(update=changes))
 
     def _kept(self, ticket: Ticket, state: RunState, *, takes_over: bool = False) -> RunState | TicketResult:
         if self._memory.keep(ticket, state, takes_over=takes_over):
@@ -184,6 +186,25 @@ class Supervisor:
             requests=state.requests,
             cost=state.cost,
         )
+
+
+def _briefing(ticket: Ticket, state: RunState, memories: str, *, most_turns: int) -> Briefing:
+    return Briefing(
+        ticket=ticket,
+        turns=state.turns,
+        most_turns=most_turns,
+        earlier=state.earlier,
+        prompt=state.prompt,
+        response=state.response or "",
+        memories=memories,
+    )
+
+
+def _conversation(state: RunState) -> tuple[Exchange, ...]:
+    """Return the turns so far, with the last one where the worker has answered."""
+    if state.response is None:
+        return state.earlier
+    return remembered([*state.earlier, Exchange(prompt=state.prompt, response=state.response)])
 
 
 def _told(response: Response) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from treering.core.errors import TreeringError, UnknownProject
-from treering.memories.project import ProjectMemory, checked_project_id
+from treering.core.errors import UnknownProject
+from treering.memories.project import ProjectId, ProjectMemory, checked_project_id
 from treering.memories.ticket_record import Completed, RunState, Ticket, TicketRecord
 from treering.tools.retrying import retry_on_conflict
 
@@ -41,7 +41,7 @@ class TicketMemory:
     `passages`: how many a block holds at most. Raises `InvalidInput` for a bad project id; no method raises.
     """
 
-    def __init__(self, project_id: str, memory: ProjectMemory | None = None, *, passages: int = PASSAGES) -> None:
+    def __init__(self, project_id: ProjectId, memory: ProjectMemory | None = None, *, passages: int = PASSAGES) -> None:
         self.project_id = checked_project_id(project_id)
         self.failures: list[MemoryFailure] = []
         self._memory = memory
@@ -55,12 +55,14 @@ class TicketMemory:
         """Recall what is like the last turn, as `start` does. Nothing is stored."""
         return self._block("turn", f"{last_prompt}\n{last_response[:RESPONSE_CHARS]}")
 
-    def complete(self, ticket: Ticket, summary: str) -> Completed | None:
+    def complete(self, ticket: Ticket, summary: str | None) -> Completed | None:
         """Keep what a ticket taught, once: its document, its Activity and its resolved WorkItem, in one patch.
 
+        A ticket without id that is completed again with another summary is a second ticket that says the same.
         Gives `None` without a memory, and where it failed.
         """
-        return self._on_record("complete", ticket, lambda record: record.complete(summary), None, create=True)
+        said = summary or ""
+        return self._on_record("complete", ticket, lambda record: record.complete(said), None, create=True)
 
     def revert(self, ticket: Ticket) -> bool:
         """Take back what `complete` kept; the ticket is open again. Tell whether there was anything."""
@@ -113,10 +115,10 @@ class TicketMemory:
             return work()
         except UnknownProject:
             return otherwise  # nothing was learned so far
-        # Beside our own: files that cannot be reached, and models that break off (ONNX Runtime's errors).
-        except (TreeringError, OSError, RuntimeError) as error:
+        # Whatever it is, an extractor of the caller's own that raises KeyError too: no ticket waits for its memory.
+        except Exception as error:  # noqa: BLE001
             _LOG.warning("Memory of project %s failed at %s: %s", self.project_id, step, error)
-            self.failures.append(MemoryFailure(step, str(error)))
+            self.failures.append(MemoryFailure(step, str(error) or type(error).__name__))
             return otherwise
 
 

@@ -21,6 +21,7 @@ from treering.core.patch import AddLink, Create, Link, Operation, Transition, Up
 from treering.core.redaction import redact
 from treering.core.scope import ROOT
 from treering.memories.documents import Document
+from treering.memories.exchanges import Exchange
 from treering.ports.adapter import SourceDraft
 from treering.ports.ledger import Selection
 from treering.tools.drafting import WorkItemFields, draft_activity, draft_work_item
@@ -37,7 +38,13 @@ class Ticket(Value):
 
     id: str = Field(default="", max_length=200, description="What the tracker calls it.")
     title: str = Field(min_length=1, description="What people call it.")
-    description: str = Field(default="", description="What is asked for.")
+    description: str = Field(default="", description="What is asked for. `None` is an empty one.")
+    occurrence: int = Field(default=1, ge=1, description="Which of several tickets alike and without id, from 1.")
+
+    @field_validator("description", mode="before")
+    @classmethod
+    def _may_be_missing(cls, description: object) -> object:
+        return "" if description is None else description
 
     @field_validator("title")
     @classmethod
@@ -49,9 +56,15 @@ class Ticket(Value):
     @property
     def key(self) -> str:
         """Return the name of the ticket in scopes."""
-        if _PLAIN.fullmatch(self.id):
-            return self.id
-        return digest(self.id or f"{self.title}\n{self.description}")
+        if self.id:
+            return self.id if _PLAIN.fullmatch(self.id) else digest(self.id)
+        name = digest(f"{self.title}\n{self.description}")
+        return name if self.occurrence == 1 else f"{name}-{self.occurrence}"
+
+    @property
+    def next_alike(self) -> "Ticket | None":
+        """Return the next ticket that says the same; there is none where an id tells tickets apart."""
+        return None if self.id else self.model_copy(update={"occurrence": self.occurrence + 1})
 
     @property
     def scope(self) -> str:
@@ -70,6 +83,9 @@ class Ticket(Value):
 
 class RunState(Value):
     """How far a run is, as it is kept after every turn. A crashed run goes on from here."""
+
+    earlier: tuple[Exchange, ...] = ()
+    """The turns that were assessed, oldest first."""
 
     run: str
     """Which run this is, so that two of them on one ticket notice each other."""
@@ -145,10 +161,18 @@ class TicketRecord:
         return True
 
     def complete(self, summary: str) -> Completed:
-        """Write the document, the Activity and the resolved WorkItem as one patch; where it was done, nothing."""
+        """Write the document, the Activity and the resolved WorkItem as one patch; where it was done, nothing.
+
+        A ticket without id that was done with another summary is a second one that says the same.
+        """
         item = self.work_item()
         if item and item.status in _DONE:
-            return Completed("unchanged", item.id)
+            alike = self._alike()
+            return (
+                Completed("unchanged", item.id)
+                if alike is None or self._left(item, summary)
+                else alike.complete(summary)
+            )
         source, operations = self._document(summary)
         work, resolved = self._resolved(item, source, summary)
         activity = self._activity(item, work, source, summary)
@@ -162,7 +186,13 @@ class TicketRecord:
         return Completed("proposed" if report.status == "proposed" else "completed", work, source)
 
     def revert(self) -> bool:
-        """Archive what the last completion created and reopen the ticket; tell whether there was anything."""
+        """Archive what the last completion created and reopen the ticket; tell whether there was anything.
+
+        Of several tickets alike and without id, the last one that was completed.
+        """
+        alike = self._alike()
+        if alike and alike.work_item() and alike.revert():
+            return True
         done = [item for item in self._select("activity") if isinstance(item, Activity) and item.status == "finalized"]
         item = self.work_item()
         operations: list[Operation] = []
@@ -175,6 +205,16 @@ class TicketRecord:
         if operations:
             self._submit(operations, "The completion of the ticket is taken back")
         return bool(operations)
+
+    def _alike(self) -> "TicketRecord | None":
+        ticket = self._ticket.next_alike
+        return TicketRecord(self._engine, ticket) if ticket else None
+
+    def _left(self, item: WorkItem, summary: str) -> bool:
+        """Tell whether completing the ticket left just the document that this summary would make."""
+        origin = Document.of(self._ticket.document(summary)).origin
+        state = self._engine.ledger.sources(scope=ROOT, root=origin).get(origin)
+        return state is not None and state.id in item.source_refs
 
     def _open(self, summary: str) -> None:
         """Make the WorkItem. Of two processes that do so at once, the second is told to look again."""
@@ -261,7 +301,11 @@ class TicketRecord:
 
 def _without_secrets(state: RunState) -> RunState:
     response = None if state.response is None else redact(state.response).text
-    return state.model_copy(update={"prompt": redact(state.prompt).text, "response": response})
+    earlier = tuple(
+        turn.model_copy(update={"prompt": redact(turn.prompt).text, "response": redact(turn.response).text})
+        for turn in state.earlier
+    )
+    return state.model_copy(update={"prompt": redact(state.prompt).text, "response": response, "earlier": earlier})
 
 
 def _moves(item: WorkItem, to: str, resolution: str = "") -> list[Operation]:

@@ -7,8 +7,10 @@ from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.messages import ToolCallPart as CallPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 
+from model_endpoint import endpoint
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.pydantic_ai import PydanticAIModel
+from treering.edges.models.pydantic_ai_embedder import open_embedder
 from treering.edges.models.scripted import ScriptedModel
 from treering.ports.model import ToolCall
 from treering.testing.embedder_contract import EmbedderContract
@@ -44,6 +46,15 @@ class TestBge(EmbedderContract):
     @pytest.fixture
     def embedder(self):
         return _BGE
+
+
+class TestPydanticAIEmbedder(EmbedderContract):
+    """A real client, a real connection, and an endpoint on this machine."""
+
+    @pytest.fixture
+    def embedder(self):
+        with endpoint() as server:
+            yield open_embedder("hashed-words", base_url=server.url)
 
 
 class TestHashing(EmbedderContract):

@@ -84,7 +84,7 @@ def test_limits_are_kept(desk):
         ("- title: ''", "tickets.yaml, entry 1: title"),
         ("- just a text", "tickets.yaml, entry 1: "),
         ("- titel: One", "tickets.yaml, entry 1: "),
-        ("- title: One\n- title: One", "tickets.yaml: entry 2 has the same ticket id as entry 1"),
+        ("- {id: 1, title: One}\n- {id: 1, title: Two}", "tickets.yaml: entry 2 has the same ticket id as entry 1"),
         ("title: One", "tickets.yaml must hold a list of entries"),
         ("", "tickets.yaml must hold a list of entries"),
         ("- [", "tickets.yaml cannot be read"),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from inspect import signature
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
-from treering.core.redaction import redact
+from treering.core.errors import InvalidInput, MissingExtra
 from treering.derived.tokens import estimate_tokens
+from treering.edges.models.model_loop import ModelLoop
+from treering.edges.models.pydantic_ai_errors import HINT, missing_setting, translating
 from treering.ports.model import (
     MAX_OUTPUT_TOKENS,
     Answer,
@@ -33,10 +29,10 @@ from treering.ports.model import (
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from pydantic_ai.exceptions import AgentRunError, ModelAPIError, UserError
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
     from pydantic_ai.usage import RequestUsage
 
     from treering.edges.models.pydantic_ai_request import Request
@@ -46,18 +42,6 @@ ENDPOINT = "custom"
 """The provider in the id of a model behind a URL. Not the URL: ids are stored, and an address is nobody's business."""
 
 TIMEOUT_SECONDS = 120.0
-HINT = (
-    "Write PROVIDER:MODEL, such as openai:gpt-5-mini or anthropic:claude-haiku-4-5, and set the provider's key; "
-    "for an OpenAI-compatible endpoint give the model's own name and the URL."
-)
-_CLOSING_SECONDS = 5.0
-_SHOWN_CHARS = 300
-_VARIABLE = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
-_NOT_NOW = frozenset({402, 408, 409, 425, 429})
-"""HTTP statuses below 500 that are about the moment or the account, not about what was asked."""
-
-Result = TypeVar("Result")
-Told = TypeVar("Told")
 
 
 def open_model(name: str, *, base_url: str | None = None, api_key: str | None = None) -> LanguageModel:
@@ -77,7 +61,8 @@ def open_model(name: str, *, base_url: str | None = None, api_key: str | None = 
     try:
         model = _endpoint(name, base_url, api_key) if base_url else _inferred(name, api_key)
     except UserError as error:
-        raise InvalidInput(f"The model {name!r} cannot be opened. {_missing(error, api_key)}", hint=HINT) from None
+        said = missing_setting(error, api_key)
+        raise InvalidInput(f"The model {name!r} cannot be opened. {said}", hint=HINT) from None
     except ImportError as error:
         raise InvalidInput(f"The model {name!r} needs a package that is not installed.", hint=str(error)) from error
     return PydanticAIModel(model, secret=api_key)
@@ -94,7 +79,7 @@ class PydanticAIModel:
         self._model = model
         self._timeout_seconds = timeout_seconds
         self._secret = secret
-        self._loop = _Loop(model)
+        self._loop = ModelLoop(model)
         weakref.finalize(self, self._loop.close)  # keeps itself alive, and runs at the end of the program too
 
     @property
@@ -116,7 +101,7 @@ class PydanticAIModel:
         account, or answers with what is no answer; `InvalidInput` where it refuses the key, the model or the prompt.
         """
         asked = self._request(prompt, system, tools, max_output_tokens)
-        with _translating(self.model_id, self._secret):
+        with translating(self.model_id, self._secret):
             return self._answer(self._loop.run(asked.answer()), words_of(prompt, tools) + system)
 
     def stream(
@@ -132,7 +117,7 @@ class PydanticAIModel:
         A provider that cannot be heard bit by bit is `InvalidInput`. To close the iterator ends the request.
         """
         asked = self._request(prompt, system, tools, max_output_tokens)
-        with _translating(self.model_id, self._secret):
+        with translating(self.model_id, self._secret):
             for said in self._loop.stream(asked.stream):
                 yield said if isinstance(said, str) else self._answer(said, words_of(prompt, tools) + system)
 
@@ -191,87 +176,18 @@ class PydanticAIModel:
         return None
 
 
-@contextmanager
-def _translating(model: str, secret: str | None) -> Iterator[None]:
-    """Translate what a provider's package raises. The causes are dropped: they hold what the provider sent."""
-    from pydantic_ai.exceptions import AgentRunError, UserError
-
-    try:
-        yield
-    except AgentRunError as error:
-        raise _translated(error, model, secret) from None
-    except UserError as error:
-        raise InvalidInput(f"{model}: {_shown(str(error), secret)}", hint=HINT) from None
-    except NotImplementedError:
-        raise InvalidInput(f"{model} cannot be heard bit by bit.", hint="Ask it for whole answers.") from None
-    except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
-        # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
-        raise _garbled(model) from None
-
-
-class _Loop:
-    """An event loop in a thread of its own, started by the first answer.
-
-    The port is synchronous, the providers are not. One loop serves all threads, because a connection
-    kept open belongs to the loop it was opened in.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def run(self, work: Coroutine[object, object, Result]) -> Result:
-        """Run `work` in the loop and wait for it; what waits and is interrupted is cancelled."""
-        future = asyncio.run_coroutine_threadsafe(work, self._started())
-        try:
-            return future.result()
-        finally:
-            future.cancel()
-
-    def stream(self, work: Callable[[Callable[[Told], None]], Coroutine[object, object, None]]) -> Iterator[Told]:
-        """Run `work` in the loop and yield what it tells, as it tells it; closed before the end, it is cancelled."""
-        told: SimpleQueue[tuple[Told] | None] = SimpleQueue()
-        future: Future[None] = asyncio.run_coroutine_threadsafe(work(lambda one: told.put((one,))), self._started())
-        future.add_done_callback(lambda _: told.put(None))
-        try:
-            while one := told.get():
-                yield one[0]
-            future.result()
-        finally:
-            future.cancel()
-
-    def close(self) -> None:
-        """Close the connections and end the thread; the next `run` starts again."""
-        with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._model.__aexit__(None, None, None), loop).result(_CLOSING_SECONDS)
-            loop.call_soon_threadsafe(loop.stop)
-
-    def _started(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_keep_running, args=(self._loop,), name="treering-model", daemon=True).start()
-                asyncio.run_coroutine_threadsafe(self._model.__aenter__(), self._loop).result()
-            return self._loop
-
-
-def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
-
-
 def _inferred(name: str, api_key: str | None) -> Model:
     from pydantic_ai.models import infer_model
 
-    return infer_model(name) if api_key is None else infer_model(name, lambda provider: _with_key(provider, api_key))
+    return (
+        infer_model(name)
+        if api_key is None
+        else infer_model(name, lambda provider: provider_with_key(provider, api_key))
+    )
 
 
-def _with_key(name: str, api_key: str) -> Provider[object]:
+def provider_with_key(name: str, api_key: str) -> Provider[object]:
+    """Return a provider with a key. Raises `UserError` for one nobody knows, or that takes no key here."""
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers import infer_provider_class
 
@@ -285,74 +201,17 @@ def _with_key(name: str, api_key: str) -> Provider[object]:
     return build(api_key=api_key)
 
 
-def _missing(error: UserError, secret: str | None) -> str:
-    """Name the variable that is not set; what a provider's package advises beside is for programs of its own."""
-    said = _shown(str(error), secret)
-    variable = _VARIABLE.search(said)
-    return f"Its provider needs the environment variable {variable[1]}." if variable else said
-
-
 def _endpoint(name: str, base_url: str, api_key: str | None) -> Model:
-    from pydantic_ai.exceptions import UserError
     from pydantic_ai.models.openai import OpenAIChatModel
+
+    return OpenAIChatModel(name, provider=endpoint_provider(ENDPOINT, name, base_url, api_key))
+
+
+def endpoint_provider(called: str, model: str, base_url: str, api_key: str | None) -> OpenAICompatibleProvider:
+    """Return the provider behind a URL. Raises `UserError` where that is none, or the model has no name."""
+    from pydantic_ai.exceptions import UserError
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    if not name or not base_url.startswith(("http://", "https://")):
+    if not model or not base_url.startswith(("http://", "https://")):
         raise UserError("An endpoint needs the model's name and a URL that begins with http:// or https://.")
-    return OpenAIChatModel(name, provider=OpenAICompatibleProvider(ENDPOINT, base_url=base_url, api_key=api_key))
-
-
-def _translated(error: AgentRunError, model: str, secret: str | None) -> TreeringError:
-    """Return our error for a provider's: `InvalidInput` for what was asked, `Unavailable` for everything else."""
-    from pydantic_ai import exceptions as theirs
-
-    match error:
-        case theirs.ModelAuthenticationError():  # without the provider's words, which may quote the key
-            return InvalidInput(f"{model} refuses the key.", hint="Check the key, and that it may use this model.")
-        case theirs.ModelNotFoundError():
-            return InvalidInput(f"The provider knows no model {model}, or the URL is not its API's.", hint=HINT)
-        case theirs.ModelContextWindowExceededError():
-            return InvalidInput(f"The prompt is too long for {model}.", hint="Give it less text at a time.")
-        case theirs.ContentFilterError():
-            return InvalidInput(f"{model} refuses this text by its content filter.", hint="Leave the text out.")
-        case theirs.ModelHTTPError() if error.status_code < 500 and error.status_code not in _NOT_NOW:
-            words = f"{model} refuses the request ({error.status_code}). {_words(error, secret)}"
-            return InvalidInput(words, hint="Check that the model takes such requests, and its limits.")
-        case _:
-            return _unavailable(error, model, secret)
-
-
-def _unavailable(error: AgentRunError, model: str, secret: str | None) -> Unavailable:
-    from pydantic_ai import exceptions as theirs
-
-    match error:
-        case theirs.ModelQuotaExceededError():
-            return Unavailable(f"The account for {model} has no credit left.", hint="Top it up, or use another model.")
-        case theirs.ModelRateLimitError():
-            details = {"retry_after_seconds": error.retry_after}
-            return Unavailable(f"{model} takes no more requests now.", hint="Wait, then go on.", details=details)
-        case theirs.ModelRequestTimeout() | theirs.ModelTimeoutError():
-            return Unavailable(f"{model} did not answer in time.", hint="Try again, or ask for less at a time.")
-        case theirs.ModelConnectionError():
-            return Unavailable(f"{model} cannot be reached.", hint="Check the network, and the URL where one is set.")
-        case theirs.ModelAPIError():
-            hint = "Try again later. Where a URL is set, check that it is that of an OpenAI-compatible API."
-            return Unavailable(f"{model} failed. {_words(error, secret)}", hint=hint)
-        case _:
-            return _garbled(model)
-
-
-def _garbled(model: str) -> Unavailable:
-    hint = "Check that the URL is that of an OpenAI-compatible API."
-    return Unavailable(f"{model} answered with something that is not an answer.", hint=hint)
-
-
-def _words(error: ModelAPIError, secret: str | None) -> str:
-    said = error.body.get("message") if isinstance(error.body, dict) else error.body or error.message
-    return _shown(said if isinstance(said, str) else "", secret)
-
-
-def _shown(text: str, secret: str | None) -> str:
-    """Return foreign words fit for an error: short, on one line, without keys."""
-    open_text = text.replace(secret, "[redacted]") if secret else text
-    return " ".join(redact(open_text).text.split())[:_SHOWN_CHARS]
+    return OpenAICompatibleProvider(called, base_url=base_url, api_key=api_key)

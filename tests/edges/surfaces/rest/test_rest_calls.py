@@ -104,10 +104,10 @@ def test_a_read_of_a_space_that_is_not_there_makes_none(client, tmp_path):
 
 
 def test_neither_reading_nor_deleting_makes_a_project(client, tmp_path):
-    for name, body in (("retrieve", {"queries": ["program"]}), ("delete", {"docs": ["x"]})):
-        answer = client.post(f"/api/projects/acme/memory/{name}", json=body)
-        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-        assert "index something" in answer.json()["hint"]
+    assert memory(client, "acme", "retrieve", queries=["program"]) == [
+        {"question": "program", "docs": [], "doc_scores": []}
+    ]
+    assert memory(client, "acme", "delete", docs=["x"])["counts"] == {"unknown": 1}
     assert not (tmp_path / "projects").exists()
 
 

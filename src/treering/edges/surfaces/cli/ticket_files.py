@@ -1,7 +1,8 @@
 """Tickets, and assessments written beforehand, read from YAML or JSON files."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,9 +20,13 @@ _SCRIPT = "Write a list such as `- {complete: false, next_prompt: …}`, or one 
 
 
 def read_tickets(path: Path) -> list[Ticket]:
-    """Read a list of tickets. Raises `InvalidInput` naming the entry that is wrong, and `OSError`."""
+    """Read a list of tickets; those alike and without id are told apart by their order.
+
+    Raises `InvalidInput` naming the entry that is wrong, and `OSError`.
+    """
     entries = _entries(_read(path), path.name, hint=_TICKETS)
-    tickets = [_entry(Ticket, _with_text_id(entry), f"{path.name}, entry {n}") for n, entry in enumerate(entries, 1)]
+    read = [_entry(Ticket, _with_text_id(entry), f"{path.name}, entry {n}") for n, entry in enumerate(entries, 1)]
+    tickets = list(_told_apart(read))
     seen: dict[str, int] = {}
     for number, ticket in enumerate(tickets, 1):
         first = seen.setdefault(ticket.key, number)
@@ -29,6 +34,14 @@ def read_tickets(path: Path) -> list[Ticket]:
             hint = "Give each ticket an id of its own, or leave one out."
             raise InvalidInput(f"{path.name}: entry {number} has the same ticket id as entry {first}.", hint=hint)
     return tickets
+
+
+def _told_apart(tickets: Iterable[Ticket]) -> Iterator[Ticket]:
+    alike = Counter[tuple[str, str]]()
+    for ticket in tickets:
+        words = (ticket.title, ticket.description)
+        alike[words] += not ticket.id
+        yield ticket if ticket.id else ticket.model_copy(update={"occurrence": alike[words]})
 
 
 def read_script(path: Path) -> Script:

@@ -14,6 +14,7 @@ from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.edges.address import Address
 from treering.edges.models.bge import BgeSmall
+from treering.edges.project_models import ProjectModels
 from treering.edges.projects import ProjectSpaces
 from treering.edges.settings import Settings
 from treering.edges.surfaces.rest import chat, operations, projects, wiki
@@ -29,6 +30,7 @@ from treering.memories.chat_memory import ChatMemory
 from treering.memories.discussion.generators.generator import Generator
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
+from treering.ports.model import LanguageModel
 from treering.tools.engine import Engine
 from treering.tools.envelope import Value
 
@@ -41,6 +43,8 @@ class Serving:
     """The address of the space of the four tools."""
     projects: Path
     """The folder that holds the projects' spaces."""
+    project_models: ProjectModels = field(default_factory=ProjectModels)
+    """Which models the projects are served with; by default none but the built-in embedder."""
     files: Path | None = None
     """The folder below which `ingest` may read files; none: it reads no files."""
     allow: frozenset[Allowed] = frozenset()
@@ -78,7 +82,8 @@ class Serving:
             raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
         return cls(
             space=settings.space_address(space or None),
-            projects=projects or settings.data_dir / "projects",
+            projects=projects or settings.projects_dir,
+            project_models=ProjectModels.of(settings),
             files=files,
             allow=allowed(allow),
             background=settings.background,
@@ -123,7 +128,11 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         allow=serving.allow,
     )
     space.check()
-    spaces = ProjectSpaces(serving.projects, background=serving.background, embedder=serving.embedder)
+    models = serving.project_models
+    spaces = ProjectSpaces(
+        serving.projects, background=serving.background, embedder=models.open_embedder() or serving.embedder
+    )
+    project_memory = _memory(spaces, stop, models.open_model())
 
     bounds = serving.bounds
     workers = Workers(bounds.worked_on_at_once, stop=stop)
@@ -154,7 +163,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         *_state_of(space),
         *wiki.routes(space, workers, bounds),
         *operations.routes(space, workers, bounds),
-        *projects.routes(_memory(spaces, stop), workers, bounds),
+        *projects.routes(project_memory, workers, bounds),
         *chat.routes(chat.ChatEndpoint(upstream, memory, serving.memory)),
     )
     # The pages that show the API to people load their scripts from elsewhere; this server is for offline, too.
@@ -170,14 +179,14 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     return app
 
 
-def _memory(spaces: ProjectSpaces, stop: Stop) -> ProjectMemory:
+def _memory(spaces: ProjectSpaces, stop: Stop, model: LanguageModel | None) -> ProjectMemory:
     @contextmanager
     def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
         stop.check()
         with spaces.engine(project_id, create=create) as engine:
             yield engine.with_progress(report_progress)
 
-    return ProjectMemory(lend)
+    return ProjectMemory(lend, model=model)
 
 
 def _state_of(space: ServedSpace) -> tuple[Route, ...]:

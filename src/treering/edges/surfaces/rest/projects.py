@@ -30,7 +30,7 @@ _PROJECT: Schema = {
     "schema": {"type": "string", "pattern": r"^(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._\-]{0,63}$"},
     "example": "acme-web",
 }
-_MAKES_NONE = "A project that nothing was indexed in so far is not found."
+_MAKES_NONE = "In a project that nothing was indexed in so far, nothing is found and nothing known."
 _SAYS_SOMETHING = r"[^\s\x1c-\x1f\x85]"
 # The pattern is only told, not checked here: the memory itself says better what is wrong.
 _Text = Annotated[str, Field(json_schema_extra={"pattern": _SAYS_SOMETHING})]
