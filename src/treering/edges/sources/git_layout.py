@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.edges.sources.access import FileAccess
 from treering.edges.sources.folder import open_regular, read_at_most, reason
 from treering.edges.sources.names import printable, shown
+from treering.ports.files import FileAccess
 
 _MOST_BYTES = 50_000_000
 _MOST_LINE = 10_000

@@ -15,12 +15,12 @@ from threading import Lock
 from weakref import finalize
 
 from treering.core.errors import Unavailable
-from treering.edges.sources.access import FileAccess
 from treering.edges.sources.folder import read_at_most
 from treering.edges.sources.git_config import RepositoryConfig, comparing_as_the_user
 from treering.edges.sources.git_layout import GitLayout, object_folders, open_part, read_part, reading
 from treering.edges.sources.git_process import git_environment
 from treering.edges.sources.names import shown
+from treering.ports.files import FileAccess
 
 _SETTINGS = {
     "core.fsmonitor": "false",
