@@ -7,6 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 COMPUTING = {"Stemmer", "numpy", "pydantic", "pydantic_core"}
 """Packages that only compute, which every layer may use."""
+OPENS = set("read_text read_bytes write_text write_bytes iterdir glob rglob scandir listdir fdopen".split())
+"""Methods that reach the file system. `open` of an object is not among them: a discussion is opened, too."""
 
 
 def test_every_package_that_is_imported_only_computes_or_is_kept_to_the_edges():
@@ -25,6 +27,25 @@ def test_no_two_public_classes_have_the_same_name():
                 homes[node.name].append(str(path.relative_to(ROOT)))
     assert len(homes) > 500
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_what_stands_below_the_edges_opens_no_file():
+    """A mode gets the paths that `Call.files` allows; one that opened a name of its own would be asked by nobody."""
+    layers = ("core", "ports", "derived", "tools", "memories")
+    modules = [path for layer in layers for path in (ROOT / "src" / "treering" / layer).rglob("*.py")]
+    assert len(modules) > 200
+    opening = [f"{path.relative_to(ROOT)}:{line}" for path in modules for line in openings(path)]
+    assert opening == []
+
+
+def openings(path):
+    """Return the lines of a module that open a file, or list a folder."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Name(id="open" | "Path")):
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(attr=name)) if name in OPENS:
+                yield node.lineno
 
 
 def contract(name):

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,3 +106,58 @@ def test_seeds_without_weight_give_no_mass():
 def test_what_was_never_reached_has_no_mass():
     found = walk(np.zeros(0, np.int64), np.zeros(0), Drawn(2, [(0, 1, 0)]), _TIES)
     assert found.of(np.array([0, 7])).tolist() == [0.0, 0.0]
+
+
+class Renumbered:
+    """A drawn graph whose nodes have numbers of 64 bits, far apart and in another order."""
+
+    def __init__(self, drawn: Drawn) -> None:
+        self.drawn = drawn
+        self.numbers = np.array([2**40 + (at * 7919 % drawn.size) * (2**40 + 1) for at in range(drawn.size)], np.int64)
+
+    def edges(self, nodes: np.ndarray) -> Edges:
+        found = self.drawn.edges(self.known(nodes))
+        return Edges(found.source, self.numbers[found.target], found.tie)
+
+    def degrees(self, nodes: np.ndarray) -> np.ndarray:
+        return self.drawn.degrees(self.known(nodes))
+
+    def known(self, nodes: np.ndarray) -> np.ndarray:
+        return np.array([int(np.flatnonzero(self.numbers == node)[0]) for node in nodes], np.int64)
+
+
+@settings(max_examples=80, deadline=None)
+@given(_drawn())
+def test_how_nodes_are_numbered_changes_no_bit_of_an_answer(case: tuple[Drawn, list[int]]):
+    drawn, seeds = case
+    other = Renumbered(drawn)
+    found = walk(other.numbers[seeds], np.ones(len(seeds)), other, _TIES)
+    assert found.of(other.numbers).tobytes() == _dense(drawn, seeds).tobytes()
+
+
+def test_a_walk_needs_memory_for_the_nodes_it_meets_and_not_for_their_numbers():
+    ring = Drawn(200, [(at, (at + 1) % 200, 0) for at in range(200)])
+    other = Renumbered(ring)
+    tracemalloc.start()
+    try:
+        found = walk(other.numbers[:3], np.ones(3), other, _TIES)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(found.nodes) > 10
+    assert found.nodes.max() > 2**40
+    assert most < 4_000_000
+
+
+def test_a_walk_over_many_nodes_has_a_place_for_each():
+    star = Drawn(20_001, [])
+    leaves = np.arange(1, 20_001, dtype=np.int64) * 2**42
+    star.edges = lambda nodes: Edges(  # type: ignore[method-assign]
+        np.repeat(np.flatnonzero(nodes == 0), len(leaves)),
+        np.tile(leaves, int(np.sum(nodes == 0))),
+        np.zeros(len(leaves) * int(np.sum(nodes == 0)), np.uint8),
+    )
+    star.degrees = lambda nodes: np.where(nodes == 0, len(leaves), 0)  # type: ignore[method-assign]
+    found = walk(np.array([0]), np.ones(1), star, _TIES, epsilon=0.0)
+    assert found.nodes.tolist() == [0, *leaves.tolist()]
+    assert found.of(leaves) == pytest.approx(np.full(len(leaves), DAMPING / len(leaves)))

@@ -87,8 +87,7 @@ class _Ground:
     def __init__(self) -> None:
         self._nodes = [_NO_NODES]
         self._count = 0
-        # By node number: its place, counted from 1. Memory that is never written to is never really taken.
-        self._places = np.zeros(_ROOM, np.int32)
+        self._table = _Table()
         self.settled = self.undecided = _NO_MASS
         self._explored = np.zeros(0, np.bool_)
         self._degrees = _NO_NODES
@@ -104,16 +103,19 @@ class _Ground:
 
     def place(self, numbers: Nodes) -> Nodes:
         """Return the places of nodes; those not known so far are added."""
-        self._make_room(int(numbers.max(initial=0)))
-        new = numbers[self._places[numbers] == 0]
+        slots = self._table.slots(numbers)
+        places = self._table.places
+        unknown = places[slots] == 0
+        new = slots[unknown]
         if len(new):
             # The last of equal numbers is the one whose mark stays: sorting them out so costs no sorting.
             marks = np.arange(1, len(new) + 1, dtype=np.int32)
-            self._places[new] = marks
-            new = new[self._places[new] == marks]
-            self._places[new] = np.arange(self._count + 1, self._count + len(new) + 1, dtype=np.int32)
-            self._add(new)
-        return self._places[numbers].astype(np.int64) - 1
+            places[new] = marks
+            last = places[new] == marks
+            new = new[last]
+            places[new] = np.arange(self._count + 1, self._count + len(new) + 1, dtype=np.int32)
+            self._add(numbers[unknown][last])
+        return places[slots].astype(np.int64) - 1
 
     def active(self, epsilon: float, ways: Ways) -> Nodes:
         """Return the places of the nodes that hold more than `epsilon` of undecided mass per edge."""
@@ -158,13 +160,58 @@ class _Ground:
         self._explored = np.concatenate([self._explored, np.zeros(len(numbers), np.bool_)])
         self._degrees = np.concatenate([self._degrees, np.full(len(numbers), -1)])
 
-    def _make_room(self, number: int) -> None:
-        if number >= len(self._places):
-            room = np.zeros(2 * number + 2, np.int32)
-            room[: len(self._places)] = self._places
-            self._places = room
+
+class _Table:
+    """Where the places of nodes stand: a hash table with open addressing, so that any numbers need the same room.
+
+    A number's slot is a multiple of the golden ratio (Knuth, "The Art of Computer Programming" 3, section 6.4):
+    numbers that follow each other, as most stores give them, hardly ever meet in one.
+    """
+
+    def __init__(self) -> None:
+        self._bits = _FIRST_BITS
+        self._numbers = np.full(1 << self._bits, _FREE)
+        self._used = 0
+        """How many slots are taken, at most."""
+        self.places = np.zeros(1 << self._bits, np.int32)
+        """By slot: the place of a node, counted from 1; 0 where it has none so far."""
+
+    def slots(self, numbers: Nodes) -> Nodes:
+        """Return the slots of nodes. Those that had none get one; slots hold until the next call."""
+        self._make_room(len(numbers))
+        return self._take(numbers)
+
+    def _take(self, numbers: Nodes) -> Nodes:
+        mixed = numbers.astype(np.uint64) * _GOLDEN
+        slots = (mixed >> np.uint64(64 - self._bits)).astype(np.int64)
+        taken = slots.copy()
+        waiting = np.arange(len(numbers))
+        while len(waiting):
+            wanted = numbers[waiting]
+            free = self._numbers[slots] == _FREE
+            self._numbers[slots[free]] = wanted[free]
+            there = self._numbers[slots] == wanted
+            taken[waiting[there]] = slots[there]
+            waiting, slots = waiting[~there], (slots[~there] + 1) & (len(self._numbers) - 1)
+        return taken
+
+    def _make_room(self, more: int) -> None:
+        """Keep half of the slots free, also if all of `more` nodes are new."""
+        self._used += more
+        if 2 * self._used <= len(self._numbers):
+            return
+        held = self._numbers != _FREE
+        numbers, places = self._numbers[held], self.places[held]
+        self._used = len(numbers) + more
+        if 2 * self._used > len(self._numbers):
+            self._bits = (2 * self._used - 1).bit_length()
+            self._numbers = np.full(1 << self._bits, _FREE)
+            self.places = np.zeros(1 << self._bits, np.int32)
+            self.places[self._take(numbers)] = places
 
 
 _NO_NODES: Nodes = np.zeros(0, np.int64)
 _NO_MASS: Mass = np.zeros(0)
-_ROOM = 1 << 18
+_FREE = np.int64(-1)
+_FIRST_BITS = 12
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio

@@ -21,10 +21,11 @@ from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
-from treering.edges.sources.access import AnyFile, FileAccess
+from treering.edges.sources.access import AnyFile
 from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
+from treering.ports.files import FileAccess
 from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.segmenter import Segmenter
@@ -111,7 +112,7 @@ class Opening:
     background."""
     embedder: Embedder | None = None
     files: FileAccess = field(default_factory=AnyFile)
-    """Which files `ingest` may read."""
+    """Which of the files that a call names may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,7 @@ def _engine(
         jobs=stores.jobs,
         leases=stores.leases,
         adapters=_MadeOnUse(partial(_adapters, opening.files)),
+        files=opening.files,
         clock=clock,
         author=opening.author,
         limits=ReadLimits(),

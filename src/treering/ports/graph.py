@@ -13,7 +13,7 @@ from treering.ports.reach import Reach
 Nodes = npt.NDArray[np.int64]
 """Node numbers, as the view that gave them counts them: passages, entities and objects.
 
-Not negative and below 2**31: a walk keeps a place for every number up to the greatest it meets.
+Not negative. They may be far apart: a walk gives the nodes it meets numbers of its own.
 """
 
 

@@ -1,4 +1,4 @@
-"""What people need who write backends: contract suites (they need pytest), honest fakes, and values of formats."""
+"""For people who write backends: contract suites (they need pytest), honest fakes, values of adapters and formats."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,14 +7,24 @@ if TYPE_CHECKING:
     from treering.core.injection import instruction_flags
     from treering.core.locator import Lines
     from treering.derived.following import follow
-    from treering.ports.adapter import ReadLimits, SegmentDraft
+    from treering.ports.adapter import (
+        AlreadyRead,
+        Failed,
+        ReadLimits,
+        SegmentDraft,
+        Skipped,
+        SourceDraft,
+        Unchanged,
+        Vanished,
+    )
     from treering.ports.format import DocumentDraft, FileToRead, FormatLimits
+    from treering.testing.adapter_contract import AdapterContract, FileAdapterContract
     from treering.testing.builders import Builder
     from treering.testing.clocks import SteppingClock
     from treering.testing.embedder_contract import EmbedderContract
     from treering.testing.format_contract import CollectionContract, FormatContract
     from treering.testing.hashing_embedder import HashingEmbedder
-    from treering.testing.index_contract import IndexContract, LateIndexContract
+    from treering.testing.index_contract import IndexContract, LateIndexContract, LedgerWithIndex
     from treering.testing.jobs_contract import JobsContract
     from treering.testing.lease_contract import LeaseContract
     from treering.testing.ledger_contract import LedgerContract
@@ -23,10 +33,14 @@ if TYPE_CHECKING:
     from treering.testing.projection_contract import ProjectionContract
 
 __all__ = [
+    "AdapterContract",
+    "AlreadyRead",
     "Builder",
     "CollectionContract",
     "DocumentDraft",
     "EmbedderContract",
+    "Failed",
+    "FileAdapterContract",
     "FileToRead",
     "FormatContract",
     "FormatLimits",
@@ -36,13 +50,18 @@ __all__ = [
     "LateIndexContract",
     "LeaseContract",
     "LedgerContract",
+    "LedgerWithIndex",
     "Lines",
     "MemoryLedger",
     "ModelContract",
     "ProjectionContract",
     "ReadLimits",
     "SegmentDraft",
+    "Skipped",
+    "SourceDraft",
     "SteppingClock",
+    "Unchanged",
+    "Vanished",
     "follow",
     "instruction_flags",
 ]
@@ -51,14 +70,17 @@ _HOMES = {
     "treering.core.injection": ["instruction_flags"],
     "treering.core.locator": ["Lines"],
     "treering.derived.following": ["follow"],
-    "treering.ports.adapter": ["ReadLimits", "SegmentDraft"],
+    "treering.ports.adapter": (
+        "AlreadyRead Failed ReadLimits SegmentDraft Skipped SourceDraft Unchanged Vanished".split()
+    ),
     "treering.ports.format": ["DocumentDraft", "FileToRead", "FormatLimits"],
+    "treering.testing.adapter_contract": ["AdapterContract", "FileAdapterContract"],
     "treering.testing.builders": ["Builder"],
     "treering.testing.clocks": ["SteppingClock"],
     "treering.testing.embedder_contract": ["EmbedderContract"],
     "treering.testing.format_contract": ["CollectionContract", "FormatContract"],
     "treering.testing.hashing_embedder": ["HashingEmbedder"],
-    "treering.testing.index_contract": ["IndexContract", "LateIndexContract"],
+    "treering.testing.index_contract": ["IndexContract", "LateIndexContract", "LedgerWithIndex"],
     "treering.testing.jobs_contract": ["JobsContract"],
     "treering.testing.lease_contract": ["LeaseContract"],
     "treering.testing.ledger_contract": ["LedgerContract"],

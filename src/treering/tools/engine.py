@@ -8,6 +8,7 @@ from treering.core.patch import Author
 from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
+from treering.ports.files import FileAccess, NoFiles
 from treering.ports.index import Index
 from treering.ports.jobs import JobLog
 from treering.ports.lease import Leases
@@ -51,6 +52,8 @@ class Engine:
     progress: Progress = silent
     segmenters: Mapping[str, Segmenter] = field(default_factory=dict)
     """How inline texts are cut, by content type (`text`, `markdown`)."""
+    files: FileAccess = field(default_factory=NoFiles)
+    """Which of the files that a call names may be read; the adapters keep to the same."""
 
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""

@@ -14,7 +14,9 @@ from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope, parse_scope
 from treering.core.screening import screened
+from treering.ports.files import FileAccess, NoFiles
 from treering.tools.engine import Engine
+from treering.tools.paths import placed
 from treering.tools.rights import Rights, require
 from treering.tools.scoped_ledger import ReadingLedger, ScopedLedger
 
@@ -62,6 +64,14 @@ class Call:
     request: str = ""
     """A digest of what is asked for, for idempotency keys."""
 
+    @property
+    def files(self) -> FileAccess:
+        """Which files it may read: none where its operation does not say that it reads files.
+
+        The paths of its input and options were decided on by it before the operation saw them.
+        """
+        return self.engine.files
+
 
 _SHOWN_CHARS = 200
 
@@ -105,7 +115,16 @@ class Operation(Generic[Answer]):
         require(self.name, self.rights, granted=granted)
         asked = parse(self.input, given or {}, where="input")
         wishes = parse(self.options, options or {}, where="options")
-        return self.run(Call(lent(engine, self.rights), parse_scope(scope)), asked, wishes)
+        return self.answer(Call(lent(engine, self.rights), parse_scope(scope)), asked, wishes)
+
+    def answer(self, call: Call, given: Value, options: Value) -> Answer:
+        """Run it on checked values. Raises `Denied` for a path among them that the call may not read.
+
+        Only what writes files and reads none is handed paths as they are.
+        """
+        if self.rights.reads_files or not self.rights.writes_files:
+            given, options = placed(given, call.files), placed(options, call.files)
+        return self.run(call, given, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +170,7 @@ class Tool:
         self.require(mode, granted=granted)
         given = parse(mode.input, envelope.input, where="input")
         options = parse(mode.options, envelope.options, where="options")
-        return mode.run(_call(engine, envelope, self.name, mode, options), given, options)
+        return mode.answer(_call(engine, envelope, self.name, mode, options), given, options)
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
         """Raise `Denied` for a mode that does more than is granted."""
@@ -160,7 +179,9 @@ class Tool:
 
 def lent(engine: Engine, rights: Rights) -> Engine:
     """Return an engine that reaches no further than rights say: adapters only for what reads outside the space."""
-    return engine if rights.reads_files or rights.fetches else replace(engine, adapters={})
+    if rights.reads_files:
+        return engine
+    return replace(engine, files=NoFiles(), adapters=engine.adapters if rights.fetches else {})
 
 
 def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Value) -> Call:

@@ -8,10 +8,11 @@ from attacks.hostile_repositories import SECRET, WAYS_OUT, git, private, reposit
 from git_scratch import Scratch
 
 from treering.core.errors import Denied, InvalidInput, TreeringError
-from treering.edges.sources.access import AnyFile, FileAccess, FilesBelow, NoFiles, files_below, files_of_server
+from treering.edges.sources.access import AnyFile, FilesBelow, files_below, files_of_server
 from treering.edges.sources.path import PathAdapter
 from treering.edges.sources.repo import RepoAdapter
 from treering.ports.adapter import AlreadyRead, ReadLimits, SourceDraft
+from treering.ports.files import FileAccess, NoFiles
 
 OPTIONS = ({}, {"worktree": True})
 # Without a root these lead nowhere, or to less than a text: to an id, to names of files, to an address.

@@ -7,7 +7,6 @@ from graph_stage import all_nodes, around, edges_of, known_graph, stated
 from index_stage import open_space, seen
 
 from treering.core.errors import Corrupt
-from treering.core.evidence import Triple
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.extraction.names import entity_key
 from treering.edges.stores.sqlite.database import Database
@@ -47,88 +46,6 @@ def agrees(space) -> bool:
     known = known_graph(space)
     wanted = edges_of(known, [*known.names, *(2 * key for key in known.ties)])
     return edges_of(space.index.graph, all_nodes(space)) == wanted
-
-
-def names_in(space) -> set[str]:
-    return {name[1:].decode(errors="surrogatepass") for (name,) in space.database.rows("SELECT name FROM graph_nodes")}
-
-
-def with_triples(space, item, *triples):
-    """Return the source's first segment what it states."""
-    parts = [part.model_dump() for part in space.ledger.get(item.id).segments]
-    given = [Triple(subject=one, relation=how, object=other).model_dump() for one, how, other in triples]
-    space.update(item, segments=[{**parts[0], "triples": given}, *parts[1:]])
-
-
-def test_a_passage_is_tied_to_what_it_mentions_its_title_and_its_object(space):
-    source = space.make.source("Ada Lovelace met Charles Babbage.", title="Engines")
-    space.commit(source)
-    edges = edges_of(space.index.graph, [2])
-    assert {(2, ADA, "MENTION"), (2, BABBAGE, "MENTION"), (2, "engines", "TITLE"), (2, source.id, "PART")} <= {*edges}
-    assert (2, "MENTION") in around(space, ADA)
-
-
-def test_given_triples_are_added_to_what_the_text_says(space):
-    source = space.make.source("Ada Lovelace met Charles Babbage.", title="")
-    space.commit(source)
-    with_triples(space, source, ("Grace Hopper", "wrote", "COBOL"), (" ", "is", "blank"))
-    assert set(around(space, "grace hopper")) >= {(2, "MENTION"), ("cobol", "FACT")}
-    assert set(space.index.graph.view(Reach("/")).named([ADA, "blank", ""])) == {ADA}
-    told = [row[1:3] for row in stated(space.index.graph, [1])]
-    assert set(told) == {("grace hopper", "cobol"), (ADA, BABBAGE)}
-    assert space.index.upkeep.differences() == []
-
-
-def test_an_object_is_tied_to_those_it_refers_to_and_no_longer_when_it_does_not(space):
-    source, other = space.make.source("Bees hum."), space.make.source("Ants dig.", origin="2")
-    work = space.make.work("Count bees", source_refs=[source.id])
-    space.commit(source, other, work)
-    assert (work.id, source.id, "LINK") in edges_of(space.index.graph, all_nodes(space))
-    space.update(work, source_refs=[other.id])
-    links = [edge for edge in edges_of(space.index.graph, all_nodes(space)) if edge[2] == "LINK"]
-    assert sorted(links) == sorted([(work.id, other.id, "LINK"), (other.id, work.id, "LINK")])
-    assert agrees(space)
-
-
-def test_an_entity_called_like_an_object_is_another_node(space):
-    source = space.make.source("Bees hum.", title="")
-    space.commit(source)
-    with_triples(space, source, (source.id, "is", "a source"))
-    assert entity_key(source.id) == source.id
-    [entity] = space.index.graph.view(Reach("/")).named([source.id]).values()
-    tied = edges_of(space.index.graph, [entity])
-    assert (source.id, "source", "FACT") in tied
-    assert {tie for _, _, tie in tied} == {"FACT", "MENTION"}
-
-
-def test_only_what_is_current_is_in_the_graph(space):
-    source = space.make.source("Ada Lovelace met Charles Babbage.")
-    space.commit(source)
-    space.reread(source, "Grace Hopper met Howard Aiken.")
-    assert around(space, ADA) == []
-    assert around(space, "grace hopper")
-    space.move(source, "archived")
-    assert names_in(space) == set()
-    assert edges_of(space.index.graph, range(9)) == []
-
-
-def test_edges_are_given_only_as_passages_in_scope_vouch_for_them(space):
-    text = "Ada Lovelace met Charles Babbage."
-    for place, scope in enumerate(("/a", "/b", "/a/c")):
-        space.commit(space.make.source(text, origin=str(place), scope=scope))
-    assert {edge for edge in around(space, ADA, scope="/b") if edge[1] == "MENTION"} == {(4, "MENTION")}
-    assert {edge for edge in around(space, ADA, scope="/a") if edge[1] == "MENTION"} == {(2, "MENTION"), (6, "MENTION")}
-    assert around(space, ADA, scope="/d") == []
-    assert edges_of(space.index.graph, [2], seen("/b")) == []
-
-
-def test_names_of_other_scripts_stay_apart(space):
-    names = ("東京タワー", "大阪城", "Анна Каренина", "Анна Карелина", "نجيب محفوظ", "نجيب سرور", "Müller", "Miller")
-    space.commit(*(space.make.source("x", origin=name, title=name) for name in names))
-    graph = space.index.graph.view(Reach("/"))
-    nodes = graph.named([entity_key(name) for name in names])
-    assert len(set(nodes.values())) == len(names)
-    assert graph.names(list(nodes.values())) == {node: name for name, node in nodes.items()}
 
 
 HOSTILE = (

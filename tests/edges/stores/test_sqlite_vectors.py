@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 from index_stage import EMBEDDER, open_space, seen
 
-from treering.core.errors import InvalidInput
-from treering.edges.stores.sqlite.leases import SqliteLeases
-from treering.ports.lease import VECTORS
 from treering.ports.vectors import Lag
-from treering.testing.clocks import SteppingClock
 from treering.testing.index_questions import cosines, near
 
 
@@ -22,35 +18,6 @@ def path(tmp_path):
     return str(tmp_path / "space.db")
 
 
-def test_vectors_lag_behind_the_text_and_the_lag_is_told(space):
-    space.commit(space.make.source("Bees hum.", "Ants dig.", "Bees hum.\n"))
-    assert space.index.vectors.lag() == Lag(3, 3)
-    assert space.near("bees") == []
-    space.embed()
-    assert space.index.vectors.lag() == Lag(0, 3)
-
-
-def test_prose_and_symbols_wait_in_front_of_code_and_code_in_front_of_data(space):
-    source = space.make.source("{}", "def f(): ...", "f gives nothing", "Words.")
-    roles = ("data", "code", "symbol", "prose")
-    parts = [part.model_copy(update={"role": role}) for part, role in zip(source.segments, roles, strict=True)]
-    space.commit(source.model_copy(update={"segments": tuple(parts)}))
-    assert [item.text for item in space.index.vectors.pending(9)] == ["f gives nothing", "Words.", "def f(): ...", "{}"]
-    assert len(space.index.vectors.pending(2)) == 2
-
-
-def test_a_text_is_embedded_once_however_many_passages_have_it(space):
-    one, two = space.make.source("Bees hum.", origin="1"), space.make.source("Bees hum.", "Ants dig.", origin="2")
-    space.commit(one)
-    space.embed()
-    space.commit(two)
-    assert [item.text for item in space.index.vectors.pending(9)] == ["Ants dig."]
-    assert sorted(space.near("bees hum")) == sorted([one.id, two.id])
-    space.embed()
-    space.reread(two, "Ants dig.", "Moths fly.", "Bees hum.")
-    assert [item.text for item in space.index.vectors.pending(9)] == ["Moths fly."]
-
-
 def test_a_vector_outlives_one_of_two_passages_and_goes_with_the_last(space):
     one, two = space.make.source("Bees hum.", origin="1"), space.make.source("Bees hum.", origin="2")
     space.commit(one, two)
@@ -64,14 +31,6 @@ def test_a_vector_outlives_one_of_two_passages_and_goes_with_the_last(space):
     assert space.database.row("SELECT count(*) FROM passage_texts") == (0,)
 
 
-def test_what_is_withdrawn_before_it_was_embedded_waits_no_more(space):
-    source = space.make.source("Bees hum.")
-    space.commit(source)
-    space.move(source, "archived")
-    assert space.index.vectors.pending(9) == []
-    assert space.index.vectors.lag() == Lag(0, 0)
-
-
 def test_a_vector_that_comes_after_its_text_was_erased_is_not_kept(space):
     source = space.make.source("Bees hum.")
     space.commit(source)
@@ -79,29 +38,6 @@ def test_a_vector_that_comes_after_its_text_was_erased_is_not_kept(space):
     space.erase(source)
     space.index.vectors.add({waiting.text_hash: EMBEDDER.embed_query(waiting.text)})
     assert space.database.row("SELECT count(*) FROM passage_vectors") == (0,)
-
-
-def test_cosines_are_given_for_what_has_a_vector_current_or_not(space):
-    source = space.make.source("Bees hum.", "Ants dig.")
-    space.commit(source)
-    space.embed()
-    space.reread(source, "Ants dig.", "Moths fly.")
-    query = EMBEDDER.embed_query("bees hum")
-    found = cosines(space.index, query, [1, 2, 3, 9])
-    hums, digs = EMBEDDER.embed_documents(["Bees hum.", "Ants dig."])
-    assert found == {
-        1: pytest.approx(float(hums @ query), abs=1e-3),
-        2: pytest.approx(float(digs @ query), abs=1e-3),
-    }
-
-
-def test_the_nearest_come_first_and_no_more_than_were_asked_for(space):
-    texts = ("Bees hum loudly in summer.", "Bees hum.", "Ants dig.")
-    space.commit(*(space.make.source(text, origin=text) for text in texts))
-    space.embed()
-    first, second = near(space.index, EMBEDDER.embed_query("bees hum"), reach=seen(), limit=2).values()
-    assert first > second
-    assert np.isclose(first, 1, atol=1e-3)
 
 
 def test_vectors_of_different_models_never_mix(path):
@@ -120,14 +56,6 @@ def test_vectors_of_different_models_never_mix(path):
     assert small.near("bees hum") == [source.id]
     for each in (small, large):
         each.ledger.close()
-
-
-def test_a_vector_of_another_dimension_is_refused(space):
-    space.commit(space.make.source("Bees hum."))
-    [waiting] = space.index.vectors.pending(1)
-    with pytest.raises(InvalidInput, match="shape"):
-        space.index.vectors.add({waiting.text_hash: np.ones(8, np.float32)})
-    assert space.index.vectors.lag() == Lag(1, 1)
 
 
 def test_a_reader_that_fell_far_behind_catches_up(path, monkeypatch):
@@ -158,20 +86,6 @@ def test_a_rebuild_by_another_process_does_not_confuse_the_table_in_memory(path)
     assert there.near("ants dig") == [stays.id]
     for each in (here, there):
         each.ledger.close()
-
-
-def test_one_owner_holds_the_lease_until_it_ends_or_is_given_back(path):
-    clock = SteppingClock()
-    space = open_space(path, clock=clock)
-    leases = SqliteLeases(space.database, clock)
-    assert leases.take(VECTORS, "one", seconds=60)
-    assert not leases.take(VECTORS, "two", seconds=60)
-    assert leases.take(VECTORS, "one", seconds=60)
-    assert leases.take(VECTORS, "one", seconds=0)
-    assert leases.take(VECTORS, "two", seconds=60)
-    clock.set(clock.now().replace(year=2027))
-    assert leases.take(VECTORS, "one", seconds=60)
-    space.ledger.close()
 
 
 def test_an_empty_space_answers_with_nothing(path):

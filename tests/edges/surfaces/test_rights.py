@@ -10,10 +10,11 @@ from starlette.testclient import TestClient
 
 import treering
 from treering.core.errors import Denied, TreeringError
-from treering.edges.sources.access import FilesBelow, NoFiles
+from treering.edges.sources.access import FilesBelow
 from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.edges.surfaces.mcp.listing import tool_listing
 from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.ports.files import NoFiles
 from treering.testing.hashing_embedder import HashingEmbedder
 from treering.tools import catalog
 from treering.tools.envelope import Envelope, Mode, Report, Value
@@ -37,6 +38,13 @@ class Asked(Value):
     text: str
 
 
+class Named(Value):
+    """A path, as a person names it in the field of the text above."""
+
+    text: Path
+    more: tuple[Path, ...] = ()
+
+
 class Options(Value):
     """None."""
 
@@ -45,15 +53,16 @@ class Options(Value):
 def add_mode(monkeypatch):
     """Add a mode `new` to `query` that needs one right more than reading; return the list of what it was asked."""
 
-    def add(right):
+    def add(right, *, given=None):
         asked = []
 
         def run(call, given, _options):
-            asked.append(Path(given.text).read_text() if right == "reads_files" else given.text)
+            asked.append(given.text.read_text() if isinstance(given.text, Path) else given.text)
             return Report(verb="query", mode="new", scope=call.scope)
 
         rights = replace(READS, **({right: True} if right else {}))
-        mode = Mode("new", "Do something new.", Asked, Options, Report, run, rights=rights)
+        taken = given or (Named if right == "reads_files" else Asked)
+        mode = Mode("new", "Do something new.", taken, Options, Report, run, rights=rights)
         tool = catalog.TOOLS["query"]
         monkeypatch.setitem(catalog.TOOLS, "query", replace(tool, modes={**tool.modes, "new": mode}))
         return asked
@@ -115,6 +124,42 @@ def test_a_new_mode_that_reads_files_is_served_where_files_are(add_mode, address
     assert over_http(address, tmp_path, str(secret), files=tmp_path)[0] == 200
     assert over_mcp(address, str(secret), FilesBelow(tmp_path)) is None
     assert asked == ["heliotrope", "heliotrope"]
+
+
+def test_a_new_mode_that_opens_what_it_is_given_reads_nothing_outside_of_what_a_server_allows(
+    add_mode, address, tmp_path, secret
+):
+    asked = add_mode("reads_files")
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    (allowed / "link.txt").symlink_to(secret)
+    for named in (str(secret), "../secret.txt", str(allowed / "link.txt")):
+        assert over_http(address, tmp_path, named, files=allowed) == (403, "denied")
+        assert over_mcp(address, named, FilesBelow(allowed)) == "denied"
+    assert asked == []
+
+
+@pytest.mark.parametrize("right", ["", "writes", "fetches"])
+def test_a_new_mode_that_does_not_say_it_reads_files_is_handed_no_path(
+    add_mode, address, tmp_path, space, secret, right
+):
+    asked = add_mode(right, given=Named)
+    assert over_http(address, tmp_path, str(secret)) == (403, "denied")
+    assert over_http(address, tmp_path, str(secret), files=tmp_path) == (403, "denied")
+    assert over_mcp(address, str(secret), NoFiles()) == "denied"
+    with pytest.raises(Denied, match="may not read files"):
+        space.query("new", input={"text": str(secret)})
+    assert asked == []
+
+
+def test_every_path_of_a_call_is_decided_on(add_mode, space, tmp_path, secret):
+    add_mode("reads_files")
+    (tmp_path / "allowed").mkdir()
+    (tmp_path / "allowed" / "note.txt").write_text("Note.")
+    engine = replace(space.engine, files=FilesBelow(tmp_path / "allowed"))
+    envelope = Envelope(mode="new", input={"text": "note.txt", "more": ["note.txt", str(secret)]})
+    with pytest.raises(Denied, match=r"secret\.txt"):
+        catalog.call(engine, "query", envelope, granted=EVERYTHING)
 
 
 @pytest.mark.parametrize("right", ["", "writes"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from treering.core.errors import Denied, InvalidInput
 from treering.edges.sources.names import shown
+from treering.ports.files import FileAccess, NoFiles
 
 _HINT = "Name a path below it; another folder is named with --files FOLDER when the server is started."
 
@@ -72,30 +73,6 @@ class FilesBelow:
         return path.is_relative_to(self.root)
 
 
-@dataclass(frozen=True, slots=True)
-class NoFiles:
-    """No file at all."""
-
-    @property
-    def root(self) -> None:
-        """The folder below which files may be read: there is none."""
-
-    def place(self, target: str) -> Path:  # noqa: ARG002 - one shape for all kinds of access
-        """Raise `Denied`."""
-        raise _no_files()
-
-    def check(self, path: Path, what: str) -> Path:  # noqa: ARG002 - one shape for all kinds of access
-        """Raise `Denied`."""
-        raise _no_files()
-
-    def holds(self, path: Path) -> bool:  # noqa: ARG002 - one shape for all kinds of access
-        """Tell whether a resolved path may be read."""
-        return False
-
-
-FileAccess = AnyFile | FilesBelow | NoFiles
-
-
 def files_below(folder: Path) -> FilesBelow:
     """Allow the files below a folder. Raises `InvalidInput` where it is no folder."""
     if not folder.is_dir():
@@ -121,13 +98,6 @@ def _home() -> Path:
         return Path.home().resolve()
     except RuntimeError:  # a user without a home
         return Path(Path.cwd().anchor)
-
-
-def _no_files() -> Denied:
-    return Denied(
-        "This server may not read files.",
-        hint="Start it with --files FOLDER, or give the text itself with mode 'source'.",
-    )
 
 
 def _resolved(target: str, base: Path) -> Path:

@@ -69,7 +69,7 @@ def read_bytes(file: Path, most: int) -> bytes | None:
     if stream is None:
         return None
     with stream:
-        return stream.read(most + 1)
+        return read_at_most(stream, most + 1)
 
 
 def open_regular(file: Path) -> BinaryIO | None:
@@ -84,6 +84,18 @@ def open_regular(file: Path) -> BinaryIO | None:
     return None
 
 
+def read_at_most(stream: BinaryIO, most: int) -> bytes:
+    """Read a stream to its end, or `most` bytes of it. No more memory is asked for than it has bytes, or a part more.
+
+    `stream.read(most)` would allocate `most` bytes first, however few there are.
+    """
+    parts = list[bytes]()
+    while most > 0 and (part := stream.read(min(most, _PART_BYTES))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
 def reason(error: OSError) -> str:
     """Say why the system refused, without the path."""
     return (error.strerror or str(error)).lower()
@@ -94,6 +106,7 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
+_PART_BYTES = 65_536
 _READ_ONLY = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _SPECIAL = {
     stat.S_IFIFO: "a named pipe",

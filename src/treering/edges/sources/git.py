@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavailable
-from treering.edges.sources.access import AnyFile, FileAccess
+from treering.edges.sources.access import AnyFile
 from treering.edges.sources.git_blobs import BlobReader
 from treering.edges.sources.git_config import RepositoryConfig, parse_config
 from treering.edges.sources.git_layout import GitLayout, locate, read_part, reading
 from treering.edges.sources.git_private import PrivateGitFolder
 from treering.edges.sources.git_process import SECONDS, failure, git_command, run_git
 from treering.edges.sources.names import printable, shown
+from treering.ports.files import FileAccess
 
 EntryKind = Literal["file", "symlink", "submodule"]
 ChangeKind = Literal["added", "modified", "deleted", "renamed"]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from treering.core.errors import Denied, InvalidInput, Unavailable
-from treering.edges.sources.access import FileAccess
-from treering.edges.sources.folder import open_regular, reason
+from treering.edges.sources.folder import open_regular, read_at_most, reason
 from treering.edges.sources.names import printable, shown
+from treering.ports.files import FileAccess
 
 _MOST_BYTES = 50_000_000
 _MOST_LINE = 10_000
@@ -80,7 +80,7 @@ def read_part(path: Path, access: FileAccess, *, most: int = _MOST_BYTES) -> byt
     if stream is None:
         return None
     with stream:
-        data = stream.read(most + 1)
+        data = read_at_most(stream, most + 1)
     if len(data) > most:
         raise Unavailable(f"{shown(path)} has more than {most:,} bytes.", hint="Run `git fsck` in the repository.")
     return data

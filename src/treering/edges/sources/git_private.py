@@ -15,11 +15,12 @@ from threading import Lock
 from weakref import finalize
 
 from treering.core.errors import Unavailable
-from treering.edges.sources.access import FileAccess
+from treering.edges.sources.folder import read_at_most
 from treering.edges.sources.git_config import RepositoryConfig, comparing_as_the_user
 from treering.edges.sources.git_layout import GitLayout, object_folders, open_part, read_part, reading
 from treering.edges.sources.git_process import git_environment
 from treering.edges.sources.names import shown
+from treering.ports.files import FileAccess
 
 _SETTINGS = {
     "core.fsmonitor": "false",
@@ -120,7 +121,7 @@ class PrivateGitFolder:
                     f"{shown(home / name)} has more than {_MOST_COPIED:,} bytes.",
                     hint="Read a commit of a bare clone of it.",
                 )
-            data = stream.read(_MOST_COPIED)
+            data = read_at_most(stream, _MOST_COPIED)
         (folder / name).write_bytes(data)
         os.utime(folder / name, ns=(status.st_atime_ns, status.st_mtime_ns))
         return data

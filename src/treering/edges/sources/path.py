@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from treering.core.errors import InvalidInput
-from treering.edges.sources.access import AnyFile, FileAccess
+from treering.edges.sources.access import AnyFile
 from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import (
     FolderEntry,
@@ -21,6 +21,7 @@ from treering.edges.sources.folder import (
 )
 from treering.edges.sources.formats import BUILT_IN
 from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, Unchanged, Vanished
+from treering.ports.files import FileAccess
 from treering.ports.format import Collection, FileToRead, Formats
 
 

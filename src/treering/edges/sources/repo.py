@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.redaction import redact
-from treering.edges.sources.access import AnyFile, FileAccess
+from treering.edges.sources.access import AnyFile
 from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import read_bytes
 from treering.edges.sources.formats import BUILT_IN
@@ -35,6 +35,7 @@ from treering.ports.adapter import (
     Unchanged,
     Vanished,
 )
+from treering.ports.files import FileAccess
 from treering.ports.format import Formats
 
 _MAP_VERSION = 1

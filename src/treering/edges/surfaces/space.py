@@ -16,10 +16,11 @@ from treering.core.scope import ROOT
 from treering.edges import transfer
 from treering.edges.address import Address
 from treering.edges.settings import Settings
-from treering.edges.sources.access import AnyFile, FileAccess, files_below
+from treering.edges.sources.access import AnyFile, files_below
 from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
+from treering.ports.files import FileAccess
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport

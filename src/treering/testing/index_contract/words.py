@@ -91,6 +91,32 @@ class ByWords(IndexStage):
         assert sorted(space.near("bees", **reach)) == wanted
         assert space.index.passages.count(seen(**reach)) == len(wanted)
 
+    @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
+    @pytest.mark.parametrize("descend", [True, False])
+    def test_every_arm_keeps_to_its_scope_where_a_filter_narrows_it_too(
+        self, space: IndexedSpace, reader: str, descend: bool
+    ) -> None:
+        items = {
+            (scope, title): space.make.source(
+                f"{title} in hive_box {n}.", origin=f"{title}{n}", title=title, scope=scope
+            )
+            for n, scope in enumerate(["/", "/a", "/a/b", "/a/bb", "/b"])
+            for title in ("Bees", "Ants")
+        }
+        space.commit(*items.values())
+        space.embed()
+        wanted = sorted(
+            item.id
+            for (scope, title), item in items.items()
+            if title == "Bees" and sees(reader, scope, descend=descend)
+        )
+        reach: dict[str, Any] = {"scope": reader, "descend": descend, "where": {"title": "Bees"}}
+        assert sorted(space.find("hive box", **reach)) == wanted
+        assert sorted(space.named("hive_box", **reach)) == wanted
+        assert sorted(space.placed("Bees", **reach)) == wanted
+        assert sorted(space.near("hive box", **reach)) == wanted
+        assert space.index.passages.count(seen(**reach)) == len(wanted)
+
     def test_a_filter_never_starves_a_result(self, space: IndexedSpace) -> None:
         many = [space.make.source(f"The cache keeps page {n}.", origin=f"{n}") for n in range(30)]
         decision = space.make.knowledge("decision", {"question": "Where does the cache keep pages?", "outcome": "Disk"})

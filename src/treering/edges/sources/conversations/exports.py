@@ -10,6 +10,7 @@ from treering.edges.sources.conversations import json_document, json_lines, slac
 from treering.edges.sources.conversations.archive import Archive, Refused, ZipBounds, open_archive
 from treering.edges.sources.conversations.conversation import Conversation, Conversations, Parsed, Unread
 from treering.edges.sources.conversations.recognise import HEAD_BYTES, reading_of
+from treering.edges.sources.folder import read_at_most
 from treering.edges.sources.text import decode
 
 
@@ -70,7 +71,7 @@ _MEMBER = re.compile(r"(?:[^/]+/){0,3}conversations(?:-\d+)?\.json")
 
 
 def _document(stream: BinaryIO, bounds: ExportBounds) -> Iterator[Parsed] | None:
-    data = stream.read(bounds.max_bytes + 1)
+    data = read_at_most(stream, bounds.max_bytes + 1)
     return json_document.read(data, most_bytes=bounds.max_part_bytes) if len(data) <= bounds.max_bytes else None
 
 
@@ -95,7 +96,7 @@ def _members(archive: Archive, names: list[str], bounds: ExportBounds) -> Iterat
 
 
 def _text(stream: BinaryIO, name: str, reading: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
-    data = stream.read(bounds.max_text_bytes + 1)
+    data = read_at_most(stream, bounds.max_text_bytes + 1)
     decoded = decode(data) if len(data) <= bounds.max_text_bytes else None
     if decoded is None:
         return None

@@ -16,11 +16,11 @@ from treering.core.characters import visible_json
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.markers import without_markers
 from treering.edges.address import Address
-from treering.edges.sources.access import FileAccess, NoFiles
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
 from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED
 from treering.edges.surfaces.space import Space, open_space
+from treering.ports.files import FileAccess, NoFiles
 from treering.ports.interrupt import Check, interruptible
 from treering.tools import catalog
 from treering.tools.engine import Progress

@@ -32,10 +32,11 @@ from mcp_types import (
 from treering import __version__
 from treering.edges.address import Address
 from treering.edges.settings import Settings
-from treering.edges.sources.access import FileAccess, files_of_server
+from treering.edges.sources.access import files_of_server
 from treering.edges.surfaces.logs import log_warnings
 from treering.edges.surfaces.mcp.instructions import instructions
 from treering.edges.surfaces.mcp.progress import Watch
+from treering.ports.files import FileAccess
 
 if TYPE_CHECKING:
     from treering.edges.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher

@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
 from treering.edges.address import Address
-from treering.edges.sources.access import NoFiles, files_below
+from treering.edges.sources.access import files_below
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.embedder import Embedder
+from treering.ports.files import NoFiles
 from treering.ports.interrupt import check_between_steps
 from treering.tools import catalog
 from treering.tools.engine import Engine
@@ -89,7 +90,7 @@ class ServedSpace:
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
         self._granted = granted(files=files, allow=allow)
-        # The folder is lent to the adapters of ingest, which stay below it; another operation would read any file.
+        # An import reads what is in the folder it is given, also where links in there lead: nothing asks about those.
         self._granted_besides = granted(files=None, allow=allow)
         self._space: Space | None = None
         self._lock = threading.Lock()

@@ -1,0 +1,29 @@
+"""The test classes that pages show, as tests: what the pages write passes its contract."""
+
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from blocks import blocks_of
+
+HOWTO = Path(__file__).parents[2] / "docs" / "howto"
+
+
+def suites_of(page):
+    """Return the test classes that the Python blocks of a page make, by name."""
+    names = {"__name__": __name__}
+    with redirect_stdout(StringIO()):
+        for block in blocks_of(page):
+            if block.language == "python" and not block.name:
+                exec(compile(block.text, f"{page.name}:{block.line}", "exec"), names)
+    return {name: one for name, one in names.items() if name.startswith("Test")}
+
+
+SUITES = {page: suites_of(HOWTO / f"{page}.md") for page in ("write-a-format", "write-an-adapter", "write-an-index")}
+for found in SUITES.values():
+    vars(sys.modules[__name__]).update(found)
+
+
+def test_each_of_these_pages_shows_a_suite():
+    assert [list(found) for found in SUITES.values()] == [["TestLogbook"], ["TestBoards"], ["TestTitles"]]
