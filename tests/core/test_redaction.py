@@ -220,3 +220,12 @@ def test_no_repetition_makes_it_slow_enough_to_matter(unit: str) -> None:
 def test_a_word_that_only_begins_like_a_secret_name_names_no_secret():
     checksum = 'TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"'
     assert redact(checksum).text == checksum
+
+
+_LONG_S, _KELVIN = "\u017f", "\u212a"
+"""The letters outside ASCII that match `s` and `k` where case is ignored."""
+
+
+def test_a_login_that_is_no_base64_is_kept():
+    header = f"Authorization: Basic {_LONG_S * 4}{_KELVIN * 4}dXNlcjpwYXNz"
+    assert redact(header).text == header

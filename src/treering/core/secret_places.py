@@ -82,7 +82,8 @@ _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 _BEARER = re.compile(r"(?:bearer|token|ssws)[ \t]{1,4}([A-Za-z0-9_~+/.\-]{16,2000}+=*)", re.IGNORECASE)
-_BASIC = re.compile(r"basic[ \t]{1,4}([A-Za-z0-9+/]{8,400}+={0,2})", re.IGNORECASE)
+# Only the scheme in any case: in a class of letters, re.IGNORECASE also takes U+017F and U+212A, which are no base64.
+_BASIC = re.compile(r"(?i:basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}+={0,2})")
 _KEY_HEADER = re.compile(r"[\"'\\]{0,2}[ \t]?[:=][ \t]{0,4}[\"'\\]{0,2}([A-Za-z0-9_~+/.\-]{16,400}+=*)")
 _HEADERS = ("x-api-key", "x-auth-token", "private-token", "x-vault-token", "x-access-token", "job-token", "api-key")
 
