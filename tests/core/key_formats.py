@@ -214,6 +214,8 @@ FORMATS = {
     "kubeconfig, key": "    client-key-data: <pem>",
     "kubeconfig, token": "    token: eyJ<b:17>.eyJ<b:60>.<w:43>",
     "kubeconfig, password": "    password: <b:14><d:2>",
+    "Alibaba": "LTAI5t<b:18>",
+    "Alibaba, old": "LTAI<b:12>",
 }
 """By name of the format, a text in which a secret of this format stands."""
 

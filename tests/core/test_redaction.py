@@ -2,11 +2,14 @@ import re
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from key_formats import FORMATS, LOOK_ALIKES, keys
 
 from treering.core.redaction import SecretFinding, redact
+from treering.core.screening import screened
+from treering.core.secret_search import shaped_secrets
+from treering.core.secret_shapes import SHAPES, Inner
 
 # Put together at run time, so that no scanner takes this file for a leak.
 BODY = "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU0vW1xY3zA5b"
@@ -164,6 +167,24 @@ def test_redacting_twice_is_redacting_once_and_lines_keep_their_number(text: str
     assert all(1 <= finding.line <= text.count("\n") + 1 for finding in once.findings)
 
 
+WORDS = st.sampled_from(["machine ", "default ", "login ", "password ", "ada ", "q7Zr93kLx", "curl -u ", "a:", ""])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(PARTS | WORDS, max_size=6).map("".join), max_size=5))
+def test_texts_looked_through_together_are_redacted_as_each_alone(texts: list[str]) -> None:
+    alone = [redact(text) for text in texts]
+    together = screened({"texts": texts}, place="note")
+    assert together.value == {"texts": [one.text for one in alone]}
+    assert [secret.kind for secret in together.secrets] == [finding.kind for one in alone for finding in one.findings]
+
+
+def test_a_text_that_another_seems_to_begin_is_redacted_as_alone() -> None:
+    begun = "default login ada password"
+    texts = [begun, "xxxxdefault login ada password q7Zr93kLx1b", begun]
+    assert screened(texts).value == [redact(text).text for text in texts] != texts
+
+
 @pytest.mark.parametrize(
     "unit",
     [
@@ -220,3 +241,28 @@ def test_no_repetition_makes_it_slow_enough_to_matter(unit: str) -> None:
 def test_a_word_that_only_begins_like_a_secret_name_names_no_secret():
     checksum = 'TOKENIZER: "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"'
     assert redact(checksum).text == checksum
+
+
+_LONG_S, _KELVIN = "\u017f", "\u212a"
+"""The letters outside ASCII that match `s` and `k` where case is ignored."""
+
+
+def test_a_login_that_is_no_base64_is_kept():
+    header = f"Authorization: Basic {_LONG_S * 4}{_KELVIN * 4}dXNlcjpwYXNz"
+    assert redact(header).text == header
+
+
+EDGES = st.sampled_from(
+    ["", " ", "\n", "a", "_", "-", ".", "=", "/", "\\", "\\n", "\\t", "x\\n", "é", "漢", '"', ":", "key-", "sk-"]
+)
+
+
+@pytest.mark.parametrize("shape", dict.fromkeys(SHAPES), ids=lambda shape: shape.kind)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_search_finds_what_looking_for_every_shape_everywhere_finds(shape, data):
+    parts = [shape.before.removesuffix(r"\Z"), shape.after] if isinstance(shape, Inner) else [shape.pattern]
+    drawn = "".join(data.draw(st.from_regex(re.compile(part, re.ASCII), fullmatch=True)) for part in parts)
+    text = f"words {data.draw(EDGES)}{drawn}{data.draw(EDGES)} and more"
+    found = {(start, end, known.kind) for known in SHAPES for start, end in known.found_in(text)}
+    assert set(shaped_secrets(text)) == found

@@ -1,7 +1,8 @@
 """Secrets in text: found by their shape, replaced by what kind they were.
 
-`core.secret_shapes` knows what the keys of services look like, `core.secret_places` where passwords stand. Every
-pattern there is bounded or possessive, so that no text makes it slow, and tried only where a literal it needs occurs.
+`core.secret_shapes` knows what the keys of services look like, and `core.secret_search` looks for them;
+`core.secret_places` knows where passwords stand. Every pattern is bounded or possessive, so that no text makes it slow,
+and tried only where a literal it needs occurs.
 """
 
 import re
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from treering.core.secret_places import BY_PLACE, MARK, may_hold_placed, placed_secrets
-from treering.core.secret_shapes import may_hold_shaped, shaped_secrets
+from treering.core.secret_search import may_hold_shaped, shaped_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def redact(text: str) -> Redacted:
 
     Redacting the result again changes nothing.
     """
-    if not (may_hold_shaped(text) or may_hold_placed(text)):
+    if not (may_hold_placed(text) or may_hold_shaped(text)):
         return Redacted(text)
     findings: list[SecretFinding] = []
     # What one secret hid from the patterns (its end was no word boundary) may show once it is gone.

@@ -4,8 +4,9 @@ A new field or a new kind of object is screened without a word about it here: wh
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -42,6 +43,10 @@ def screened(value: _Value, *, place: str = "") -> Screened[_Value]:
 
     What holds no secret is returned as it is. `place` names the value in what is said of it.
     """
+    # Most values hold none. All their texts are looked through at once, in a row: no pattern reaches over the gap.
+    texts = list(_texts(value))
+    if not redact(_GAP.join(texts)).findings:
+        return Screened(value)
     found: list[Secret] = []
     return Screened(_screen(value, place, found), tuple(found))
 
@@ -51,26 +56,34 @@ def kept_key(key: str | None) -> str | None:
     return f"redacted:{digest(key)}" if key and redact(key).findings else key
 
 
+def _texts(value: Any) -> Iterator[str]:
+    """Return every text in a value, as it stands and as what its name says that it is."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif parts := _parts(one):
+            waiting += parts.values()
+            waiting += parts if isinstance(one, Mapping) else ()
+            yield from (_assignment(name, parts[key]) for key, name in _names(one, parts).items())
+
+
 def _screen(value: Any, place: str, found: list[Secret]) -> Any:
+    if isinstance(value, str):
+        return _text(value, place, found)
+    changes = _changes(value, place, found)
     match value:
-        case str():
-            return _text(value, place, found)
-        case BaseModel():
-            stated = {name: getattr(value, name) for name in type(value).model_fields}
-            changes = _changes(stated, place, found, named=False)
-            return value.model_copy(update=changes) if changes else value
         case Mapping():
-            return _mapping(value, place, found)
-        case tuple() | list():
-            parts = [_screen(part, _inside(place, str(at)), found) for at, part in enumerate(value)]
-            same = all(part is before for part, before in zip(parts, value, strict=True))
-            return value if same else type(value)(parts)
-        case _ if is_dataclass(value) and not isinstance(value, type):
-            stated = {field.name: getattr(value, field.name) for field in fields(value)}
-            changes = _changes(stated, place, found, named=False)
-            return replace(value, **changes) if changes else value
-        case _:
+            return _mapping(value, changes, place, found)
+        case _ if not changes:
             return value
+        case BaseModel():
+            return value.model_copy(update=changes)
+        case tuple() | list():
+            return type(value)(changes.get(at, part) for at, part in enumerate(value))
+        case _:
+            return replace(value, **changes)
 
 
 def _text(text: str, place: str, found: list[Secret]) -> str:
@@ -79,40 +92,69 @@ def _text(text: str, place: str, found: list[Secret]) -> str:
     return result.text if result.findings else text
 
 
-def _mapping(value: Mapping[Any, Any], place: str, found: list[Secret]) -> Mapping[Any, Any]:
-    changes = _changes(value, place, found, named=True)
+def _mapping(
+    value: Mapping[Any, Any], changes: Mapping[Any, Any], place: str, found: list[Secret]
+) -> Mapping[Any, Any]:
     keys = {key: _text(key, place, found) if isinstance(key, str) else key for key in value}
     if not changes and all(keys[key] is key for key in value):
         return value
     return {keys[key]: changes.get(key, part) for key, part in value.items()}
 
 
-def _changes(stated: Mapping[Any, Any], place: str, found: list[Secret], *, named: bool) -> dict[Any, Any]:
-    """Return the fields that change. `named`: a field's name says what its value is, as `password` does."""
-    about = {**({key: str(key) for key in stated} if named else {}), **_statement(stated)}
+def _changes(value: Any, place: str, found: list[Secret]) -> dict[Any, Any]:
+    """Return the parts of a value that change."""
+    parts = _parts(value)
+    names = _names(value, parts)
     changes = {}
-    for key, before in stated.items():
+    for key, before in parts.items():
         inside = _inside(place, _text(str(key), place, []))
         after = _screen(before, inside, found)
-        if after is before and isinstance(before, str) and key in about:
-            after = _assigned(before, about[key], inside, found)
+        if after is before and key in names:
+            after = _assigned(before, names[key], inside, found)
         if after is not before:
             changes[key] = after
     return changes
 
 
-def _statement(stated: Mapping[Any, Any]) -> Mapping[str, str]:
-    """Name the ends of a fact by what it states: `database password` for the value of the database's password."""
-    if not isinstance(stated.get("predicate"), str):
-        return {}
-    return dict.fromkeys(("object", "value"), f"{stated.get('subject', '')} {stated['predicate']}")
+def _parts(value: Any) -> Mapping[Any, Any]:
+    """Return what a value holds, by its key, field or place: nothing for what may hold no text."""
+    return _opener(value.__class__)(value)
+
+
+@cache
+def _opener(kind: type) -> Callable[[Any], Mapping[Any, Any]]:
+    """Return what tells the parts of values of a type."""
+    if issubclass(kind, Mapping):
+        return dict
+    if issubclass(kind, tuple | list):
+        return lambda value: dict(enumerate(value))
+    if issubclass(kind, BaseModel):
+        names = tuple(kind.model_fields)
+    elif is_dataclass(kind):
+        names = tuple(field.name for field in fields(kind))
+    else:
+        names = ()
+    return lambda value: {name: getattr(value, name) for name in names}
+
+
+def _names(value: Any, parts: Mapping[Any, Any]) -> Mapping[Any, str]:
+    """Return the names of the texts among the parts of a value that say what they are, such as `password`."""
+    named = {key: str(key) for key in parts} if isinstance(value, Mapping) else {}
+    if isinstance(parts.get("predicate"), str):
+        # The ends of a fact are named by what it states: `database password` is the value of the database's password.
+        named |= dict.fromkeys(("object", "value"), f"{parts.get('subject', '')} {parts['predicate']}")
+    return {key: name for key, name in named.items() if isinstance(parts.get(key), str)}
 
 
 def _assigned(value: str, name: str, place: str, found: list[Secret]) -> str:
     """Return a value, or a mark in its place where its name and its look say that it is a secret."""
-    findings = redact(f'{_NO_WORD.sub("_", name)[-_NAME_CHARS:]} = "{value}"').findings
+    findings = redact(_assignment(name, value)).findings
     found += [Secret(finding.kind, place) for finding in findings]
     return f"[redacted:{findings[0].kind}]" if findings else value
+
+
+def _assignment(name: str, value: str) -> str:
+    return f'{_NO_WORD.sub("_", name)[-_NAME_CHARS:]} = "{value}"'
 
 
 def _inside(place: str, name: str) -> str:
@@ -126,3 +168,5 @@ def _told(secret: Secret, count: int) -> str:
 
 _NO_WORD = re.compile(r"\W+")
 _NAME_CHARS = 40
+_GAP = "\n" * 10
+"""Longer than any white space that a pattern takes between two words."""

@@ -19,16 +19,19 @@ BY_PLACE = frozenset({"assigned_secret", "url_password", "header_token", "login_
 
 def may_hold_placed(text: str) -> bool:
     """Tell whether a text has anything that a secret can stand behind: most short texts have not."""
-    return _LEADS_TO_SECRETS.search(text) is not None
+    if ":" in text or "=" in text or "--" in text or "LS0tLS1CRUdJTi" in text:
+        return True
+    lowered = _lowered(text)
+    return "bearer " in lowered or "authorization" in lowered or "login" in lowered
 
 
 def placed_secrets(text: str) -> Iterator[Place]:
     """Return the secrets told by where they stand."""
     if "PRIVATE KEY" in text or "LS0tLS1CRUdJTi" in text or "PuTTY-User-Key-File-" in text:
         yield from _private_keys(text)
-    if "://" in text and "@" in text:
+    if "@" in text and "://" in text:
         yield from _url_passwords(text)
-    lowered = text.replace("İ", "I").lower()  # the one letter that grows when lowered: positions must agree
+    lowered = _lowered(text)
     yield from _headers(text, lowered)
     yield from _logins(text)
     if _DIGIT.search(text) and _SIGNED.search(text):
@@ -36,7 +39,10 @@ def placed_secrets(text: str) -> Iterator[Place]:
         yield from _assignments(text, lowered)
 
 
-_LEADS_TO_SECRETS = re.compile(r"[:=]|--|LS0tLS1CRUdJTi|bearer |authorization|login", re.IGNORECASE)
+def _lowered(text: str) -> str:
+    return text.replace("İ", "I").lower()  # the one letter that grows when lowered: positions must agree
+
+
 _DIGIT = re.compile(r"[0-9]")
 _SIGNED = re.compile(r"[=:]|--")
 """What stands between a name and its value; a value looks random only with a digit in it."""
@@ -81,17 +87,26 @@ _SHORTEST = 3
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
+def _ending_with(part: str, names: str) -> re.Pattern[str]:
+    """Return the pattern of names that all end with `part`, which is looked for first; the name is its group."""
+    return re.compile(f"{part}(?:{'|'.join(f'(?<=({name}))' for name in names.split())})")
+
+
 _BEARER = re.compile(r"(?:bearer|token|ssws)[ \t]{1,4}([A-Za-z0-9_~+/.\-]{16,2000}+=*)", re.IGNORECASE)
-_BASIC = re.compile(r"basic[ \t]{1,4}([A-Za-z0-9+/]{8,400}+={0,2})", re.IGNORECASE)
+# Only the scheme in any case: in a class of letters, re.IGNORECASE also takes U+017F and U+212A, which are no base64.
+_BASIC = re.compile(r"(?i:basic)[ \t]{1,4}([A-Za-z0-9+/]{8,400}+={0,2})")
 _KEY_HEADER = re.compile(r"[\"'\\]{0,2}[ \t]?[:=][ \t]{0,4}[\"'\\]{0,2}([A-Za-z0-9_~+/.\-]{16,400}+=*)")
-_HEADERS = ("x-api-key", "x-auth-token", "private-token", "x-vault-token", "x-access-token", "job-token", "api-key")
+_HEADERS = (
+    re.compile("api-key"),
+    _ending_with("-token", "x-auth-token private-token x-vault-token x-access-token job-token"),
+)
 
 
 def _headers(text: str, lowered: str) -> Iterator[Place]:
     yield from _schemes(text, lowered)
-    for name in _HEADERS:
-        for at in _places(lowered, name):
-            if (match := _KEY_HEADER.match(text, at + len(name))) and is_random(match[1]):
+    for names in _HEADERS:
+        for name in names.finditer(lowered):
+            if (match := _KEY_HEADER.match(text, name.end())) and is_random(match[1]):
                 yield *match.span(1), "header_token"
 
 
@@ -136,8 +151,7 @@ def _logins(text: str) -> Iterator[Place]:
         for login in _NETRC.finditer(text):
             if not _is_shown(login[2], host=login[1] or ""):
                 yield *login.span(2), "login_password"
-    for name in (":_auth", ":_password"):
-        yield from _given(match for at in _places(text, name) if (match := _NPMRC.match(text, at)))
+    yield from _given(_NPMRC.finditer(text))
     for at in _places(text, "curl "):
         ends = (text.find(end, at + 1, at + _CURL_CHARS) for end in ("\n", "curl "))
         stop = min((end for end in ends if end >= 0), default=at + _CURL_CHARS)
@@ -150,24 +164,25 @@ def _given(matches: Iterator[re.Match[str]]) -> Iterator[Place]:
             yield *match.span(1), "login_password"
 
 
-_CLOUD_NAMES = ("secret_access_key", "secretaccesskey", "aws_secret_key", "aws_secret")
+_CLOUD_NAME = re.compile(r"secret(?:_access_key|accesskey|(?<=aws_secret)(?:_key)?)")
 _CLOUD_KEY = re.compile(r"[\"'\s:=>\\]{1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])")
 
 
 def _cloud_keys(text: str, lowered: str) -> Iterator[Place]:
-    for name in _CLOUD_NAMES:
-        for at in _places(lowered, name):
-            if (match := _CLOUD_KEY.match(text, at + len(name))) and not is_filler(match[1]):
-                yield *match.span(1), "aws_secret_key"
+    for name in _CLOUD_NAME.finditer(lowered):
+        if (match := _CLOUD_KEY.match(text, name.end())) and not is_filler(match[1]):
+            yield *match.span(1), "aws_secret_key"
 
 
 # What an assigned secret is called, in lower case.
 _NAMES = (
-    *("password", "passwd", "passphrase", "pwd", "secret", "token", "credential"),
-    *("api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"),
-    *("auth_key", "auth-key", "authkey", "private_key", "private-key", "privatekey"),
-    *("account_key", "accountkey", "app_key", "appkey", "client_key", "encryption_key", "encryptionkey"),
-    *("signing_key", "signingkey", "master_key", "masterkey", "license_key", "licensekey", "service_key"),
+    *map(re.compile, ("pass(?:word|wd|phrase)", "pwd", "secret", "token", "credential")),
+    _ending_with(
+        "key",
+        "api_key api-key apikey access_key access-key accesskey auth_key auth-key authkey private_key private-key "
+        "privatekey account_key accountkey app_key appkey client_key encryption_key encryptionkey signing_key "
+        "signingkey master_key masterkey license_key licensekey service_key",
+    ),
 )
 # What stands right behind such a name. A quoted value may follow anything; a bare one fills its line, or stands in
 # a URL, a connection string or a command.
@@ -197,9 +212,9 @@ _LEAD_CHARS = 40
 
 
 def _assignments(text: str, lowered: str) -> Iterator[Place]:
-    for name in _NAMES:
-        for at in _places(lowered, name):
-            match = _assigned(text, at, at + len(name))
+    for names in _NAMES:
+        for name in names.finditer(lowered):
+            match = _assigned(text, *name.span(name.lastindex or 0))
             if match and MARK not in match[0] and not _TOLD_OF.fullmatch(match[1]) and is_random(match[2]):
                 yield *match.span(2), "assigned_secret"
 

@@ -8,24 +8,10 @@ Apache-2.0), where the formats of this table were checked.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from re import ASCII
 
 from treering.core.randomness import is_drawn, is_filler
-
-
-def may_hold_shaped(text: str) -> bool:
-    """Tell whether a text has a run of characters that is long and dense enough for a secret of any shape."""
-    return _DENSE.search(text) is not None
-
-
-def shaped_secrets(text: str) -> Iterator[tuple[int, int, str]]:
-    """Return start, end and kind of the secrets told by their own shape."""
-    # Most of a text is short words, which hold no secret: what a shape begins with is looked for in the rest first.
-    dense = "\n".join(_DENSE.findall(text))
-    found = dict.fromkeys(at for literal, at in _LITERALS if literal in dense) if dense else ()
-    for shape in map(SHAPES.__getitem__, found):
-        for start, end in shape.found_in(text):
-            yield start, end, shape.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +25,21 @@ class Shape:
 
     kind: str
     starts: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: str
     random: bool = False
-
-    @property
-    def literals(self) -> tuple[str, ...]:
-        """What of this shape a text must hold."""
-        return self.starts
 
     def found_in(self, text: str) -> Iterator[tuple[int, int]]:
         """Return start and end of each secret of this shape."""
+        pattern = _compiled(self.pattern)
         for start in self.starts:
             at = text.find(start)
             while at >= 0:
-                if (match := self._match(text, at)) is not None:
-                    yield match.span(self.pattern.groups)
+                if (match := self._match(pattern, text, at)) is not None:
+                    yield match.span(pattern.groups)
                 at = text.find(start, match.end() if match else at + len(start))
 
-    def _match(self, text: str, at: int) -> re.Match[str] | None:
-        match = self.pattern.match(text, at) if begins_word(text, at) else None
+    def _match(self, pattern: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
+        match = pattern.match(text, at) if begins_word(text, at) else None
         if match is None or is_filler(match[0]) or (self.random and not is_drawn(match[0])):
             return None
         return match
@@ -65,7 +47,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """A shape whose literal stands inside: `after` is tried where it stands, `before` on what leads up to it.
+    """A shape whose literal stands inside: `after` begins with it, `before` is tried on what leads up to it.
 
     `before` ends where the literal begins, and takes at most `most` characters.
     """
@@ -73,28 +55,18 @@ class Inner:
     kind: str
     literal: str
     most: int
-    before: re.Pattern[str]
-    after: re.Pattern[str]
-
-    @property
-    def literals(self) -> tuple[str, ...]:
-        """What of this shape a text must hold."""
-        return (self.literal,)
+    before: str
+    after: str
 
     def found_in(self, text: str) -> Iterator[tuple[int, int]]:
         """Return start and end of each secret of this shape."""
-        at = text.find(self.literal)
-        while at >= 0:
-            if span := self._span(text, at):
-                yield span
-            at = text.find(self.literal, at + len(self.literal))
-
-    def _span(self, text: str, at: int) -> tuple[int, int] | None:
-        end = self.after.match(text, at)
-        start = self.before.search(text, max(0, at - self.most - 1), at) if end else None
-        if end is None or start is None or is_filler(text[start.start() : end.end()]):
-            return None
-        return start.start(), end.end()
+        before, after = _compiled(self.before), _compiled(self.after)
+        end = after.search(text)
+        while end:
+            start = before.search(text, max(0, end.start() - self.most - 1), end.start())
+            if start and not is_filler(text[start.start() : end.end()]):
+                yield start.start(), end.end()
+            end = after.search(text, end.start() + len(self.literal))
 
 
 def begins_word(text: str, at: int) -> bool:
@@ -104,19 +76,18 @@ def begins_word(text: str, at: int) -> bool:
     return not before or not inside or text[max(0, at - 2) : at] in _ESCAPES
 
 
-_DENSE = re.compile(r"[\w\-./+=:~%$|@?&;\\]{20,}+", ASCII)
-"""What any secret of a shape is part of: no shape takes another character, or fewer of them."""
-
 _JOINS = frozenset("_-")
 _ESCAPES = frozenset({"\\n", "\\r", "\\t"})
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern when its shape is first looked for: most processes meet few of them."""
+    return re.compile(pattern, ASCII)
+
+
 def _shape(kind: str, starts: str, pattern: str, *, random: bool = False) -> Shape:
-    return Shape(kind, tuple(starts.split()), re.compile(pattern, ASCII), random)
-
-
-def _inner(kind: str, literal: str, most: int, before: str, after: str) -> Inner:
-    return Inner(kind, literal, most, re.compile(before, ASCII), re.compile(after, ASCII))
+    return Shape(kind, tuple(starts.split()), pattern, random)
 
 
 _END = r"(?![\w\-])"
@@ -278,15 +249,15 @@ _OPERATIONS = (
 )
 
 _INNER = (
-    _inner("azure_client_secret", "Q~", 4, r"(?<![\w~.\-])[\w~.]{3}\d\Z", r"Q~[\w~.\-]{31,34}(?![\w~\-])"),
-    _inner("azure_devops_token", "AZDO", 76, r"(?<![\w\-])[A-Za-z0-9]{76}\Z", rf"AZDO[A-Za-z0-9]{{4}}{_END}"),
-    _inner("telegram_token", ":AA", 11, r"(?<![\w\-])\d{8,11}\Z", rf":AA[\w\-]{{32,34}}{_END}"),
-    _inner("mailchimp_key", "-us", 32, r"(?<![\w\-])[0-9a-f]{32}\Z", r"-us\d{1,2}(?!\w)"),
-    _inner("terraform_token", ".atlasv1.", 14, r"(?<![\w.\-])[A-Za-z0-9]{14}\Z", r"\.atlasv1\.[\w\-]{60,70}"),
-    _inner("newrelic_key", "NRAL", 40, r"(?<![\w\-])[0-9a-f]{32,36}(?:FFFF)?\Z", r"NRAL(?!\w)"),
-    _inner("facebook_token", "|", 16, r"(?<![\w\-|])\d{15,16}\Z", r"\|[\w\-]{27}(?![\w\-|])"),
+    Inner("azure_client_secret", "Q~", 4, r"(?<![\w~.\-])[\w~.]{3}\d\Z", r"Q~[\w~.\-]{31,34}(?![\w~\-])"),
+    Inner("azure_devops_token", "AZDO", 76, r"(?<![\w\-])[A-Za-z0-9]{76}\Z", rf"AZDO[A-Za-z0-9]{{4}}{_END}"),
+    Inner("telegram_token", ":AA", 11, r"(?<![\w\-])\d{8,11}\Z", rf":AA[\w\-]{{32,34}}{_END}"),
+    Inner("mailchimp_key", "-us", 32, r"(?<![\w\-])[0-9a-f]{32}\Z", r"-us\d{1,2}(?!\w)"),
+    Inner("terraform_token", ".atlasv1.", 14, r"(?<![\w.\-])[A-Za-z0-9]{14}\Z", r"\.atlasv1\.[\w\-]{60,70}"),
+    Inner("newrelic_key", "NRAL", 40, r"(?<![\w\-])[0-9a-f]{32,36}(?:FFFF)?\Z", r"NRAL(?!\w)"),
+    Inner("facebook_token", "|", 16, r"(?<![\w\-|])\d{15,16}\Z", r"\|[\w\-]{27}(?![\w\-|])"),
     # Base64 of the digits of an id, then a time and a code.
-    _inner(
+    Inner(
         "discord_token",
         ".",
         31,
@@ -297,5 +268,3 @@ _INNER = (
 
 SHAPES: tuple[Shape | Inner, ...] = (*_CLOUDS, *_CODE, *_CHAT, *_MONEY, *_MODELS, *_DATA, *_OPERATIONS, *_INNER)
 """Every known shape; of two that fit one place, the first names the kind."""
-
-_LITERALS = tuple((literal, at) for at, shape in enumerate(SHAPES) for literal in shape.literals)
