@@ -25,6 +25,14 @@ class Evidence(Stage):
         ledger.commit(make.patch(fact))
         assert ledger.get(fact.id).status == "active"
 
+    def test_what_a_user_declares_from_something_falls_with_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source), memory_source="user_declared")
+        known = {"derived_from": (fact.id,), "status": "active", "memory_source": "user_declared"}
+        derived = make.relation("Ada", "is", "a beekeeper", **known)
+        ledger.commit(make.patch(source, fact, derived))
+        assert ledger.commit(make.patch(_move(source.id, 1, "archived"))).staled == (fact.id, derived.id)
+
     def test_evidence_takes_the_hash_of_its_segment(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("Ada has 3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))

@@ -139,6 +139,16 @@ class Reverting(Stage):
         with pytest.raises(Conflict):
             ledger.revert(made.patch_id, by=ADA, reason="Wrong.")
 
+    def test_a_link_that_a_patch_added_and_removed_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
+        one, two, three = make.node("One"), make.node("Two"), make.node("Three")
+        passing = Link(type="about", source=one.id, target=two.id)
+        cut = Link(type="about", source=one.id, target=three.id)
+        ledger.commit(make.patch(one, two, three, AddLink(link=cut)))
+        steps = [AddLink(link=passing), RemoveLink(link=passing), RemoveLink(link=cut), AddLink(link=cut)]
+        done = ledger.commit(make.patch(*steps))
+        ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
+        assert [link.target for link in ledger.links(one.id)] == [three.id]
+
     def test_a_link_to_an_erased_object_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("One"), make.node("Two")
         link = Link(type="about", source=one.id, target=two.id)

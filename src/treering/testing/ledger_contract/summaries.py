@@ -4,7 +4,7 @@ import pytest
 
 from treering.core.errors import InvalidPatch
 from treering.core.objects import Knowledge, Source
-from treering.core.patch import Supersede, Transition, Update
+from treering.core.patch import Erase, Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
 from treering.testing.ledger_contract.stage import Stage, status_of
@@ -26,6 +26,13 @@ class Summaries(Stage):
         whole = _version(make, 1, memories)
         ledger.commit(make.patch(source, *memories, whole))
         assert ledger.commit(make.patch(_archive(memories[0]))).staled == (whole.id,)
+
+    def test_a_summary_falls_with_a_memory_that_is_erased(self, ledger: Ledger, make: Builder) -> None:
+        source, memories = _memories(make, 2)
+        whole = _version(make, 1, memories)
+        ledger.commit(make.patch(source, *memories, whole))
+        receipt = ledger.commit(make.patch(Erase(id=memories[1].id, expected_revision=1)))
+        assert receipt.staled == (whole.id,)
 
     def test_a_summary_needs_all_its_evidence_to_be_active(self, ledger: Ledger, make: Builder) -> None:
         source, (first, second) = _memories(make, 2)
@@ -50,6 +57,19 @@ class Summaries(Stage):
         receipt = ledger.commit(make.patch(_archive(memory)))
         assert status_of(ledger, *versions) == ["superseded", "archived", "stale"]
         assert receipt.staled == (versions[2],)
+        assert ledger.events_of(versions[1])[-1].event_type == "withdrawn"
+
+    def test_an_early_version_stays_while_what_it_tells_of_is_read_anew_and_holds(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source = make.source("Message 0.", "Message 1.")
+        first = _memory(make, "story", make.evidence(source, 0))
+        second = _memory(make, "story so far", make.evidence(source, 1), derived_from=(first.id,))
+        ledger.commit(make.patch(source, first))
+        ledger.commit(make.patch(second, Supersede(id=first.id, expected_revision=1, by=second.id)))
+        again = make.segments(source, "Before.", "Message 0.", "Message 1.")
+        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": again})))
+        assert status_of(ledger, first.id, second.id) == ["superseded", "active"]
 
     def test_a_summary_does_not_rest_on_a_memory_that_was_replaced(self, ledger: Ledger, make: Builder) -> None:
         source, (first, second) = _memories(make, 2)

@@ -80,6 +80,17 @@ class Writing(Stage):
         assert (stored.revision, stored.name, stored.summary) == (3, "Box", "One.")
         assert receipt.results[-1].revision == 3
 
+    def test_a_result_names_the_revision_that_the_whole_patch_leaves(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("3 hives."), make.source("4 hives.", origin="other.md")
+        known = make.fact("Ada", "hives", 3, make.evidence(one))
+        ledger.commit(make.patch(one, two, known))
+        rival, node = make.fact("Ada", "hives", 4, make.evidence(two)), make.node("Hive")
+        renamed = Update(id=node.id, expected_revision=1, changes={"name": "Box"})
+        receipt = ledger.commit(make.patch(rival, node, renamed))
+        left = [(item.id, ledger.get(item.id).revision) for item in (rival, node, node)]
+        assert [(result.id, result.revision) for result in receipt.results] == left
+        assert [revision for _, revision in left] == [2, 2, 2]
+
     def test_a_failed_patch_changes_nothing(self, ledger: Ledger, make: Builder) -> None:
         node, item = make.node("Hive"), make.work("Buy smoke")
         ledger.commit(make.patch(node, item))
