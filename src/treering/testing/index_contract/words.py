@@ -84,12 +84,13 @@ class Words(Stage):
         space.commit(*items.values())
         space.embed()
         wanted = sorted(item.id for scope, item in items.items() if sees(reader, scope, descend=descend))
-        reach: dict[str, Any] = {"scope": reader, "descend": descend}
-        assert sorted(space.find("bees", **reach)) == wanted
-        assert sorted(space.named("hive_box", **reach)) == wanted
-        assert sorted(space.placed("Bees", **reach)) == wanted
-        assert sorted(space.near("bees", **reach)) == wanted
-        assert space.index.passages.count(seen(**reach)) == len(wanted)
+        for asked in ({}, {"where": {"type": "source"}}, {"withdrawn": True}, {"at": 5}):
+            reach: dict[str, Any] = {"scope": reader, "descend": descend, **asked}
+            assert sorted(space.find("bees", **reach)) == wanted
+            assert sorted(space.named("hive_box", **reach)) == wanted
+            assert sorted(space.placed("Bees", **reach)) == wanted
+            assert sorted(space.near("bees", **reach)) == wanted
+            assert space.index.passages.count(seen(**reach)) == len(wanted)
 
     def test_a_filter_never_starves_a_result(self, space: Space) -> None:
         many = [space.make.source(f"The cache keeps page {n}.", origin=f"{n}") for n in range(30)]
