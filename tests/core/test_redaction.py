@@ -146,6 +146,19 @@ def test_a_token_inside_an_assignment_is_one_finding() -> None:
     assert len(done.findings) == 1
 
 
+def test_a_value_that_begins_before_the_token_in_it_goes_whole() -> None:
+    done = redact(f'password = "x9Kq2Lw7/{SECRETS["github_token"]}"')
+    assert done.text == 'password = "[redacted:github_token]"'
+    assert len(done.findings) == 1
+
+
+def test_findings_stand_in_the_order_of_their_lines_and_on_a_line_of_their_kinds() -> None:
+    slack, aws = SECRETS["slack_token"], SECRETS["aws_access_key"]
+    done = redact(f'key {slack} {aws}\npassword = "q7Zr-93kLx!vB2"\n{slack}')
+    found = [(finding.line, finding.kind) for finding in done.findings]
+    assert found == [(1, "aws_access_key"), (1, "slack_token"), (2, "assigned_secret"), (3, "slack_token")]
+
+
 PARTS = st.sampled_from(
     [
         *SECRETS.values(),

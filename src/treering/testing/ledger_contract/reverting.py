@@ -84,6 +84,14 @@ class Reverting(Stage):
         assert getattr(ledger.get(old.id), "name", "") == "Old"
         assert [ledger.events_of(thing.id)[-1].event_type for thing in (new, old)] == ["reverted", "reverted"]
 
+    def test_a_name_comes_back_that_the_patch_gave_to_another(self, ledger: Ledger, make: Builder) -> None:
+        old, new = make.node("Hive"), make.node("Hive")
+        ledger.commit(make.patch(old))
+        passed_on = Update(id=old.id, expected_revision=1, changes={"name": "Box", "slug": "box"})
+        ledger.revert(ledger.commit(make.patch(passed_on, new)).patch_id, by=ADA, reason="Wrong.")
+        assert status_of(ledger, new.id, old.id) == ["archived", "active"]
+        assert getattr(ledger.get(old.id), "slug", "") == "hive"
+
     def test_a_merged_duplicate_gives_its_evidence_back(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("3 hives."), make.source("Three.", origin="other.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(one))

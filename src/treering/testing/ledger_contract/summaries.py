@@ -92,6 +92,26 @@ class Summaries(Stage):
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(Update(id=whole.id, expected_revision=1, changes={"derived_from": [whole.id]})))
 
+    def test_knowledge_cannot_rest_on_a_summary_of_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        between = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(fact.id,))
+        whole = _version(make, 1, [between])
+        ledger.commit(make.patch(source, fact, between, whole))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"derived_from": [whole.id]})))
+
+    def test_what_derives_from_a_circle_and_carries_more_can_be_reworded(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        one = make.fact("Ada", "hives", 3, make.evidence(source))
+        two = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(one.id,))
+        whole = _version(make, 1, [two])
+        later = _version(make, 2, [whole])
+        ledger.commit(make.patch(source, one, two, whole, later))
+        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"derived_from": [two.id]})))
+        ledger.commit(make.patch(Update(id=whole.id, expected_revision=1, changes={"title": "Ada's bees"})))
+        assert status_of(ledger, one.id, two.id, whole.id, later.id) == ["active"] * 4
+
     def test_two_summaries_made_at_once_cannot_carry_each_other(self, ledger: Ledger, make: Builder) -> None:
         one = _memory(make, "one", status="candidate")
         two = _memory(make, "two", status="active", derived_from=(one.id,))

@@ -241,6 +241,14 @@ class Writing(Stage):
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(source.model_copy(update={"segments": (forged,)})))
 
+    def test_a_segment_id_stands_once_in_a_source(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("One.")
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(source.model_copy(update={"segments": source.segments * 2})))
+        ledger.commit(make.patch(source))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(_update(source.id, segments=make.segments(source, "One.", "One."))))
+
     def test_a_node_made_twice_is_one_node_with_another_alias(self, ledger: Ledger, make: Builder) -> None:
         first, second = make.node("Hive"), make.node("HIVE", aliases=("box",))
         activity = make.activity("Visit", related_node_refs=(second.id,))
@@ -300,6 +308,18 @@ class Writing(Stage):
             with pytest.raises(Conflict):
                 ledger.commit(make.patch(operation))
         assert contents(ledger) == before
+
+    def test_a_name_is_taken_and_free_as_the_patch_has_left_it(self, ledger: Ledger, make: Builder) -> None:
+        hive, notes = make.node("Hive"), make.source("One.")
+        ledger.commit(make.patch(hive, notes))
+        second, again, third = make.node("Hive"), make.source("Two."), make.node("Nest")
+        moved = MoveScope(id=notes.id, expected_revision=1, to="/old")
+        renamed = _update(hive.id, name="Box", slug="box")
+        receipt = ledger.commit(make.patch(renamed, second, moved, again, third))
+        assert {result.outcome for result in receipt.results} == {"updated", "created"}
+        for taken in (make.node("Tree"), make.node("Twig")):
+            with pytest.raises(Conflict):
+                ledger.commit(make.patch(taken, _update(third.id, slug=taken.slug)))
 
     def test_links_are_added_once_and_removed(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("Hive"), make.node("Garden")
