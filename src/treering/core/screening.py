@@ -76,7 +76,7 @@ def _screen(value: Any, place: str, found: list[Secret]) -> Any:
 def _text(text: str, place: str, found: list[Secret]) -> str:
     result = redact(text)
     found += [Secret(finding.kind, place) for finding in result.findings]
-    return result.text if result.findings else text
+    return result.text
 
 
 def _mapping(value: Mapping[Any, Any], place: str, found: list[Secret]) -> Mapping[Any, Any]:
@@ -89,10 +89,11 @@ def _mapping(value: Mapping[Any, Any], place: str, found: list[Secret]) -> Mappi
 
 def _changes(stated: Mapping[Any, Any], place: str, found: list[Secret], *, named: bool) -> dict[Any, Any]:
     """Return the fields that change. `named`: a field's name says what its value is, as `password` does."""
-    about = {**({key: str(key) for key in stated} if named else {}), **_statement(stated)}
+    names = {key: redact(str(key)).text for key in stated}
+    about = {**(names if named else {}), **_statement(stated)}
     changes = {}
     for key, before in stated.items():
-        inside = _inside(place, _text(str(key), place, []))
+        inside = _inside(place, names[key])
         after = _screen(before, inside, found)
         if after is before and isinstance(before, str) and key in about:
             after = _assigned(before, about[key], inside, found)
@@ -105,7 +106,7 @@ def _statement(stated: Mapping[Any, Any]) -> Mapping[str, str]:
     """Name the ends of a fact by what it states: `database password` for the value of the database's password."""
     if not isinstance(stated.get("predicate"), str):
         return {}
-    return dict.fromkeys(("object", "value"), f"{stated.get('subject', '')} {stated['predicate']}")
+    return dict.fromkeys(("object", "value"), redact(f"{stated.get('subject', '')} {stated['predicate']}").text)
 
 
 def _assigned(value: str, name: str, place: str, found: list[Secret]) -> str:
