@@ -195,6 +195,16 @@ class TestSemantic:
         space.crystallize("work_item", input={"id": item, "status": "cancelled"})
         assert len(findings(space, "semantic", "superseded-but-used")) == 1
 
+    def test_a_belief_that_leans_on_an_earlier_summary_is_found(self, space):
+        quote = note(space, "Bees.")
+        first, second = (
+            decide(space, key, quote, kind="summary", payload={"form": "digest", "key": key}) for key in ("one", "two")
+        )
+        leaning = decide(space, "Keep bees", quote, derived_from=[first])
+        space.crystallize("supersede", input={"id": first, "by": second})
+        (finding,) = findings(space, "semantic", "superseded-but-used")
+        assert finding.ids == (leaning, first)
+
     def test_validity_that_has_ended_is_found_and_stays_ended_after_repair(self, space):
         over = decide(space, "Trial", note(space, "a trial"), valid_until="2020-01-01T00:00:00Z")
         decide(space, "Contract", note(space, "a contract"), valid_until="2999-01-01T00:00:00Z")

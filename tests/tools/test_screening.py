@@ -2,10 +2,11 @@
 
 import ast
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import treering
 from space_parts import all_of, note, read, records
@@ -192,16 +193,56 @@ def test_a_value_that_its_name_makes_a_secret_goes(by_ada):
     assert "a secret was redacted: assigned_secret, knowledge.payload.value" in report.warnings
 
 
+@pytest.mark.parametrize("end", ["object", "value"])
+def test_what_a_fact_states_as_a_secret_goes_and_nothing_else_does(end):
+    fact = {"subject": "the shop database", "predicate": "password", end: "q7Zr-93kLx!vB2"}
+    assert screened(fact).value == {**fact, end: "[redacted:assigned_secret]"}
+    about = {"subject": SECRET, "predicate": "is for", end: "the shop"}
+    assert screened(about).value == {**about, "subject": MARK}
+
+
 def test_a_report_counts_secrets_of_one_kind_in_one_field():
     kept = screened({"text": f"{SECRET} and {SECRET[:-1]}4"})
     assert kept.value == {"text": f"{MARK} and {MARK}"}
     assert kept.warnings == ("2 secrets were redacted: github_token, text",)
+    assert screened(SAID).warnings == ("a secret was redacted: github_token",)
 
 
 def test_what_holds_no_secret_is_the_same_value():
-    value = {"title": "Plain words", "parts": ["one", ("two",)], "number": 3, "none": None}
-    assert screened(value).value is value
-    assert screened(value).secrets == ()
+    mapping = {"title": "Plain words", "parts": ["one", ("two",)], "number": 3, 4: "four", "none": None}
+    segment = SegmentDraft(text="Plain words", locator=Section())
+    for value in (mapping, segment, Section(heading="Plain words"), SegmentDraft):
+        assert screened(value).value is value
+        assert screened(value).secrets == ()
+    assert kept_key("plain") == "plain"
+
+
+def test_a_secret_is_named_by_where_it_stood():
+    kept = screened({"a": {"b": [SAID]}, SECRET: "as a key", "plain": "words", 3: SECRET}, place="input")
+    assert kept.value == {"a": {"b": [f"send it with {MARK} today"]}, MARK: "as a key", "plain": "words", 3: MARK}
+    assert [secret.place for secret in kept.secrets] == ["input.a.b.0", "input.3", "input"]
+
+
+@pytest.mark.parametrize("keys", [(SECRET,), ("plain", SECRET)])
+def test_a_secret_that_is_a_key_goes_though_no_value_holds_one(keys):
+    kept = screened({"inner": dict.fromkeys(keys, "words")})
+    assert kept.value == {"inner": dict.fromkeys([MARK if key == SECRET else key for key in keys], "words")}
+    assert [secret.place for secret in kept.secrets] == ["inner"]
+
+
+def test_the_name_of_a_field_speaks_in_what_comes_in_and_not_in_our_own_objects():
+    password = "q7Zr-93kLx!vB2"
+
+    @dataclass(frozen=True)
+    class Login:
+        password: str
+
+    class Account(BaseModel):
+        password: str
+
+    assert screened({"password": password}).value == {"password": "[redacted:assigned_secret]"}
+    for own in (Login(password), Account(password=password)):
+        assert screened(own).value is own
 
 
 def test_a_segment_the_ledger_holds_keeps_its_words(space):

@@ -66,7 +66,7 @@ def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) 
     Raises `Corrupt` naming the first event that does not verify.
     """
     head = Anchor(seq=0, hash=GENESIS)
-    met = anchor is None or anchor == head
+    met = anchor == head
     for event in events:
         if event.seq != head.seq + 1:
             raise _broken(event.seq, f"event {head.seq + 1} is missing")
@@ -74,8 +74,8 @@ def verify_chain(events: Iterable[AuditEvent], *, anchor: Anchor | None = None) 
             raise _broken(event.seq, f"event {event.seq} was changed")
         head = Anchor(seq=event.seq, hash=event.hash)
         if anchor and anchor.seq == event.seq:
-            met = met or anchor == head
-    if not met and anchor:
+            met = anchor == head
+    if anchor and not met:
         raise _broken(anchor.seq, f"the log does not pass through the anchor at event {anchor.seq}")
     return head
 

@@ -9,7 +9,7 @@ from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import Link
 from treering.core.policy import Policy
-from treering.core.support import backing
+from treering.core.support import is_backed
 
 _LIVE = CURRENT["knowledge"]
 
@@ -118,5 +118,5 @@ def _free_rivals(key: str, draft: Draft) -> None:
     for other in draft.knowledge(sorted(ids)):
         if other.status == "contested" and not rivals(other, draft):
             # A claim that was never verified goes back to being a candidate, not up to being believed.
-            held = other.last_verified_at is not None and backing(other, draft)
+            held = other.last_verified_at is not None and is_backed(other, draft)
             draft.change(other, "settled", status="active" if held else "candidate")

@@ -8,6 +8,7 @@ from treering.core.errors import Conflict, IllegalTransition
 from treering.core.grounding import check_lineage, check_segments, require_support, with_checked_evidence
 from treering.core.lengths import check_object
 from treering.core.lifecycle import INITIAL
+from treering.core.names import bearer_of
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import OperationResult
 from treering.core.references import adopt, check_acyclic, rename_references
@@ -42,36 +43,19 @@ def create(item: Object, draft: Draft) -> OperationResult:
 
 
 def _create_source(item: Source, draft: Draft) -> OperationResult:
-    twin = draft.view.source_by_origin(item.scope, item.origin) or next(
-        (
-            other.id
-            for other in draft.objects.values()
-            if isinstance(other, Source) and (other.scope, other.origin) == (item.scope, item.origin)
-        ),
-        None,
-    )
-    if twin and isinstance(known := draft.find(twin), Source) and known.status != "archived":
+    if known := bearer_of(item, draft):
         raise Conflict(
             f"{item.origin!r} is already a source in {item.scope}.",
             hint="Update that source instead, with its current revision.",
-            details={"id": twin, "current": known.revision},
+            details={"id": known.id, "current": known.revision},
         )
     check_segments(item, earlier=())
     return created(draft.create(item))
 
 
 def _create_node(item: Node, draft: Draft) -> OperationResult:
-    twin = draft.view.node_by_slug(item.scope, item.kind, item.slug) or next(
-        (
-            other.id
-            for other in draft.objects.values()
-            if isinstance(other, Node)
-            and (other.scope, other.kind, other.slug, other.status) == (item.scope, item.kind, item.slug, "active")
-        ),
-        None,
-    )
-    known = draft.find(twin) if twin else None
-    if not isinstance(known, Node) or known.status != "active":
+    known = bearer_of(item, draft)
+    if not isinstance(known, Node):
         return created(draft.create(item))
     draft.renamed[item.id] = known.id
     aliases = united(known.aliases, (item.name, *item.aliases), without=known.name)

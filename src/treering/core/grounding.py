@@ -7,7 +7,7 @@ from treering.core.errors import InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.knowledge_payloads import Summary
 from treering.core.objects import Knowledge, Source
-from treering.core.support import backing
+from treering.core.support import is_backed
 
 
 def check_segments(item: Source, *, earlier: Sequence[Segment]) -> None:
@@ -99,7 +99,7 @@ def check_lineage(item: Knowledge, draft: Draft) -> None:
 
 def require_support(item: Knowledge, draft: Draft) -> None:
     """Raise `InvalidPatch` where nothing that holds supports the knowledge."""
-    if not backing(item, draft):
+    if not is_backed(item, draft):
         raise InvalidPatch(
             f"{item.title!r} has no evidence that holds, so it cannot be active.",
             hint="Add evidence_refs (source_id and segment_id of a hit), or leave it a candidate.",

@@ -73,8 +73,9 @@ def plan_revert(record: PatchRecord, view: View, *, patch_id: str, policy: Polic
 
 def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
     draft.settle_from_here()
-    staled, contested = cascade(draft), settle_claims(draft)
-    settled = -1
+    staled: list[str] = []
+    contested: list[str] = []
+    settled = None
     while settled != len(draft.writes):
         # What one of them withdraws or frees may be the other's business again.
         settled = len(draft.writes)

@@ -6,7 +6,7 @@ and tried only where a literal it needs occurs.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -74,7 +74,7 @@ def _merged(spans: list[_Span]) -> list[_Span]:
 def _findings(text: str, spans: list[_Span]) -> Iterator[SecretFinding]:
     ends = [match.start() for match in re.finditer("\n", text)]
     for span in spans:
-        yield SecretFinding(span.kind, bisect_right(ends, span.start - 1) + 1 if span.start else 1)
+        yield SecretFinding(span.kind, bisect_left(ends, span.start) + 1)
 
 
 def _without(text: str, spans: list[_Span]) -> str:

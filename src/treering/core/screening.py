@@ -89,7 +89,7 @@ def _screen(value: Any, place: str, found: list[Secret]) -> Any:
 def _text(text: str, place: str, found: list[Secret]) -> str:
     result = redact(text)
     found += [Secret(finding.kind, place) for finding in result.findings]
-    return result.text if result.findings else text
+    return result.text
 
 
 def _mapping(
@@ -104,10 +104,11 @@ def _mapping(
 def _changes(value: Any, place: str, found: list[Secret]) -> dict[Any, Any]:
     """Return the parts of a value that change."""
     parts = _parts(value)
-    names = _names(value, parts)
+    # Read without the secrets in them: else a subject that holds one would make a secret of what is said of it.
+    names = {key: redact(name).text for key, name in _names(value, parts).items()}
     changes = {}
     for key, before in parts.items():
-        inside = _inside(place, _text(str(key), place, []))
+        inside = _inside(place, redact(str(key)).text)
         after = _screen(before, inside, found)
         if after is before and key in names:
             after = _assigned(before, names[key], inside, found)

@@ -14,12 +14,9 @@ from treering.core.objects import Knowledge, Source
 _LIVE = CURRENT["knowledge"]
 
 
-def backing(item: Knowledge, draft: Draft) -> frozenset[str]:
-    """Return the ids of the independent sources behind a piece of knowledge that still hold.
-
-    A declaration without a source of its own counts as one: itself.
-    """
-    return frozenset(_backing(item, draft, visited=set()))
+def is_backed(item: Knowledge, draft: Draft) -> bool:
+    """Tell whether anything that holds supports a piece of knowledge: a source, or a declaration without one."""
+    return _is_backed(item, draft, visited=set())
 
 
 def cascade(draft: Draft) -> list[str]:
@@ -31,11 +28,11 @@ def cascade(draft: Draft) -> list[str]:
     queue = list(draft.withdrawn)
     while queue:
         for item in draft.dependents(queue.pop(0)):
-            if item.status in WITHDRAWN_BY_CASCADE and not backing(item, draft):
+            if item.status in WITHDRAWN_BY_CASCADE and not is_backed(item, draft):
                 draft.change(item, "staled", status="stale")
                 staled.append(item.id)
                 queue.append(item.id)
-            elif _is_earlier_version(item) and not backing(item, draft):
+            elif _is_earlier_version(item) and not is_backed(item, draft):
                 draft.change(item, "withdrawn", status="archived")
                 queue.append(item.id)
     return staled
@@ -46,34 +43,35 @@ def continues(item: Knowledge, parent: Knowledge) -> bool:
     return _is_earlier_version(parent) and _form(parent) == _form(item)
 
 
-def _backing(item: Knowledge, draft: Draft, *, visited: set[str]) -> set[str]:
+def _is_backed(item: Knowledge, draft: Draft, *, visited: set[str]) -> bool:
     if isinstance(item.payload, Summary):
-        return _backing_of_summary(item, draft)
+        return _is_backed_summary(item, draft)
     if item.id in visited:
-        return set()
+        return False
     visited.add(item.id)
-    found = {ref.source_id for ref in item.evidence_refs if ref.role == "supports" and _holds(ref, draft)}
-    for parent in draft.knowledge(item.derived_from):
-        if parent.status in _LIVE:
-            found |= _backing(parent, draft, visited=visited)
-    if not found and _declared_outright(item):
-        found.add(item.id)
-    return found
+    return (
+        _declared_outright(item)
+        or any(ref.role == "supports" and _holds(ref, draft) for ref in item.evidence_refs)
+        or any(
+            parent.status in _LIVE and _is_backed(parent, draft, visited=visited)
+            for parent in draft.knowledge(item.derived_from)
+        )
+    )
 
 
-def _backing_of_summary(item: Knowledge, draft: Draft) -> set[str]:
-    """Return what a summary rests on, where all of it holds, and else nothing.
+def _is_backed_summary(item: Knowledge, draft: Draft) -> bool:
+    """Tell whether all that a summary rests on holds.
 
     Parents are not followed further: one that stands is backed, or the cascade would have made it fall.
     """
     if not item.evidence_refs and not item.derived_from:
-        return {item.id} if item.memory_source == "user_declared" else set()
-    if not all(_holds(ref, draft) for ref in item.evidence_refs):
-        return set()
+        return item.memory_source == "user_declared"
     parents = draft.knowledge(item.derived_from)
-    if len(parents) < len(item.derived_from) or not all(_carries(parent, item) for parent in parents):
-        return set()
-    return {ref.source_id for ref in item.evidence_refs} | {parent.id for parent in parents}
+    return (
+        all(_holds(ref, draft) for ref in item.evidence_refs)
+        and len(parents) == len(item.derived_from)
+        and all(_carries(parent, item) for parent in parents)
+    )
 
 
 def _carries(parent: Knowledge, item: Knowledge) -> bool:
@@ -81,8 +79,8 @@ def _carries(parent: Knowledge, item: Knowledge) -> bool:
     return parent.status in _LIVE or continues(item, parent)
 
 
-def _form(item: Knowledge) -> str:
-    return item.payload.form if isinstance(item.payload, Summary) else ""
+def _form(item: Knowledge) -> str | None:
+    return item.payload.form if isinstance(item.payload, Summary) else None
 
 
 def _is_earlier_version(item: Knowledge) -> bool:

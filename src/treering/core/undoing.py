@@ -49,7 +49,7 @@ def restore(target: str, record: PatchRecord, draft: Draft) -> OperationResult:
             f"{record.id} cannot be reverted: revision {first.before} of {target} was erased.",
             hint="Correct the object by a new patch.",
         )
-    fields = {name: getattr(earlier, name) for name in type(earlier).model_fields if name not in item.STAMPED}
+    fields = {name: getattr(earlier, name) for name in type(earlier).model_fields}
     restored = draft.change(item, "reverted", **fields)
     check_name_is_free(restored, draft)
     return changed(restored)

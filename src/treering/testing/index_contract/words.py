@@ -84,12 +84,13 @@ class ByWords(IndexStage):
         space.commit(*items.values())
         space.embed()
         wanted = sorted(item.id for scope, item in items.items() if sees(reader, scope, descend=descend))
-        reach: dict[str, Any] = {"scope": reader, "descend": descend}
-        assert sorted(space.find("bees", **reach)) == wanted
-        assert sorted(space.named("hive_box", **reach)) == wanted
-        assert sorted(space.placed("Bees", **reach)) == wanted
-        assert sorted(space.near("bees", **reach)) == wanted
-        assert space.index.passages.count(seen(**reach)) == len(wanted)
+        for asked in ({}, {"where": {"type": "source"}}, {"withdrawn": True}, {"at": 5}):
+            reach: dict[str, Any] = {"scope": reader, "descend": descend, **asked}
+            assert sorted(space.find("bees", **reach)) == wanted
+            assert sorted(space.named("hive_box", **reach)) == wanted
+            assert sorted(space.placed("Bees", **reach)) == wanted
+            assert sorted(space.near("bees", **reach)) == wanted
+            assert space.index.passages.count(seen(**reach)) == len(wanted)
 
     @pytest.mark.parametrize("reader", ["/", "/a", "/a/b", "/b"])
     @pytest.mark.parametrize("descend", [True, False])

@@ -25,6 +25,14 @@ class Evidence(LedgerStage):
         ledger.commit(make.patch(fact))
         assert ledger.get(fact.id).status == "active"
 
+    def test_what_a_user_declares_from_something_falls_with_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source), memory_source="user_declared")
+        known = {"derived_from": (fact.id,), "status": "active", "memory_source": "user_declared"}
+        derived = make.relation("Ada", "is", "a beekeeper", **known)
+        ledger.commit(make.patch(source, fact, derived))
+        assert ledger.commit(make.patch(_move(source.id, 1, "archived"))).staled == (fact.id, derived.id)
+
     def test_evidence_takes_the_hash_of_its_segment(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("Ada has 3 hives.")
         fact = make.fact("Ada", "hives", 3, make.evidence(source))
@@ -44,8 +52,9 @@ class Evidence(LedgerStage):
             make.evidence(absent),
         ]
         for ref in wrong:
-            with pytest.raises(InvalidPatch):
-                ledger.commit(make.patch(make.fact("Ada", "hives", 3, ref)))
+            for status in ("active", "candidate"):
+                with pytest.raises(InvalidPatch):
+                    ledger.commit(make.patch(make.fact("Ada", "hives", 3, ref, status=status)))
 
     def test_an_exact_duplicate_is_merged_and_its_evidence_added(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("Ada has 3 hives."), make.source("Three hives: Ada's.", origin="other.md")
@@ -109,6 +118,18 @@ class Evidence(LedgerStage):
         assert receipt.staled == (lost.id,)
         assert ledger.get(kept.id).status == "active"
         assert ledger.segment(source.id, source.segments[1].segment_id).excerpt == "Bob has none."
+
+    def test_what_lost_its_evidence_can_be_reworded_and_keeps_what_is_known_of_it(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, fact))
+        ledger.commit(make.patch(_move(source.id, 1, "archived")))
+        refs = knowledge_of(ledger, fact.id).evidence_refs
+        ledger.commit(make.patch(_update(fact.id, 2, title="Three hives")))
+        stored = knowledge_of(ledger, fact.id)
+        assert (stored.status, stored.title, stored.evidence_refs) == ("stale", "Three hives", refs)
 
     def test_stale_knowledge_is_active_again_once_verified(self, ledger: Ledger, make: Builder) -> None:
         old, new = make.source("Ada has 3 hives."), make.source("Still 3 hives.", origin="new.md")

@@ -84,6 +84,14 @@ class Reverting(LedgerStage):
         assert getattr(ledger.get(old.id), "name", "") == "Old"
         assert [ledger.events_of(thing.id)[-1].event_type for thing in (new, old)] == ["reverted", "reverted"]
 
+    def test_a_name_comes_back_that_the_patch_gave_to_another(self, ledger: Ledger, make: Builder) -> None:
+        old, new = make.node("Hive"), make.node("Hive")
+        ledger.commit(make.patch(old))
+        passed_on = Update(id=old.id, expected_revision=1, changes={"name": "Box", "slug": "box"})
+        ledger.revert(ledger.commit(make.patch(passed_on, new)).patch_id, by=ADA, reason="Wrong.")
+        assert status_of(ledger, new.id, old.id) == ["archived", "active"]
+        assert getattr(ledger.get(old.id), "slug", "") == "hive"
+
     def test_a_merged_duplicate_gives_its_evidence_back(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.source("3 hives."), make.source("Three.", origin="other.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(one))
@@ -138,6 +146,16 @@ class Reverting(LedgerStage):
             ledger.revert(erased.patch_id, by=ADA, reason="Wrong.")
         with pytest.raises(Conflict):
             ledger.revert(made.patch_id, by=ADA, reason="Wrong.")
+
+    def test_a_link_that_a_patch_added_and_removed_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
+        one, two, three = make.node("One"), make.node("Two"), make.node("Three")
+        passing = Link(type="about", source=one.id, target=two.id)
+        cut = Link(type="about", source=one.id, target=three.id)
+        ledger.commit(make.patch(one, two, three, AddLink(link=cut)))
+        steps = [AddLink(link=passing), RemoveLink(link=passing), RemoveLink(link=cut), AddLink(link=cut)]
+        done = ledger.commit(make.patch(*steps))
+        ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
+        assert [link.target for link in ledger.links(one.id)] == [three.id]
 
     def test_a_link_to_an_erased_object_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("One"), make.node("Two")

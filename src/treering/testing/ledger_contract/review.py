@@ -172,12 +172,15 @@ class Review(LedgerStage):
             MoveScope(id=fact.id, expected_revision=1, to="/elsewhere"),
             Erase(id=fact.id, expected_revision=1),
             Update(id=fact.id, expected_revision=1, changes={"memory_source": "user_declared"}),
+            Update(id=believed.id, expected_revision=1, changes={"title": "Ada has bees"}),
         ]
         before = contents(ledger)
         for part in refused:
             with pytest.raises(Denied):
                 ledger.commit(make.patch(part, by=adapter))  # type: ignore[arg-type]  # a list of both kinds
         assert contents(ledger) == before
+        reworded = Update(id=fact.id, expected_revision=1, changes={"title": "Ada has hives"})
+        assert ledger.commit(make.patch(reworded, by=adapter)).results[0].outcome == "updated"
 
     def test_an_agent_does_not_erase(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")

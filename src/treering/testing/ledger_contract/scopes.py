@@ -108,6 +108,15 @@ class Scopes(LedgerStage):
             with pytest.raises(InvalidPatch):
                 ledger.commit(_at("/a", make.patch(operation)))
 
+    def test_a_cycle_is_printed_without_the_ids_that_lie_elsewhere(self, ledger: Ledger, make: Builder) -> None:
+        first = make.work("First", scope="/a")
+        foreign = make.work("Elsewhere", scope="/b", depends_on=(first.id,))
+        last = make.work("Last", scope="/a", depends_on=(foreign.id,))
+        ledger.commit(make.patch(first, foreign, last))
+        with pytest.raises(InvalidPatch) as refused:
+            ledger.commit(_at("/a", make.patch(_change(first.id, depends_on=[last.id]))))
+        assert refused.value.details["cycle"] == [first.id, last.id, "…", first.id]
+
     def test_what_lies_below_may_be_changed(self, ledger: Ledger, make: Builder) -> None:
         below = make.node("Hive", scope="/a/b")
         ledger.commit(make.patch(below))

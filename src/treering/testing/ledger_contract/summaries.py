@@ -4,7 +4,7 @@ import pytest
 
 from treering.core.errors import InvalidPatch
 from treering.core.objects import Knowledge, Source
-from treering.core.patch import Supersede, Transition, Update
+from treering.core.patch import Erase, Supersede, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import Builder
 from treering.testing.ledger_contract.stage import LedgerStage, status_of
@@ -26,6 +26,13 @@ class Summaries(LedgerStage):
         whole = _version(make, 1, memories)
         ledger.commit(make.patch(source, *memories, whole))
         assert ledger.commit(make.patch(_archive(memories[0]))).staled == (whole.id,)
+
+    def test_a_summary_falls_with_a_memory_that_is_erased(self, ledger: Ledger, make: Builder) -> None:
+        source, memories = _memories(make, 2)
+        whole = _version(make, 1, memories)
+        ledger.commit(make.patch(source, *memories, whole))
+        receipt = ledger.commit(make.patch(Erase(id=memories[1].id, expected_revision=1)))
+        assert receipt.staled == (whole.id,)
 
     def test_a_summary_needs_all_its_evidence_to_be_active(self, ledger: Ledger, make: Builder) -> None:
         source, (first, second) = _memories(make, 2)
@@ -50,6 +57,19 @@ class Summaries(LedgerStage):
         receipt = ledger.commit(make.patch(_archive(memory)))
         assert status_of(ledger, *versions) == ["superseded", "archived", "stale"]
         assert receipt.staled == (versions[2],)
+        assert ledger.events_of(versions[1])[-1].event_type == "withdrawn"
+
+    def test_an_early_version_stays_while_what_it_tells_of_is_read_anew_and_holds(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source = make.source("Message 0.", "Message 1.")
+        first = _memory(make, "story", make.evidence(source, 0))
+        second = _memory(make, "story so far", make.evidence(source, 1), derived_from=(first.id,))
+        ledger.commit(make.patch(source, first))
+        ledger.commit(make.patch(second, Supersede(id=first.id, expected_revision=1, by=second.id)))
+        again = make.segments(source, "Before.", "Message 0.", "Message 1.")
+        ledger.commit(make.patch(Update(id=source.id, expected_revision=1, changes={"segments": again})))
+        assert status_of(ledger, first.id, second.id) == ["superseded", "active"]
 
     def test_a_summary_does_not_rest_on_a_memory_that_was_replaced(self, ledger: Ledger, make: Builder) -> None:
         source, (first, second) = _memories(make, 2)
@@ -71,6 +91,26 @@ class Summaries(LedgerStage):
                 ledger.commit(make.patch(Update(id=first.id, expected_revision=1, changes=changes)))
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(Update(id=whole.id, expected_revision=1, changes={"derived_from": [whole.id]})))
+
+    def test_knowledge_cannot_rest_on_a_summary_of_it(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        between = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(fact.id,))
+        whole = _version(make, 1, [between])
+        ledger.commit(make.patch(source, fact, between, whole))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"derived_from": [whole.id]})))
+
+    def test_what_derives_from_a_circle_and_carries_more_can_be_reworded(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        one = make.fact("Ada", "hives", 3, make.evidence(source))
+        two = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(one.id,))
+        whole = _version(make, 1, [two])
+        later = _version(make, 2, [whole])
+        ledger.commit(make.patch(source, one, two, whole, later))
+        ledger.commit(make.patch(Update(id=one.id, expected_revision=1, changes={"derived_from": [two.id]})))
+        ledger.commit(make.patch(Update(id=whole.id, expected_revision=1, changes={"title": "Ada's bees"})))
+        assert status_of(ledger, one.id, two.id, whole.id, later.id) == ["active"] * 4
 
     def test_two_summaries_made_at_once_cannot_carry_each_other(self, ledger: Ledger, make: Builder) -> None:
         one = _memory(make, "one", status="candidate")

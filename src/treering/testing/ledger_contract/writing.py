@@ -80,6 +80,17 @@ class Writing(LedgerStage):
         assert (stored.revision, stored.name, stored.summary) == (3, "Box", "One.")
         assert receipt.results[-1].revision == 3
 
+    def test_a_result_names_the_revision_that_the_whole_patch_leaves(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.source("3 hives."), make.source("4 hives.", origin="other.md")
+        known = make.fact("Ada", "hives", 3, make.evidence(one))
+        ledger.commit(make.patch(one, two, known))
+        rival, node = make.fact("Ada", "hives", 4, make.evidence(two)), make.node("Hive")
+        renamed = Update(id=node.id, expected_revision=1, changes={"name": "Box"})
+        receipt = ledger.commit(make.patch(rival, node, renamed))
+        left = [(item.id, ledger.get(item.id).revision) for item in (rival, node, node)]
+        assert [(result.id, result.revision) for result in receipt.results] == left
+        assert [revision for _, revision in left] == [2, 2, 2]
+
     def test_a_failed_patch_changes_nothing(self, ledger: Ledger, make: Builder) -> None:
         node, item = make.node("Hive"), make.work("Buy smoke")
         ledger.commit(make.patch(node, item))
@@ -230,6 +241,14 @@ class Writing(LedgerStage):
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(source.model_copy(update={"segments": (forged,)})))
 
+    def test_a_segment_id_stands_once_in_a_source(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("One.")
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(source.model_copy(update={"segments": source.segments * 2})))
+        ledger.commit(make.patch(source))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(_update(source.id, segments=make.segments(source, "One.", "One."))))
+
     def test_a_node_made_twice_is_one_node_with_another_alias(self, ledger: Ledger, make: Builder) -> None:
         first, second = make.node("Hive"), make.node("HIVE", aliases=("box",))
         activity = make.activity("Visit", related_node_refs=(second.id,))
@@ -289,6 +308,18 @@ class Writing(LedgerStage):
             with pytest.raises(Conflict):
                 ledger.commit(make.patch(operation))
         assert contents(ledger) == before
+
+    def test_a_name_is_taken_and_free_as_the_patch_has_left_it(self, ledger: Ledger, make: Builder) -> None:
+        hive, notes = make.node("Hive"), make.source("One.")
+        ledger.commit(make.patch(hive, notes))
+        second, again, third = make.node("Hive"), make.source("Two."), make.node("Nest")
+        moved = MoveScope(id=notes.id, expected_revision=1, to="/old")
+        renamed = _update(hive.id, name="Box", slug="box")
+        receipt = ledger.commit(make.patch(renamed, second, moved, again, third))
+        assert {result.outcome for result in receipt.results} == {"updated", "created"}
+        for taken in (make.node("Tree"), make.node("Twig")):
+            with pytest.raises(Conflict):
+                ledger.commit(make.patch(taken, _update(third.id, slug=taken.slug)))
 
     def test_links_are_added_once_and_removed(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("Hive"), make.node("Garden")
