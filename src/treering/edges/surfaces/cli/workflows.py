@@ -58,6 +58,8 @@ def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
     with _scene(asked, access, writing) as scene:
         report = runner.run(workflow, inputs=inputs, scene=scene, progress=_tell_node)
     answer(access, report, [line(report.text)])
+    for warning in () if access.as_json else report.warnings:
+        tell(warning)
     if report.outcome != "done" and not access.as_json:
         tell(f"The workflow ended before its last node: {report.why}")
 
@@ -101,6 +103,7 @@ def _needs(workflow: Workflow) -> Mapping[str, Sequence[str | int]]:
     return {
         "nodes": [f"{node.id} ({node.type.name})" for node in workflow.nodes],
         "returns": [workflow.returned.id],
+        "warnings": workflow.warnings,
         "inputs": list(range(1, max(inputs, default=0) + 1)),
         "endpoints": sorted(asked) or (["any one"] if any(one.asks for one in mentions) else []),
         "needs a conversation": ["yes"] if any(one.remembers for one in mentions) else [],

@@ -127,8 +127,8 @@ def search(
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
     Keywords stand between semicolons, and each is a phrase; those that stand nowhere find nothing. A question in a
-    sentence, which is no keyword, is looked for by its words. The other modes take the query as it is. In `hybrid` mode messages come in the order in
-    which the space's own search gives them. A blank query finds nothing.
+    sentence, which is no keyword, is looked for by its words. The other modes take the query as it is. In `hybrid`
+    mode messages come in the order in which the space's own search gives them. A blank query finds nothing.
     """
     if not query.strip():
         return []
