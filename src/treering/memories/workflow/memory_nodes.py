@@ -144,9 +144,14 @@ def _dated(memory: Memory) -> str:
 
 
 def _node(
-    name: str, summary: str, settings: type[AnySettings], run: Callable[[AnySettings, Step], str]
+    name: str,
+    summary: str,
+    settings: type[AnySettings],
+    run: Callable[[AnySettings, Step], str],
+    *,
+    creates: bool = False,
 ) -> NodeType[AnySettings]:
-    return NodeType(name, summary, settings, run, remembers=True)
+    return NodeType(name, summary, settings, run, remembers=True, creates=creates)
 
 
 MEMORY_NODES: tuple[NodeType[Any], ...] = (
@@ -155,10 +160,16 @@ MEMORY_NODES: tuple[NodeType[Any], ...] = (
     _node("GetCurrentMemoryFromFile", "all memories", ListSettings, everything),
     _node("ChatSummaryMemoryGatheringTool", "memories newer than the summary", ListSettings, newer),
     _node("ConversationMemory", "the last memories, and what was said since", ConversationSettings, conversation),
-    _node("FullChatSummary", "the rolling summary, brought up to date if asked", SummarySettings, full_summary),
+    _node(
+        "FullChatSummary",
+        "the rolling summary, brought up to date if asked",
+        SummarySettings,
+        full_summary,
+        creates=True,
+    ),
     _node("GetCurrentSummaryFromFile", "the rolling summary as it stands", NodeSettings, current_summary),
-    _node("chatSummarySummarizer", "folds new memories into the summary", NodeSettings, fold_summary),
+    _node("chatSummarySummarizer", "folds new memories into the summary", NodeSettings, fold_summary, creates=True),
     _node("WriteCurrentSummaryToFileAndReturnIt", "saves a summary", WriteSettings, write_summary),
     _node("GetCurrentStateDocument", "what is true now", NodeSettings, state),
-    _node("QualityMemory", "makes the memories that are due", NodeSettings, create),
+    _node("QualityMemory", "makes the memories that are due", NodeSettings, create, creates=True),
 )

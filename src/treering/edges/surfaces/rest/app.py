@@ -26,7 +26,7 @@ from treering.edges.surfaces.rest.served import Allowed, ServedSpace, Stop, allo
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.chat_memory import ChatMemory
-from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.settings import MakingPlan
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.tools.engine import Engine
@@ -54,8 +54,8 @@ class Serving:
     """What answers chats; none: nothing does."""
     memory: MemorySettings = field(default_factory=MemorySettings)
     """What memory may cost a chat."""
-    generator: Generator | None = None
-    """Makes the memories of discussions; none: the built-in one."""
+    making: MakingPlan = field(default_factory=MakingPlan)
+    """How the memories of discussions are made."""
 
     @classmethod
     def of(
@@ -68,6 +68,7 @@ class Serving:
         allow: Iterable[str] = (),
         upstream: UpstreamPlace | None = None,
         memory: MemorySettings | None = None,
+        making: MakingPlan | None = None,
         bounds: Bounds | None = None,
     ) -> "Serving":
         """Say what is served by what a person and the environment say.
@@ -86,6 +87,7 @@ class Serving:
             embedder=BgeSmall(threads=settings.threads),
             upstream=upstream,
             memory=memory or MemorySettings(),
+            making=making or MakingPlan(),
             bounds=bounds or Bounds(),
         )
 
@@ -133,7 +135,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         serving.memory,
         ending=lambda: stop.said,
         embedder=serving.embedder,
-        generator=serving.generator,
+        generator=serving.making.generator,
+        settings=serving.making.settings,
     )
 
     @asynccontextmanager

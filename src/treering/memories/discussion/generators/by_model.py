@@ -68,6 +68,7 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "merge": (("facts", "document"), ("facts", "document")),
 }
 _VERSION_CHARS = 8
+_TEXT = "-text"
 _SHAPE = """
 
 Answer with a JSON list and nothing else. Each memory in it is an object:
@@ -120,7 +121,8 @@ class ModelGenerator:
 
     What was said is material for the model, never an instruction: it is put into the prompts between marks. An
     answer in the wrong shape is asked for once again; where that does not help, plain text makes one memory. The
-    methods raise `Unavailable` where there is no text either, and what the budget and the model raise.
+    methods raise `Unavailable` where there is no text either, and what the budget and the model raise. With `as_text`
+    the prompt for memories asks for one text itself: nothing is added to it about a shape, and that text is a memory.
     """
 
     def __init__(
@@ -130,16 +132,18 @@ class ModelGenerator:
         budget: Budget,
         prompts: Prompts = DEFAULT_PROMPTS,
         max_output_tokens: int = 2_000,
+        as_text: bool = False,
     ) -> None:
         self._model = model
         self._budget = budget
         self._prompts = prompts
         self._max_output_tokens = max_output_tokens
+        self._as_text = as_text
 
     @property
     def name(self) -> str:
         """Name the model and the version of the prompts."""
-        return f"model:{self._model.model_id}:{self._prompts.version}"
+        return f"model:{self._model.model_id}:{self._prompts.version}{_TEXT if self._as_text else ''}"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:
         """Make memories of a chunk. What of the background the prompt has no place for is not read."""
@@ -149,7 +153,7 @@ class ModelGenerator:
             "all_memories": lambda: _listed(background.everything(), "all memories"),
             "summary": lambda: _fenced(background.summary(), "the summary"),
         }
-        return self._items(self._prompts.memories, material)
+        return self._items(self._prompts.memories, material, as_text=self._as_text)
 
     def condense(self, memories: Sequence[MemoryItem]) -> Generated:
         """Make one memory of several."""
@@ -175,11 +179,11 @@ class ModelGenerator:
         answer = self._answer(_filled(prompt.text, material), prompt.system)
         return GeneratedText(written_text(answer.text), answer.usage)
 
-    def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]]) -> Generated:
-        asked = _filled(prompt.text, material) + _SHAPE
+    def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]], *, as_text: bool = False) -> Generated:
+        asked = _filled(prompt.text, material) + ("" if as_text else _SHAPE)
         answer = self._answer(asked, prompt.system)
         found, usage = parse_items(answer.text), answer.usage
-        if not isinstance(found, ParsedMemories):
+        if isinstance(found, UnreadableAnswer) or (isinstance(found, PlainAnswer) and not as_text):
             found, more = self._repaired(asked, answer.text, found, prompt.system)
             usage += more
         if isinstance(found, PlainAnswer):

@@ -1,0 +1,220 @@
+"""Memory of discussions as a document asks for it: its configuration, its workflow files, its file names, its nodes."""
+
+import json
+
+import pytest
+from desk_parts import AFTER, LAMP, desk
+
+from treering.memories.discussion.generators.parsing import CHUNK_BREAK
+
+__all__ = ["desk"]
+
+CONFIG = {
+    "useVectorForQualityMemory": True,
+    "vectorMemoryWorkflowName": "my-vector-memory-workflow",
+    "fileMemoryWorkflowName": "my-file-memory-workflow",
+}
+VECTOR_WORKFLOW = [
+    {
+        "id": "agent1",
+        "type": "Standard",
+        "prompt": "List the 3 most important topics of this conversation. Chunk: {agent1Input}",
+        "returnToUser": False,
+    },
+    {
+        "id": "agent2",
+        "type": "Standard",
+        "prompt": "Chunk: {agent1Input}. Topics: {agent1Output}. Write a JSON array of objects with 'title', "
+        "'summary', 'entities' and 'key_phrases'.",
+        "returnToUser": True,
+    },
+]
+FILE_WORKFLOW = [
+    {
+        "id": "agent1",
+        "type": "Standard",
+        "prompt": "New: {agent1Input} Recent: {agent2Input} All: {agent3Input} Summary: {agent4Input} "
+        "Write one paragraph.",
+        "returnToUser": True,
+    }
+]
+TOPICS = [
+    {
+        "title": "Heron lamp",
+        "summary": "The Heron lamp is launched on 12 May 2026 and costs 49 euros.",
+        "entities": ["Heron"],
+        "key_phrases": ["launch date", "price of the lamp"],
+    },
+    {
+        "title": "Carla's move",
+        "summary": "Carla moves to a flat with a garden in Turin.",
+        "entities": ["Carla", "Turin"],
+        "key_phrases": ["flat with a garden"],
+    },
+]
+
+
+@pytest.fixture
+def talk(desk):
+    """A discussion of which one chunk is due."""
+    desk.write(config_json=CONFIG)
+    desk.write(**{"Workflows__my-vector-memory-workflow_json": VECTOR_WORKFLOW})
+    desk.write(**{"Workflows__my-file-memory-workflow_json": FILE_WORKFLOW})
+    desk.done("init")
+    desk.done("discussion", "record", "lamp", desk.say(*LAMP, *AFTER), "--no-update")
+    return desk
+
+
+def memories(desk):
+    return [each["item"] for each in desk.json("discussion", "show", "lamp", "--memories", "20")["memories"]]
+
+
+def test_the_config_with_three_keys_has_the_vector_workflow_make_the_memories(talk):
+    talk.write(answers_json=["Heron lamp; Carla's move", json.dumps(TOPICS)])
+    made = talk.json("discussion", "update", "lamp", "--config", "config.json", "--scripted", "answers.json")
+    assert (made["made"]["done"], made["made"]["usage"]["requests"]) == (1, 2)
+    kept = memories(talk)
+    assert [{name: item[name] for name in TOPICS[0]} for item in kept] == TOPICS
+    found = talk.done("discussion", "search", "lamp", "flat with a garden", "--what", "memories", "--mode", "keywords")
+    assert "Carla" in found
+
+
+def test_the_same_config_without_the_flag_has_the_file_workflow_make_one_text_block(talk):
+    talk.write(config_json={**CONFIG, "useVectorForQualityMemory": False})
+    block = "The Heron lamp is launched on 12 May 2026.\n\nCarla moves to Turin in June."
+    talk.write(answers_json=[block])
+    made = talk.json("discussion", "update", "lamp", "--config", "config.json", "--scripted", "answers.json")["made"]
+    assert (made["done"], made["failed"], made["usage"]["requests"]) == (1, 0, 1)
+    (item,) = memories(talk)
+    assert item["summary"] == block
+    assert item["title"] == "The Heron lamp is launched on 12 May 2026."
+    assert "Turin" in item["entities"]
+
+
+def test_a_model_that_answers_with_plain_text_makes_one_memory(talk):
+    talk.write(settings_json={"state": False, "summary": False})
+    talk.write(answers_json=["The lamp is launched in May and costs 49 euros.", "As I said."])
+    flags = ("--config", "settings.json", "--endpoint", "main=scripted", "--scripted", "answers.json")
+    made = talk.json("discussion", "update", "lamp", *flags)["made"]
+    assert (made["done"], made["failed"]) == (1, 0)
+    assert [item["summary"] for item in memories(talk)] == ["The lamp is launched in May and costs 49 euros."]
+
+
+def test_prompts_may_stand_in_the_config_file(talk):
+    talk.write(
+        prompts_yaml="endpointName: main\nstate: false\nsummary: false\n"
+        "systemPrompt: You summarise.\nprompt: 'Summarise this: [TextChunk] Known: [Chat_Summary]'\n"
+    )
+    talk.write(answers_json={"main": ["One block of text about the lamp."]})
+    made = talk.json("discussion", "update", "lamp", "--config", "prompts.yaml", "--scripted", "answers.json")["made"]
+    assert (made["done"], made["usage"]["requests"]) == (1, 1)
+    assert [item["summary"] for item in memories(talk)] == ["One block of text about the lamp."]
+
+
+def test_recording_makes_memories_as_the_config_says(talk):
+    talk.write(answers_json=["Topics", json.dumps(TOPICS[0])])
+    flags = ("--config", "config.json", "--scripted", "answers.json")
+    talk.done("discussion", "record", "lamp", "chat.json", *flags)
+    assert [item["title"] for item in memories(talk)] == ["Heron lamp"]
+
+
+def test_a_node_for_quality_memory_uses_the_configured_workflow(talk):
+    talk.write(making_json=[{"id": "make", "type": "QualityMemory"}])
+    talk.write(answers_json=["Topics", json.dumps(TOPICS)])
+    flags = ("--discussion", "lamp", "--config", "config.json", "--scripted", "answers.json")
+    assert talk.done("workflow", "run", "making.json", *flags) == "1 chunks were read.\n"
+    assert [item["title"] for item in memories(talk)] == [one["title"] for one in TOPICS]
+
+
+def test_a_node_for_quality_memory_uses_the_only_model_there_is(talk):
+    talk.write(making_json=[{"id": "make", "type": "QualityMemory"}])
+    talk.write(answers_json=[json.dumps(TOPICS), "# Now\n- The lamp costs 49 euros."])
+    flags = ("--discussion", "lamp", "--endpoint", "main=scripted", "--scripted", "answers.json")
+    talk.done("workflow", "run", "making.json", *flags)
+    assert [item["title"] for item in memories(talk)] == [one["title"] for one in TOPICS]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"useVectorForQualityMemry": True}, "Did you mean 'useVectorForQualityMemory'?"),
+        ({"useVectorForQualityMemory": True, "vectorMemoryWorkflowName": "nowhere"}, "There is no workflow 'nowhere'"),
+        ({"fileMemoryWorkflowName": "../config"}, "is not the name of a workflow"),
+        ({"fileMemoryWorkflowName": "my-file-memory-workflow"}, "no language model was given for its endpoint"),
+        (
+            {"prompt": "Say something of [nothing]", "endpointName": "main"},
+            "No model was given for the endpoint 'main'",
+        ),
+    ],
+)
+def test_a_config_that_cannot_work_is_told_of_before_anything_is_made(talk, config, said):
+    talk.write(config_json=config)
+    told = talk.run("discussion", "update", "lamp", "--config", "config.json")
+    assert told.code in {2, 3}
+    assert said in " ".join(told.err.split())
+    assert memories(talk) == []
+
+
+def test_a_new_type_of_node_is_loaded_by_the_command_line(talk):
+    talk.write(
+        mynodes_py="""
+from treering import NodeSettings, NodeType
+
+def first_five(settings, step):
+    memories = step.scene.recollection.all_memories()[:5]
+    return "--ChunkBreak--".join(memory.item.summary for memory in memories) or "No memories have been generated yet"
+
+FIRST_FIVE = NodeType("FirstFiveMemories", "the first five memories", NodeSettings, first_five, remembers=True)
+"""
+    )
+    talk.write(first_json=[{"id": "first", "type": "FirstFiveMemories"}])
+    run = ("workflow", "run", "first.json", "--discussion", "lamp", "--nodes", "mynodes:FIRST_FIVE")
+    assert talk.done(*run) == "No memories have been generated yet\n"
+    talk.write(answers_json=["Topics", json.dumps(TOPICS)])
+    talk.done("discussion", "update", "lamp", "--config", "config.json", "--scripted", "answers.json")
+    assert talk.done(*run) == f"{CHUNK_BREAK.join(one['summary'] for one in TOPICS)}\n"
+    assert talk.done("workflow", "check", "first.json", "--nodes", "mynodes:FIRST_FIVE").startswith("ok, 1 node")
+    assert talk.run("workflow", "check", "first.json").code == 2
+
+
+@pytest.mark.parametrize("name", ["mynodes", "no.such.module:X", "json:NOTHING", "json:loads"])
+def test_what_is_no_type_of_node_is_told(talk, name):
+    talk.write(first_json=[{"id": "first", "type": "RecentMemory"}])
+    told = talk.run("workflow", "check", "first.json", "--nodes", name)
+    assert told.code == 2
+    assert name.partition(":")[0] in told.err
+
+
+def test_the_last_node_that_returns_to_the_user_wins_with_a_warning(desk):
+    desk.write(
+        two_json=[
+            {"id": "one", "type": "StaticResponse", "content": "first", "returnToUser": True},
+            {"id": "two", "type": "StaticResponse", "content": "second", "returnToUser": True},
+        ]
+    )
+    told = desk.run("workflow", "run", "two.json")
+    assert (told.code, told.out) == (0, "second\n")
+    assert "node 1 (one), node 2 (two)" in told.err
+    assert "node 2 (two)" in desk.done("workflow", "check", "two.json")
+
+
+def test_a_retriever_says_what_the_document_says_where_there_is_nothing(talk):
+    talk.write(recent_json=[{"type": "RecentMemory", "maxTurnsToPull": 5, "maxSummaryChunksFromFile": 3}])
+    assert (
+        talk.done("workflow", "run", "recent.json", "--discussion", "lamp") == "No memories have been generated yet\n"
+    )
+
+
+def test_keywords_that_stand_nowhere_find_nothing(talk):
+    talk.write(keywords_json=[{"type": "ConversationalKeywordSearchPerformerTool", "keywords": "{agent1Input}"}])
+    run = ("workflow", "run", "keywords.json", "--discussion", "lamp", "--input")
+    assert talk.done(*run, "Heron bulb; garden gnome") == "Nothing was found.\n"
+    assert "49 euros" in talk.done(*run, "garden gnome; price")
+
+
+def test_a_short_window_that_begins_like_the_conversation_withdraws_nothing(desk):
+    desk.done("init")
+    desk.done("discussion", "record", "t", desk.say("yes", "a", "b", "c", "yes", "The code is 4711."), "--no-update")
+    window = desk.say("yes", "The code is 4711.", "thanks")
+    told = desk.done("discussion", "record", "t", window, "--no-update")
+    assert told.startswith("Recorded in t: 1 appended, 2 unchanged, 0 withdrawn; 7 messages now.")
