@@ -1,6 +1,9 @@
 """Memory of discussions as a document asks for it: its configuration, its workflow files, its file names, its nodes."""
 
 import json
+import sqlite3
+from contextlib import closing
+from hashlib import sha256
 
 import pytest
 from desk_parts import AFTER, LAMP, desk
@@ -218,3 +221,87 @@ def test_a_short_window_that_begins_like_the_conversation_withdraws_nothing(desk
     window = desk.say("yes", "The code is 4711.", "thanks")
     told = desk.done("discussion", "record", "t", window, "--no-update")
     assert told.startswith("Recorded in t: 1 appended, 2 unchanged, 0 withdrawn; 7 messages now.")
+
+
+@pytest.fixture
+def told(talk):
+    """The same discussion with its memories and a summary, and its files under the document's names."""
+    talk.write(answers_json=["Topics", json.dumps(TOPICS)])
+    talk.done("discussion", "update", "lamp", "--config", "config.json", "--scripted", "answers.json")
+    talk.write(writing_json=[{"type": "WriteCurrentSummaryToFileAndReturnIt", "input": "They plan the Heron lamp."}])
+    talk.done("workflow", "run", "writing.json", "--discussion", "lamp")
+    talk.done("discussion", "export", "lamp", "files", "--as", "wilmer")
+    return talk
+
+
+def test_the_files_have_the_documents_names_and_each_memory_the_hash_of_its_last_message(told):
+    names = {path.name for path in (told.folder / "files").iterdir()} - {"lamp_state_document.md"}
+    assert names == {"lamp_memories.jsonl", "lamp_summary.jsonl", "lamp_vector_memory.db"}
+    last = sha256(LAMP[-1].encode()).hexdigest()
+    assert read_lines(told.folder / "files" / "lamp_memories.jsonl") == [
+        {"text_block": one["summary"], "hash": last} for one in TOPICS
+    ]
+    assert read_lines(told.folder / "files" / "lamp_summary.jsonl") == [
+        {"text_block": "They plan the Heron lamp.", "hash": last}
+    ]
+
+
+def test_the_database_has_the_documents_tables_and_finds_by_keywords(told):
+    with closing(sqlite3.connect(told.folder / "files" / "lamp_vector_memory.db")) as database:
+        rows = database.execute("SELECT discussion_id, memory_text, metadata_json FROM memories ORDER BY id").fetchall()
+        assert [(row[0], row[1]) for row in rows] == [("lamp", one["summary"]) for one in TOPICS]
+        assert [{name: json.loads(row[2])[name] for name in TOPICS[0]} for row in rows] == TOPICS
+        columns = [row[1] for row in database.execute("PRAGMA table_info(memories_fts)")]
+        assert columns == ["title", "summary", "entities", "key_phrases", "memory_text"]
+        found = database.execute(
+            "SELECT memories.memory_text FROM memories_fts JOIN memories ON memories.id = memories_fts.rowid "
+            """WHERE memories_fts MATCH '"launch date" OR "zeppelin"' ORDER BY bm25(memories_fts)"""
+        ).fetchall()
+        assert found == [(TOPICS[0]["summary"],)]
+        (tracked,) = database.execute("SELECT * FROM vector_memory_tracker").fetchall()
+        assert tracked == ("lamp", sha256(LAMP[-1].encode()).hexdigest())
+
+
+def test_the_files_under_the_documents_names_come_in_again_each_memory_once(told):
+    told.done("discussion", "import", "lamp", "files", "--within", "/elsewhere")
+    shown = told.json("discussion", "show", "lamp", "--memories", "20", "--within", "/elsewhere")
+    kept = [{name: each["item"][name] for name in TOPICS[0]} for each in shown["memories"]]
+    assert kept == TOPICS
+    assert shown["summary"] == "They plan the Heron lamp."
+    again = told.done("discussion", "import", "lamp", "files", "--within", "/elsewhere")
+    assert "0 messages, 0 memories, 0 versions" in again
+
+
+@pytest.mark.parametrize("name", ["lamp_memories.jsonl", "lamp_vector_memory.db", "lamp_summary.jsonl"])
+def test_each_file_under_the_documents_names_comes_in_alone(told, name):
+    told.done("discussion", "import", "other", f"files/{name}")
+    shown = told.json("discussion", "show", "other", "--memories", "20")
+    wanted = "They plan the Heron lamp." if "summary" in name else TOPICS[0]["summary"]
+    assert wanted in [shown["summary"], *(each["item"]["summary"] for each in shown["memories"])]
+
+
+def test_a_discussion_without_memories_goes_out_and_in(told):
+    told.done("discussion", "record", "oak", told.say("a", "b"))
+    told.done("discussion", "export", "oak", "oaks", "--as", "wilmer")
+    assert "0 memories" in told.done("discussion", "import", "third", "oaks")
+
+
+def test_our_own_files_carry_hashes_beside_positions(told):
+    told.done("discussion", "export", "lamp", "own")
+    messages = read_lines(told.folder / "own" / "messages.jsonl")
+    assert [line["hash"] for line in messages] == [sha256(text.encode()).hexdigest() for text in (*LAMP, *AFTER)]
+    for name, position in {"memories.jsonl": "last", "summary.jsonl": "position"}.items():
+        for line in read_lines(told.folder / "own" / name):
+            assert line["hash"] == messages[line[position]]["hash"]
+
+
+def test_a_folder_of_several_discussions_asks_which(told):
+    told.done("discussion", "record", "oak", told.say("a", "b"))
+    told.done("discussion", "export", "oak", "files", "--as", "wilmer")
+    answer = told.run("discussion", "import", "third", "files")
+    assert answer.code == 2
+    assert "lamp, oak" in answer.err
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -7,7 +7,7 @@ file tell which memory belongs to which of them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
@@ -19,10 +19,12 @@ from treering.core.locator import Pointer
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
+from treering.memories.discussion.files import message_hash
 from treering.memories.discussion.generators.generator import MemoryItem
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.nothing import says_nothing
 from treering.memories.discussion.summaries.memories import Coverage, memory_object
 from treering.memories.discussion.summaries.timeline import IMPORTED_FILES
 from treering.memories.discussion.summaries.versions import Form, Versions
@@ -66,12 +68,13 @@ class WilmerImport:
         self._engine = engine
         self._ref = ref
 
-    def bring(self, name: str, content: bytes) -> ImportedFile:
-        """Import a file of this name (without its folder).
+    def bring(self, name: str, content: bytes, *, known: Collection[str] = ()) -> ImportedFile:
+        """Import a file of this name (without its folder); `known` are texts of memories that came otherwise.
 
         Raises `InvalidInput` where it is not what its name says: of another kind, encrypted, or damaged as a whole.
         """
         file = _without_secrets(read_file(name, content))
+        file = replace(file, memories=tuple(memory for memory in file.memories if memory.text not in known))
         if not file.memories:
             return ImportedFile("skipped", rejected=file.rejected)
         return retry_on_conflict(lambda: self._bring(name, content, file))
@@ -197,7 +200,9 @@ def _without_secrets(file: WilmerFile) -> WilmerFile:
     memories, rejected = list[WilmerMemory](), list(file.rejected)
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
-        if text.strip():
+        if says_nothing(text) and text.strip():
+            rejected.append(f"{memory.pointer}: it only says that there is nothing yet")
+        elif text.strip():
             memories.append(replace(memory, text=text, item=_cleaned_item(memory.item, text)))
         else:
             rejected.append(f"{memory.pointer}: it holds only text recalled from this memory")
@@ -243,7 +248,7 @@ def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) 
 
     A message said twice tells nothing. A memory begins where the one before it ends.
     """
-    hashes = {one.position: sha256(one.text.encode()).hexdigest() for one in messages if not one.deleted}
+    hashes = {one.position: message_hash(one.text) for one in messages if not one.deleted}
     counted = Counter(hashes.values())
     position = {mark: at for at, mark in hashes.items() if counted[mark] == 1}
     return list(_stretches([position.get(memory.hash) for memory in memories]))

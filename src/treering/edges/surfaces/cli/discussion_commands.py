@@ -153,12 +153,16 @@ def export(
     identity: Id,
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Where to write.")],
     access: Access,
+    form: Annotated[
+        Literal["treering", "wilmer"],
+        Option("--as", help="Our own files, or those of WilmerAI: <id>_memories.jsonl and so on, without messages."),
+    ] = "treering",
     within: Within = "/",
 ) -> None:
     """Write a discussion as plain files into a folder."""
     from treering.edges.surfaces.cli import discussions
 
-    discussions.export(identity, within, folder, access)
+    discussions.export(identity, within, folder, form, access)
 
 
 def import_from(
@@ -168,11 +172,12 @@ def import_from(
     access: Access,
     within: Within = "/",
 ) -> None:
-    """Read a folder of an export, or a file of WilmerAI.
+    """Read a folder of an export, or a file of WilmerAI, or a folder of those.
 
-    A discussion that holds messages takes only the state document of a folder, as
-    an edit. Files of WilmerAI: memories.json, chat_summary.json,
-    vector_memory.db, state_document.md.
+    A discussion that holds messages takes only the state document of an export,
+    as an edit. Files of WilmerAI: <id>_memories.jsonl, <id>_summary.jsonl,
+    <id>_vector_memory.db, state_document.md; also memories.json and
+    chat_summary.json.
     """
     from treering.edges.surfaces.cli import discussions
 

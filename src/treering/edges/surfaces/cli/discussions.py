@@ -157,12 +157,12 @@ def edit_state(identity: str, within: str, file: Path, access: Access, writing: 
         embed_later(space, writing)
 
 
-def export(identity: str, within: str, folder: Path, access: Access) -> None:
+def export(identity: str, within: str, folder: Path, form: str, access: Access) -> None:
     """Write a discussion as plain files."""
     with opened(access) as space:
-        report = space.perform(discussion_files.EXPORT, within, {"id": identity, "path": folder})
-    listed = ", ".join(counted(report.counts[name], what) for name, what in _TABLES.items())
-    answer(access, report, [line(f"Exported to {folder}: {listed}.")])
+        report = space.perform(discussion_files.EXPORT, within, {"id": identity, "path": folder}, {"form": form})
+    listed = ", ".join(counted(count, _what(name)) for name, count in report.counts.items() if _what(name))
+    answer(access, report, [line(f"Exported to {folder}: {listed or 'no memories yet'}.")])
 
 
 def import_from(identity: str, within: str, path: Path, access: Access, writing: WriteFlags) -> None:
@@ -196,6 +196,11 @@ def delete(
         embed_later(space, writing)
     if report.report.receipt and not report.report.receipt.clean:
         raise typer.Exit(_FAILED)
+
+
+def _what(name: str) -> str:
+    """Say what a line of a file is, with or without the discussion's id before its name."""
+    return next((what for ending, what in _TABLES.items() if name == ending or name.endswith(f"_{ending}")), "")
 
 
 def _leave(made: MakingReport | None) -> None:
