@@ -223,6 +223,26 @@ def test_a_short_window_that_begins_like_the_conversation_withdraws_nothing(desk
     assert told.startswith("Recorded in t: 1 appended, 2 unchanged, 0 withdrawn; 7 messages now.")
 
 
+def test_without_a_model_a_decision_is_kept_and_bots_commits_and_pleasantries_are_left_out(desk):
+    desk.done("init")
+    said = [
+        ("bot", "[lamp:main] 1 new commit by Ben:\nab12cd34 (https://example.org/c/ab12cd34): Use oak - Ben"),
+        ("Ben", "Annealing is bad for us, it does not run in parallel. So what now?"),
+        ("Ada", "We do GA"),
+        ("bot", '[lamp] New branch "ga" was pushed by Ben'),
+        ("Ben", "Great, thanks!"),
+        *[("Ben", "ok")] * 3,
+    ]
+    messages = [{"role": "user", "name": name, "content": text} for name, text in said]
+    desk.done("discussion", "record", "lamp", desk.say_all(messages))
+    shown = desk.json("discussion", "show", "lamp")
+    (memory,) = shown["memories"]
+    kept = f"{memory['item']['title']} {memory['item']['summary']}"
+    assert "Ada: We do GA." in kept
+    assert "We do GA" in shown["state"].partition("## Decisions")[2]
+    assert not any(word in kept + shown["state"] for word in ("commit", "branch", "bot:", "Great", "thanks"))
+
+
 @pytest.fixture
 def told(talk):
     """The same discussion with its memories and a summary, and its files under the document's names."""
