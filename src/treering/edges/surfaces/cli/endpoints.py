@@ -1,5 +1,6 @@
 """The models that a command line names, for the endpoints of workflows, and the plan by which memories are made."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -83,6 +84,7 @@ def _scripted(path: Path, names: Sequence[str]) -> dict[str, LanguageModel]:
 
 
 def _answers(path: Path, data: object) -> list[str]:
-    if not isinstance(data, list) or not all(isinstance(text, str) for text in data):
+    """Return the answers: texts, or lists, which stand for their JSON."""
+    if not isinstance(data, list) or not all(isinstance(answer, str | list) for answer in data):
         raise InvalidInput(f"{path.name} must hold a list of answers.", hint=_SCRIPT)
-    return data
+    return [answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False) for answer in data]
