@@ -300,6 +300,29 @@ def test_each_file_under_the_documents_names_comes_in_alone(told, name):
     assert wanted in [shown["summary"], *(each["item"]["summary"] for each in shown["memories"])]
 
 
+@pytest.mark.parametrize(("name", "tells_of"), [("lamp_memories.jsonl", (0, 4)), ("lamp_vector_memory.db", (-1, -1))])
+def test_messages_that_imported_memories_tell_of_are_not_paid_for_again(told, name, tells_of):
+    told.done("discussion", "record", "again", told.say(*LAMP, *AFTER), "--no-update")
+    told.done("discussion", "import", "again", f"files/{name}")
+    told.write(answers_json=["nobody asks for this"])
+    made = told.json("discussion", "update", "again", "--config", "config.json", "--scripted", "answers.json")["made"]
+    assert (made["done"], made["empty"], made["usage"]["requests"]) == (0, 0, 0)
+    told.done("discussion", "record", "again", told.say(*LAMP, *AFTER, *(f"More {n}" for n in range(5))), "--no-update")
+    told.write(answers_json=["Topics", json.dumps(TOPICS[0])])
+    made = told.json("discussion", "update", "again", "--config", "config.json", "--scripted", "answers.json")["made"]
+    assert made["done"] == 1
+    shown = told.json("discussion", "show", "again", "--memories", "20")["memories"]
+    assert [(each["first"], each["last"]) for each in shown] == [tells_of, tells_of, (5, 9)]
+
+
+def test_messages_recorded_after_the_import_are_tied_to_it_by_another_one(told):
+    for _ in range(2):
+        told.done("discussion", "import", "again", "files/lamp_vector_memory.db")
+        told.done("discussion", "record", "again", told.say(*LAMP, *AFTER), "--no-update")
+    made = told.json("discussion", "update", "again")["made"]
+    assert (made["done"], made["empty"]) == (0, 0)
+
+
 def test_a_discussion_without_memories_goes_out_and_in(told):
     told.done("discussion", "record", "oak", told.say("a", "b"))
     told.done("discussion", "export", "oak", "oaks", "--as", "wilmer")
