@@ -201,6 +201,17 @@ def test_the_last_node_that_returns_to_the_user_wins_with_a_warning(desk):
     assert "node 2 (two)" in desk.done("workflow", "check", "two.json")
 
 
+def test_a_workflow_that_makes_memories_warns_too(talk):
+    nodes = [
+        {"type": "StaticResponse", "content": text, "returnToUser": True} for text in ("First text.", "Last text.")
+    ]
+    talk.write(**{"Workflows__my-file-memory-workflow_json": nodes})
+    talk.write(config_json={"fileMemoryWorkflowName": "my-file-memory-workflow"})
+    told = talk.run("discussion", "update", "lamp", "--config", "config.json")
+    assert "node 1, node 2" in told.err
+    assert [item["summary"] for item in memories(talk)] == ["Last text."]
+
+
 def test_a_retriever_says_what_the_document_says_where_there_is_nothing(talk):
     talk.write(recent_json=[{"type": "RecentMemory", "maxTurnsToPull": 5, "maxSummaryChunksFromFile": 3}])
     assert (

@@ -126,14 +126,15 @@ class DiscussionConfig(_Part):
     @property
     def asks_directly(self) -> bool:
         """Whether the file says something of direct calls of a model."""
-        return bool(self.endpoint_name or self.own_prompt or self.prompts != WrittenPrompts())
+        return bool(self.endpoint_name or self.prompt or self.system_prompt or self.prompts != WrittenPrompts())
 
     def read_prompts(self) -> Prompts:
         """Return the prompts of direct calls. Raises `InvalidInput` for a place that is not known or is missing."""
         written = self.prompts.model_dump(exclude_none=True)
         own = {name: getattr(self.prompts, name).read for name in written}
-        if self.prompt:
-            own["memories"] = WrittenPrompt(prompt=self.prompt, system_prompt=self.system_prompt).read
+        if self.prompt or self.system_prompt:
+            text = self.prompt or DEFAULT_PROMPTS.memories.text
+            own["memories"] = WrittenPrompt(prompt=text, system_prompt=self.system_prompt).read
         kept = {name: getattr(DEFAULT_PROMPTS, name) for name in ("memories", "condense", "fold", "merge")}
         return Prompts(**{**kept, **own})
 
@@ -184,7 +185,8 @@ class PlanReader:
             declared = {**workflow.header.endpoints, **declared}
         names = {config.endpoint_name, *(node.mentions.endpoint for one in used for node in one.nodes)}
         models = self.open_endpoints(declared, sorted(filter(None, names)))
-        return MakingPlan(config.settings, self._generator(config, workflows, models))
+        warnings = tuple(f"{use}: {each}" for use, (one, _) in workflows.given.items() for each in one.warnings)
+        return MakingPlan(config.settings, self._generator(config, workflows, models), warnings)
 
     def _workflows(self, config: DiscussionConfig, folder: Path) -> GeneratorWorkflows:
         vectors = config.use_vector_for_quality_memory

@@ -51,7 +51,11 @@ class DiscussionSettings:
 
 @dataclass(frozen=True, slots=True)
 class MakingPlan:
-    """When memories are made and of how much, and what makes them: `generator`, or rules where there is none."""
+    """When memories are made and of how much, and what makes them: `generator`, or rules where there is none.
+
+    `warnings`: what may be a mistake in what it was read from.
+    """
 
     settings: DiscussionSettings = field(default_factory=DiscussionSettings)
     generator: Generator | None = None
+    warnings: tuple[str, ...] = ()

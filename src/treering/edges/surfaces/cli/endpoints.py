@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from treering.core.errors import InvalidInput
@@ -13,48 +11,49 @@ from treering.edges.discussion_config import OpenEndpoints, PlanReader
 from treering.edges.models.scripted import ScriptedModel
 from treering.edges.node_types import load_node_types
 from treering.edges.surfaces.cli.flags import MakingFlags, ModelFlags
+from treering.edges.surfaces.cli.printing import tell
 from treering.edges.workflow_text import read
 from treering.memories.discussion.settings import MakingPlan
-from treering.memories.workflow.registry import NodeTypes
 from treering.ports.model import LanguageModel
 
 _SCRIPT = 'Write a list of texts such as `["Hello"]`, or one such list by the name of each endpoint.'
 
 
-@dataclass(frozen=True)
 class GivenModels:
-    """What the command line says of models: `NAME=MODEL`, where they are, or answers written beforehand."""
+    """What the command line says of models: `NAME=MODEL`, where they are, or answers written beforehand.
 
-    flags: ModelFlags
-    budget: Budget = field(init=False)
+    All calls of them share a `budget`. Raises what `load_node_types` raises.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "budget", Budget(requests=self.flags.max_requests))
-
-    @cached_property
-    def types(self) -> NodeTypes:
-        """The types of nodes there are."""
-        return load_node_types(self.flags.nodes or ())
+    def __init__(self, flags: ModelFlags) -> None:
+        self.budget = Budget(requests=flags.max_requests)
+        self.types = load_node_types(flags.nodes or ())
+        self._flags = flags
 
     def opened(self, declared: Mapping[str, str], names: Iterable[str]) -> dict[str, LanguageModel]:
         """Open the models that may be asked: those given, else those declared; `names` are what else is asked for.
 
         Raises what opening a model raises.
         """
-        if self.flags.scripted:
-            return _scripted(self.flags.scripted, [*declared, *names])
-        models = {name: model for name, model in declared.items() if model} | named_models(self.flags.endpoint or ())
+        if self._flags.scripted:
+            return _scripted(self._flags.scripted, [*declared, *names])
+        models = {name: model for name, model in declared.items() if model} | named_models(self._flags.endpoint or ())
         if not models:
             return {}
         from treering.edges.models.pydantic_ai import open_model  # it needs an extra, which no other command does
 
-        url = self.flags.endpoint_url or None
+        url = self._flags.endpoint_url or None
         return {name: open_model(model, base_url=url) for name, model in models.items()}
 
     def plan(self, config: Path | None, *, endpoints: OpenEndpoints | None = None) -> MakingPlan:
-        """Return the plan of a file, or that of the models that are given. Raises what `PlanReader.plan` raises."""
-        opened = endpoints or self.opened
-        return PlanReader(SystemClock(), opened, self.budget, self.types).plan(config)
+        """Return the plan of a file, or that of the models that are given, and tell its warnings.
+
+        Raises what `PlanReader.plan` raises.
+        """
+        plan = PlanReader(SystemClock(), endpoints or self.opened, self.budget, self.types).plan(config)
+        for warning in plan.warnings:
+            tell(warning)
+        return plan
 
 
 def plan_of(flags: MakingFlags) -> MakingPlan:
