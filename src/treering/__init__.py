@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from treering.memories.ticket import TicketMemory
     from treering.memories.ticket_record import Ticket
     from treering.memories.workflow.catalog import NODE_TYPES
+    from treering.memories.workflow.definition import NodeSettings
     from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
     from treering.memories.workflow.registry import NodeType
+    from treering.memories.workflow.registry import Step as WorkflowStep
     from treering.memories.workflow.running import Runner as WorkflowRunner
     from treering.memories.workflow.scene import scene_of
     from treering.ports.embedder import Embedder
@@ -91,6 +93,7 @@ __all__ = [
     "ModelExtractor",
     "ModelGenerator",
     "Node",
+    "NodeSettings",
     "NodeType",
     "NotFound",
     "Policy",
@@ -111,6 +114,7 @@ __all__ = [
     "WorkItem",
     "WorkflowGenerator",
     "WorkflowRunner",
+    "WorkflowStep",
     "__version__",
     "discussion_ref",
     "load_workflow",
@@ -152,8 +156,9 @@ _HOMES = {
     "treering.memories.ticket": ["TicketMemory"],
     "treering.memories.ticket_record": ["Ticket"],
     "treering.memories.workflow.catalog": ["NODE_TYPES"],
+    "treering.memories.workflow.definition": ["NodeSettings"],
     "treering.memories.workflow.generator": ["GeneratorWorkflows", "WorkflowGenerator"],
-    "treering.memories.workflow.registry": ["NodeType"],
+    "treering.memories.workflow.registry": ["NodeType", "WorkflowStep"],
     "treering.memories.workflow.running": ["WorkflowRunner"],
     "treering.memories.workflow.scene": ["scene_of"],
     "treering.ports.embedder": ["Embedder"],
@@ -168,6 +173,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _NAMES_THERE = {
     "Hit": "ShownHit",
     "WorkflowRunner": "Runner",
+    "WorkflowStep": "Step",
     "load_workflow": "load",
     "open": "open_space",
 }

@@ -65,6 +65,34 @@ def test_pleasantries_are_not_worth_keeping(text):
     assert all(sentence.weight < WORTH_KEEPING for sentence in sentences_of(text))
 
 
+@pytest.mark.parametrize("text", ["We do Postgres", "So we use tabs.", "Ok, then we go with oak", "We'll ship 2.0"])
+def test_a_short_sentence_that_says_what_will_be_done_is_a_decision(text):
+    (sentence,) = sentences_of(text)
+    assert sort_of(sentence.text) == "decision"
+    assert sentence.weight >= WORTH_KEEPING
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["We do not know.", "We do that", "We use to have a garden, it was nice", "Do we use tabs?", "We do have to go"],
+)
+def test_what_only_sounds_like_a_decision_is_none(text):
+    assert sort_of(text) != "decision"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Just install the runner.",
+        "Could you add a task for the audit?",
+        "40MB zip file",
+        "Let me try to write it in Rust.",
+    ],
+)
+def test_what_somebody_is_told_to_do_and_what_is_measured_is_worth_keeping(text):
+    assert all(sentence.weight >= WORTH_KEEPING for sentence in sentences_of(text))
+
+
 @pytest.mark.parametrize(
     ("more", "less"),
     [

@@ -127,10 +127,13 @@ def weight_of(sentence: str) -> float:
     if not words or all(word in _EMPTY for word in words):
         return -1.0
     weight = sum(worth for cue, worth in _CUES if cue.search(sentence))
+    weight += _TELLS_TO if _INSTRUCTION.match(sentence) or _REQUEST.match(sentence) else 0.0
+    weight += _MEASURED if _MEASURE.search(sentence) else 0.0
     weight += sum(min(count, 2) * _KINDS.get(kind, 0.0) for kind, count in _kinds(sentence).items())
     weight += _PER_WORD * min(sum(word not in _SMALL for word in words), _MOST_WORDS) if sentence.isascii() else _BASE
-    weight -= _QUESTION if sentence.rstrip("\"'”’) ").endswith(("?", "？")) else 0.0
-    return weight - (_FRAGMENT if _length(sentence) < _FEW_WORDS else 0.0)
+    asks = sentence.rstrip("\"'”’) ").endswith(("?", "？"))
+    weight -= _QUESTION if asks and not _REQUEST.match(sentence) else 0.0
+    return weight - (_FRAGMENT if _length(sentence) < _FEW_WORDS and not _MEASURE.search(sentence) else 0.0)
 
 
 def sort_of(sentence: str) -> Sort:
@@ -182,6 +185,8 @@ _LONGEST = 320  # characters of a sentence
 _FEW_WORDS = 4
 _QUESTION = 1.0
 _FRAGMENT = 0.8
+_TELLS_TO = 0.5
+_MEASURED = 0.5
 _PER_WORD = 0.15
 _MOST_WORDS = 8
 _BASE = 1.0
@@ -197,13 +202,21 @@ def _cue(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})", re.IGNORECASE)
 
 
+_STATED = (
+    r"(?:(?:so|then|ok|okay|right|alright|well|yes|no|and|fine)[,.]? )*we(?:[’']ll| will)? "
+    r"(?:do|use|take|pick|choose|skip|drop|keep|ship|start with|stay with|stick with|go with|go for|go)"
+    r"(?: (?!not\b|have\b|need\b|want\b|know\b|think\b|see\b|this\b|that\b|it\b|all\b|so\b)[^\s,;:!?]+){1,5}[.!]?$"
+)
+"""A short sentence that says what will be done, and nothing else: `We do Postgres then.`"""
+
 _DECISION = _cue(
     r"(?:we|i|they|team)(?:'ve| have| had)? (?:all )?(?:decided|agreed|chose|settled|picked|opted)\b|"
     r"decided (?:to|on|that|against)\b|decision\b|"
     r"let[’']?s (?:use|go with|do|make|keep|switch|take|call|stick|meet|try)\b|"
     r"(?:we|i)(?:'ll| will| are going to| shall)? (?:go|going|stick|sticking) with\b|settled on\b|"
     r"the plan is\b|from now on\b|instead of\b|(?:we|i) (?:will|'ll) use\b|"
-    r"we[’']ll (?:use|go|switch|keep|ship)\b|approved\b|rejected\b|agreed to\b|switch(?:ed|ing) to\b"
+    r"we[’']ll (?:use|go|switch|keep|ship)\b|approved\b|rejected\b|agreed to\b|switch(?:ed|ing) to\b|"
+    rf"(?<!.){_STATED}"
 )
 _PREFERENCE = _cue(
     r"i (?:really |absolutely |just |also |do |don[’']t |do not |can[’']t |cannot |would |[’']d )*(?:love|like|"
@@ -239,7 +252,35 @@ _PRAISE = _cue(
     r"sounds (?:great|good|like|amazing|awesome|cool|fun)\b|lucky to have you\b|(?:i )?(?:totally |100% )?agree\b|"
     r"you(?:[’']re| are) (?:so|doing|right|welcome)\b|happy for you\b|let me know\b|hope (?:this|that) helps\b"
 )
-_CUES = ((_DECISION, 3.0), (_PREFERENCE, 2.0), (_OPEN, 1.6), (_PERSONAL, 1.6), (_REASON, 1.0), (_PRAISE, -1.5))
+_INSTRUCTION = re.compile(
+    r"(?:@[^\n:]{1,40}: ?)?(?:(?:also|and|then|now|please|just|only|maybe|actually|first|next|so)[,]? )*[\"“'’]?"
+    r"(?:add|ask|build|call|change|check|copy|create|delete|deploy|document|drop|fix|implement|install|keep|look|make|"
+    r"measure|move|plan|publish|put|refactor|release|remove|rename|replace|review|run|send|set up|switch|test|try|"
+    r"update|upgrade|use|write)\b",
+    re.IGNORECASE,
+)
+"""A sentence that tells somebody to do something."""
+_INTENT = _cue(r"let me (?:try|implement|build|write|fix|change|add|check)\b")
+_REQUEST = re.compile(
+    r"(?:\w+[,!]? )?(?:can|could|would|will) (?:you|we|somebody|someone) (?:please |also )?"
+    r"(?:add|build|call|change|check|create|delete|deploy|document|fix|implement|install|make|move|put|refactor|release|"
+    r"remove|rename|replace|review|send|set|switch|test|update|upgrade|use|write)\b",
+    re.IGNORECASE,
+)
+"""A question that asks somebody to do something: a task, and no question."""
+_MEASURE = re.compile(
+    r"\b\d[\d.,]*\s?(?:[kmgt]?i?b|%|€|\$|seconds?|minutes?|hours?|days?|weeks?|months?|years?|km|kg|euros?)\b",
+    re.IGNORECASE,
+)
+_CUES = (
+    (_DECISION, 3.0),
+    (_PREFERENCE, 2.0),
+    (_OPEN, 1.6),
+    (_PERSONAL, 1.6),
+    (_REASON, 1.0),
+    (_PRAISE, -1.5),
+    (_INTENT, 0.6),
+)
 _SORTS: tuple[tuple[Sort, re.Pattern[str]], ...] = (
     ("decision", _DECISION),
     ("preference", _PREFERENCE),

@@ -20,6 +20,7 @@ from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Com
 from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.message_log import Recorded
+from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import Check, interruptible
 from treering.tools.engine import Engine
@@ -82,7 +83,7 @@ class ChatMemory:
     """Memory for many conversations at once.
 
     `ending` tells whether the program ends: memories that are being made are then left to another time. `embedder` is
-    what `warm` loads. Everything is let go of by `close`.
+    what `warm` loads. `generator` and `settings` say how memories are made. Everything is let go of by `close`.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class ChatMemory:
         ending: Callable[[], bool] = lambda: False,
         embedder: Embedder | None = None,
         generator: Generator | None = None,
+        settings: DiscussionSettings | None = None,
     ) -> None:
         self._open_engine = open_engine
         self._bounds = bounds
         self._ending = ending
         self._embedder = embedder
         self._generator = generator
+        self._settings = settings
         self._recalling = ThreadPoolExecutor(_RECALLS_AT_ONCE, "recalling")
         # One thread each: exchanges are stored in their order, and never wait for a generator.
         self._keeping = ThreadPoolExecutor(1, "keeping")
@@ -226,7 +229,7 @@ class ChatMemory:
         self._remind(_WARMING, (Message(role="user", content=_WARMING.id),))
 
     def _companion(self, engine: Engine, place: DiscussionRef) -> Companion:
-        return Companion(engine, place, generator=self._generator, tokens=self._bounds.tokens)
+        return Companion(engine, place, generator=self._generator, settings=self._settings, tokens=self._bounds.tokens)
 
     def _count(self, kept: Future[Recorded], storing: Future[Storing]) -> None:
         error = kept.exception()

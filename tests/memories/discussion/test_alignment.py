@@ -181,6 +181,24 @@ def test_a_window_that_happens_to_begin_like_the_discussion_is_a_window_all_the_
     assert tell("ok ok a b ok ok c d e f", "ok ok c d e f g")[0] == "ok ok a b ok ok c d e f g"
 
 
+@pytest.mark.parametrize("kept", ["yes a b c yes 4711", "yes a b yes no yes 4711", "yes yes yes yes yes 4711"])
+def test_a_short_window_of_the_newest_messages_that_begins_like_the_discussion_is_a_window(tell, kept):
+    count = len(kept.split())
+    assert tell(kept, "yes 4711 thanks") == (f"{kept} thanks", Recorded(unchanged=2, appended=1, count=count + 1))
+
+
+def test_a_short_window_of_the_newest_messages_is_found_where_the_last_one_was_deleted(space):
+    log = new_log(space)
+    log.record(said("yes a b c yes 4711 sorry"))
+    log.delete([6])
+    assert log.record(said("yes 4711 thanks")).withdrawn == 0
+    assert texts(log) == "yes a b c yes 4711 - thanks"
+
+
+def test_what_begins_alike_and_shares_no_more_with_the_newest_messages_is_no_window(tell):
+    assert tell("yes a b c yes d", "yes 4711 thanks")[0] == "yes a b c yes d yes 4711 thanks"
+
+
 def test_an_edit_inside_a_window_is_an_edit(tell):
     assert tell("a b c d e f g h", "c x e f g h")[0] == "a b c x e f g h"
 

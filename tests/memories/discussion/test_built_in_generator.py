@@ -64,6 +64,41 @@ def test_a_chunk_with_nothing_in_it_gives_no_memory(lines):
     assert remembered(*lines) == ()
 
 
+NOTICES = [
+    (
+        "bot",
+        "[lamp:main] 2 new commits by Ada:\nab12cd34 (https://example.org/c/ab12cd34): Use oak instead of walnut - Ada",
+    ),
+    ("bot", '[lamp] The branch "oak" was deleted by Ada'),
+    ("bot", "[lamp] New tag 2.0 was pushed by Ada"),
+    ("dependabot[bot]", "We decided to bump numpy to 2.0."),
+    ("deploy-bot", "Release 2.0 is approved and goes out on Friday, 3 May."),
+    ("Ben", "@Ben uploaded a file: plan.pdf"),
+    ("Ben", "Merge pull request #3 from lamp/oak"),
+    ("Ben", "Ben has joined the channel"),
+]
+
+
+def test_what_machines_announce_makes_no_memory():
+    assert remembered(*NOTICES) == ()
+
+
+def test_what_people_say_between_notices_is_kept():
+    (item,) = remembered(*NOTICES[:3], ("Ada", "We do Postgres"), *NOTICES[3:5], ("Ben", "Thanks, great!"))
+    assert item.summary == "Ada: We do Postgres."
+    assert item.title.startswith("Decision: ")
+
+
+def test_a_bot_that_a_user_asks_is_a_model_and_is_heard():
+    (item,) = remembered(("user", "Where is it?"), ("bot", "The deadline for the Heron lamp is Friday, 3 May."))
+    assert "Heron lamp" in item.summary
+
+
+@pytest.mark.parametrize("name", ["Abbot", "Talbot", "Robot lover", "Francis", "Alice"])
+def test_people_are_heard_whatever_they_are_called(name):
+    assert remembered((name, "We decided to use Postgres instead of MySQL.")) != ()
+
+
 def test_a_long_chunk_is_told_in_few_words():
     lines = [("Ada", f"We decided to meet Tom in City{n} on {n} May. It was long ago.") for n in range(1, 30)]
     (item,) = remembered(*lines)

@@ -129,6 +129,18 @@ def test_a_model_that_stays_wrong_is_a_failure_after_two_calls():
     assert len(model.prompts) == 2
 
 
+def test_a_model_that_only_gives_plain_text_makes_one_memory_of_its_first():
+    made, model = generator("Ada moves to Rome in May.", "She moves.")
+    found = made.memories(CHUNK, background())
+    assert [item.summary for item in found.items] == ["Ada moves to Rome in May."]
+    assert found.usage.requests == len(model.prompts) == 2
+
+
+def test_plain_text_is_kept_where_the_budget_allows_no_second_try():
+    made, _ = generator("Ada moves to Rome in May.", budget=Budget(requests=1))
+    assert [item.summary for item in made.memories(CHUNK, background()).items] == ["Ada moves to Rome in May."]
+
+
 @pytest.mark.parametrize("answer", ["[]", "<think>{}</think>[]", "Nothing."])
 def test_nothing_to_remember_is_an_answer_and_not_asked_for_again(answer):
     made, model = generator(answer)

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treering.memories.discussion.generators.generator import MemoryItem
-from treering.memories.discussion.generators.parsing import ParsedMemories, UnreadableAnswer, parse_items, plain_text
+from treering.memories.discussion.generators.parsing import (
+    ParsedMemories,
+    PlainAnswer,
+    UnreadableAnswer,
+    parse_items,
+    plain_text,
+)
 
 ITEM = '{"title": "The move", "summary": "Ada moves to Rome in May.", "entities": ["Ada", "Rome"]}'
 OTHER = ITEM.replace("move", "journey")
@@ -54,7 +60,19 @@ def test_several_values_are_all_read_in_order(answer):
 
 @pytest.mark.parametrize(
     "answer",
-    ["[]", " [ ]\n", "{}", '{"memories": []}', "```json\n[]\n```", "nothing", "None.", "No new memories.", "null"],
+    [
+        "[]",
+        " [ ]\n",
+        "{}",
+        '{"memories": []}',
+        "```json\n[]\n```",
+        "nothing",
+        "None.",
+        "No new memories.",
+        "null",
+        "No memories have been generated yet",
+        "There are no memories newer than the summary.",
+    ],
 )
 def test_nothing_to_remember_is_an_answer(answer):
     assert parse_items(answer) == ParsedMemories()
@@ -62,10 +80,52 @@ def test_nothing_to_remember_is_an_answer(answer):
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "I cannot help with that.", "<think>[] or not</think>", "{{{{", "[" * 3_000, "No, Ada moves to Rome."],
+    [
+        "",
+        "I cannot help with that.",
+        "<think>[] or not</think>",
+        "{{{{",
+        "[" * 3_000,
+        "I'm sorry, but I can't do that.",
+        '["a word", 7]',
+    ],
 )
-def test_an_answer_without_json_is_no_answer(answer):
+def test_an_answer_without_json_or_words_and_a_refusal_are_no_answer(answer):
     assert isinstance(parse_items(answer), UnreadableAnswer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Ada moves to Rome in May [1].",
+        "<think>hm</think>Ada moves to Rome in May [Monday].",
+        "```\nAda moves to Rome in May.\n```",
+        "# Rome\n\nAda moves to Rome in May {from Turin}.",
+    ],
+)
+def test_plain_text_makes_one_memory(answer):
+    found = parse_items(answer)
+    assert isinstance(found, PlainAnswer)
+    (item,) = found.items
+    assert item.summary == plain_text(answer)
+    assert item.title in {"Rome", item.summary}
+    assert "Rome" in item.entities
+
+
+def test_plain_text_in_blocks_makes_a_memory_of_each():
+    found = parse_items("Ada moves to Rome.--ChunkBreak--Ben stays.\n--ChunkBreak--\n")
+    assert [item.summary for item in found.items] == ["Ada moves to Rome.", "Ben stays."]
+
+
+def test_a_long_text_makes_one_memory_with_a_short_title():
+    (item,) = parse_items("Ada moves to Rome. " * 1_000).items
+    assert len(item.title) <= 80
+    assert len(item.summary) == 6_000
+
+
+def test_words_in_another_script_are_plain_text():
+    (item,) = parse_items("我们下周去北京大学。").items
+    assert item.summary == "我们下周去北京大学。"
 
 
 def test_an_item_that_does_not_fit_is_rejected_and_the_others_are_kept():
@@ -140,7 +200,7 @@ def test_a_text_is_read_without_thoughts_and_without_a_fence_around_it(answer, t
     st.lists(st.sampled_from(["<think>", "</think>", "[", "]", "{", "}", '"title":', '"x"', ",", "```", "no", ITEM]))
 )
 def test_no_answer_breaks_the_reading(parts):
-    assert isinstance(parse_items("".join(parts)), ParsedMemories | UnreadableAnswer)
+    assert isinstance(parse_items("".join(parts)), ParsedMemories | PlainAnswer | UnreadableAnswer)
 
 
 def test_answers_of_nothing_but_openings_are_no_work_without_end():

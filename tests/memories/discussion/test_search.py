@@ -70,6 +70,17 @@ def test_of_too_many_keywords_the_first_count(discussion):
     assert look(discussion, many, max_keywords=61) == [LINES[0]]
 
 
+@pytest.mark.parametrize("query", ["red submarine", "no boat; harbour office", "the green boat", "boat trips to where"])
+def test_keywords_that_stand_nowhere_find_nothing(discussion, query):
+    for what in ("memories", "turns", "both"):
+        assert look(discussion, query, what=what) == []
+
+
+@pytest.mark.parametrize("query", ["who paints the boat", "What about the boat that is red", "The boat, painted when?"])
+def test_a_question_is_told_from_keywords_by_its_mark_or_its_first_word(discussion, query):
+    assert LINES[1] in look(discussion, query)
+
+
 @pytest.mark.parametrize("mode", ["keywords", "natural", "semantic", "hybrid"])
 def test_a_question_in_a_sentence_finds_what_answers_it(discussion, space, mode):
     space.embed_pending()

@@ -4,7 +4,7 @@ from workflow_parts import NotingModel, ask, at_hand, discussion, kept_run, mess
 from space_parts import records
 from treering.core.fingerprint import without_recalled
 from treering.memories.discussion.generators.generator import Generated, GeneratedText, MemoryItem
-from treering.memories.workflow.nothing import NOTHING_YET
+from treering.memories.discussion.nothing import NOTHING_YET
 
 TALK = (
     "We launch the Heron lamp on 12 May 2026.",
@@ -58,6 +58,27 @@ def test_of_messages_at_hand_the_last_turns_are_given():
     scene = at_hand(*TALK)
     given = run([{"type": "RecentMemory", "maxTurnsToPull": 2, "customDelimiter": "\n"}], scene=scene).text
     assert given == f"ann: {TALK[4]}\nbob: {TALK[5]}"
+
+
+def test_of_both_limits_of_one_node_each_counts_where_it_belongs(space, talk):
+    both = {"maxSummaryChunksFromFile": 2, "maxTurnsToPull": 3, "customDelimiter": "--ChunkBreak--"}
+    assert len(one(space, talk, "RecentMemory", **both).split("--ChunkBreak--")) == 2
+    at_hand_too = run([{"type": "RecentMemory", **both}], scene=at_hand(*TALK)).text
+    assert at_hand_too.split("--ChunkBreak--") == [f"bob: {TALK[3]}", f"ann: {TALK[4]}", f"bob: {TALK[5]}"]
+    assert one(space, talk, "RecentMemory", maxTurnsToPull=1) == f"Said: {TALK[4]} / {TALK[5]}"
+    assert one(space, talk, "RecentMemory", limit=1, maxTurnsToPull=3) == f"Said: {TALK[4]} / {TALK[5]}"
+
+
+@pytest.mark.parametrize(
+    "text", ["No memories have been generated yet", "There is not yet a summary", " ", "{agent1Output}"]
+)
+def test_a_text_that_says_that_there_is_nothing_yet_replaces_no_summary(space, talk, text):
+    before = one(space, talk, "GetCurrentSummaryFromFile")
+    nodes = [
+        {"type": "VectorMemorySearch", "input": "zeppelin"},
+        {"type": "WriteCurrentSummaryToFileAndReturnIt", "input": text},
+    ]
+    assert kept_run(space, talk, nodes).text == talk.summary() == before
 
 
 def test_all_memories_are_given(space, talk):

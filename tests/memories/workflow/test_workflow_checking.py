@@ -42,10 +42,6 @@ CASES = {
         [say("x", id="2"), say("y")],
         ["node 1 (2), id: 2 nodes", "node 2, id: 2 nodes"],
     ),
-    "two that return": (
-        [say("x", returnToUser=True), say("y", returnToUser=True)],
-        ["returnToUser: only one node may return its output, and node 1 and node 2 do"],
-    ),
     "a lone brace": ([say("{x")], ["node 1, content: the brace at character 0"]),
     "an output that comes later": (
         [say("{agent2Output}"), say("x")],

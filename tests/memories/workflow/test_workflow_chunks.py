@@ -7,8 +7,8 @@ from space_parts import all_of
 from treering.core.errors import Denied, Unavailable
 from treering.core.policy import Policy
 from treering.memories.discussion.memory import DiscussionMemory
+from treering.memories.discussion.nothing import NOTHING_YET
 from treering.memories.discussion.settings import DiscussionSettings
-from treering.memories.workflow.nothing import NOTHING_YET
 from treering.memories.workflow.scene import scene_of
 from treering.testing.late_index import LateIndex
 

@@ -88,7 +88,33 @@ def test_an_answer_of_a_model_that_cannot_be_read_is_repaired_once():
     assert "Noted: they launch on Tuesday." in model.prompts[1]
     assert model.lengths == [77, 77]
     with pytest.raises(Unavailable, match="no memories that can be read"):
-        generator(NotingModel(["I cannot.", "I still cannot."]), memories=[ask("x")]).memories(CHUNK, BACKGROUND)
+        generator(NotingModel(["I cannot.", "I can't."]), memories=[ask("x")]).memories(CHUNK, BACKGROUND)
+
+
+def test_plain_text_of_a_workflow_for_file_memories_is_one_memory_without_another_call():
+    model = NotingModel(["On Tuesday they launch.\n\nBob asks for the price."])
+    made = generator(model, file_memories=[ask("{agent1Input}")]).memories(CHUNK, BACKGROUND)
+    assert [item.summary for item in made.items] == ["On Tuesday they launch.\n\nBob asks for the price."]
+    assert made.items[0].title == "On Tuesday they launch."
+    assert made.usage.requests == 1
+
+
+@pytest.mark.parametrize(
+    "answers", [["They launch on Tuesday.", "As I said, they launch."], ["They launch on Tuesday."]]
+)
+def test_plain_text_where_json_is_asked_for_is_one_memory_after_one_more_try(answers):
+    made = generator(NotingModel(answers), memories=[ask("{agent1Input}")]).memories(CHUNK, BACKGROUND)
+    assert [item.summary for item in made.items] == ["They launch on Tuesday."]
+    assert made.usage.requests == len(answers)
+
+
+def test_a_workflow_without_a_model_may_give_plain_text():
+    made = generator(memories=[say("They launch.--ChunkBreak--Bob asks.")]).memories(CHUNK, BACKGROUND)
+    assert [item.summary for item in made.items] == ["They launch.", "Bob asks."]
+
+
+def test_a_summary_that_says_that_there_is_none_yet_is_empty():
+    assert generator(summary=[say("There is no summary of this conversation yet.")]).fold("old", OLD).text == ""
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,14 @@ def test_the_node_that_returns_gives_the_text_and_the_later_ones_run_all_the_sam
     assert [step.output for step in report.steps] == ["a", "b", "c"]
 
 
+def test_of_several_nodes_that_return_the_last_counts_and_a_warning_says_so():
+    report = run([say("a", returnToUser=True), say("b", id="second", returnToUser=True), say("c")])
+    assert report.text == "b"
+    (warning,) = report.warnings
+    assert "node 1, node 2 (second)" in warning
+    assert run([say("a"), say("b", returnToUser=True)]).warnings == ()
+
+
 def test_inputs_and_variables_of_the_workflow_are_filled_in():
     data = {"variables": {"persona": "You are Ada."}, "nodes": [say("{persona} {agent2Input}{agent1Input}")]}
     assert run(data, "x", "y").text == "You are Ada. yx"

@@ -46,11 +46,18 @@ class Companion:
     """Remembers one discussion, and reminds it of all that are kept below the same scope."""
 
     def __init__(
-        self, engine: Engine, ref: DiscussionRef, *, generator: Generator | None = None, tokens: int = RECALLED_TOKENS
+        self,
+        engine: Engine,
+        ref: DiscussionRef,
+        *,
+        generator: Generator | None = None,
+        settings: DiscussionSettings | None = None,
+        tokens: int = RECALLED_TOKENS,
     ) -> None:
         self._engine = engine
         self._ref = ref
         self._generator = generator or BuiltInGenerator()
+        self._settings = settings or DiscussionSettings()
         self._tokens = tokens
         self._log = MessageLog(engine, ref)
 
@@ -84,7 +91,7 @@ class Companion:
         return MemoryMaker(
             self._engine,
             self._ref,
-            settings=DiscussionSettings(),
+            settings=self._settings,
             generator=self._generator,
             progress=self._engine.progress,
         ).make()

@@ -1,12 +1,14 @@
 """A discussion as plain files: its messages and memories, all versions of its summary, and its state document.
 
-`messages.jsonl`, `chunks.jsonl`, `memories.jsonl` and `summary.jsonl` hold one JSON object per line. `state.md` is
-the state document; its last line, a comment, says which version it is, so that an edit of it can be merged.
+`messages.jsonl`, `chunks.jsonl`, `memories.jsonl` and `summary.jsonl` hold one JSON object per line. Beside positions
+stand the SHA-256 of messages: its own, or that of the last message a memory or a summary tells of. `state.md` is the
+state document; its last line, a comment, says which version it is, so that an edit of it can be merged.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Generic, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -48,6 +50,7 @@ class MessageLine(_FileLine):
     role: str = ""
     speaker: str = ""
     text: str = ""
+    hash: str = ""
     at: AwareDatetime | None = None
     deleted: bool = False
     after: int | None = Field(default=None, ge=0)
@@ -67,6 +70,7 @@ class MemoryLine(_FileLine):
 
     first: int
     last: int
+    hash: str = ""
     at: AwareDatetime | None = None
     condensed: bool = False
     made_by: str = ""
@@ -79,6 +83,7 @@ class VersionLine(_FileLine):
     number: int
     text: str = Field(min_length=1)
     position: int = Field(ge=-1)
+    hash: str = ""
     made_by: str = ""
     at: AwareDatetime | None = None
 
@@ -104,13 +109,20 @@ class LinesRead(Generic[AnyLine]):
     rejected: tuple[str, ...] = ()
 
 
+def message_hash(text: str) -> str:
+    """Return the SHA-256 of what a message says, in hexadecimal digits."""
+    return sha256(text.encode()).hexdigest()
+
+
 def exported(engine: Engine, ref: DiscussionRef) -> dict[str, str]:
     """Write a discussion as the texts of files. What was withdrawn is not in them."""
+    messages = list(_messages(engine, ref))
+    hashes = _LastHashes([line.hash for line in messages])
     return {
-        MESSAGES: _lines(_messages(engine, ref)),
+        MESSAGES: _lines(messages),
         CHUNKS: _lines(_chunks(engine, ref)),
-        MEMORIES: _lines(_memories(engine, ref)),
-        SUMMARY: _lines(_summary(engine, ref)),
+        MEMORIES: _lines(_memories(engine, ref, hashes)),
+        SUMMARY: _lines(_summary(engine, ref, hashes)),
         STATE: _state(engine, ref),
     }
 
@@ -151,6 +163,17 @@ def _lines(lines: Iterable[_FileLine]) -> str:
     return "".join(f"{line.model_dump_json(exclude_defaults=True)}\n" for line in lines)
 
 
+@dataclass(frozen=True, slots=True)
+class _LastHashes:
+    """The hashes of messages by position; empty for deleted ones."""
+
+    by_position: list[str]
+
+    def up_to(self, last: int) -> str:
+        """Return the hash of the last message up to a position that is not deleted; empty where there is none."""
+        return next(filter(None, reversed(self.by_position[: last + 1])), "") if last >= 0 else ""
+
+
 def _messages(engine: Engine, ref: DiscussionRef) -> Iterator[MessageLine]:
     for kept in MessageLog(engine, ref).read():
         yield MessageLine(
@@ -158,6 +181,7 @@ def _messages(engine: Engine, ref: DiscussionRef) -> Iterator[MessageLine]:
             role=kept.role,
             speaker=kept.speaker if kept.speaker != kept.role else "",
             text=kept.text,
+            hash="" if kept.deleted else message_hash(kept.text),
             at=kept.at,
             deleted=kept.deleted,
             after=kept.after,
@@ -171,21 +195,31 @@ def _chunks(engine: Engine, ref: DiscussionRef) -> Iterator[ChunkLine]:
             yield ChunkLine(first=state.first, last=state.last, key=state.key, status=state.status)
 
 
-def _memories(engine: Engine, ref: DiscussionRef) -> Iterator[MemoryLine]:
+def _memories(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterator[MemoryLine]:
     """Return all memories in order, each condensation after what it stands for."""
     memories = Memories(engine, ref)
     shown = memories.all()
     single = [*(memory for memory in shown if memory.last < 0), *memories.after(-1)]
     for memory in [*single, *(memory for memory in shown if memory.condensed)]:
         yield MemoryLine(
-            first=memory.first, last=memory.last, at=memory.at, condensed=memory.condensed, memory=memory.item
+            first=memory.first,
+            last=memory.last,
+            hash=hashes.up_to(memory.last),
+            at=memory.at,
+            condensed=memory.condensed,
+            memory=memory.item,
         )
 
 
-def _summary(engine: Engine, ref: DiscussionRef) -> Iterator[VersionLine]:
+def _summary(engine: Engine, ref: DiscussionRef, hashes: _LastHashes) -> Iterator[VersionLine]:
     for version in Versions(engine, ref, "rolling_summary").standing():
         yield VersionLine(
-            number=version.number, text=version.text, position=version.last, made_by=version.made_by, at=version.at
+            number=version.number,
+            text=version.text,
+            position=version.last,
+            hash=hashes.up_to(version.last),
+            made_by=version.made_by,
+            at=version.at,
         )
 
 

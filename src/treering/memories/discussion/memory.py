@@ -119,6 +119,11 @@ class Discussion:
         self._states = Versions(engine, ref, "state_document")
 
     @property
+    def engine(self) -> Engine:
+        """The engine of the space it is kept in."""
+        return self._engine
+
+    @property
     def id(self) -> str:
         """The id of the discussion."""
         return self.ref.id
@@ -168,6 +173,10 @@ class Discussion:
             return self.fold_summary()
         current = self._summaries.current()
         return current.text if current else ""
+
+    def current_summary(self) -> Version | None:
+        """Return the version of the summary that stands."""
+        return self._summaries.current()
 
     def fold_summary(self) -> str:
         """Fold newer memories into the summary, and return it."""

@@ -1,10 +1,11 @@
 """What can be asked of discussions, declared once each. The scope of a call is the one below which they are kept.
 
-Memories are made by rules here, which need no model.
+Memories are made by rules, which need no model, unless a plan says otherwise (`recording`, `updating`).
 """
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -17,6 +18,7 @@ from treering.memories.discussion.log.message_log import DeletedMessages, Record
 from treering.memories.discussion.making import MakingReport
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
+from treering.memories.discussion.settings import MakingPlan
 from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.discussion.summaries.versions import Version
 from treering.tools.envelope import Call, Nothing, Operation, Value
@@ -165,17 +167,24 @@ class MessagesDeleted(Value):
     report: DeletedMessages
 
 
-def known_discussion(call: Call, identity: str) -> Discussion:
+_BY_RULES = MakingPlan()
+
+
+def known_discussion(call: Call, identity: str, plan: MakingPlan = _BY_RULES) -> Discussion:
     """Return a discussion of which something is kept.
 
     Raises `NotFound` for any other, so that no typo reads as empty.
     """
-    discussions = DiscussionMemory(call.engine, within=call.scope)
+    discussions = _discussions(call, plan)
     discussion, ids = discussions.open(identity), discussions.ids()
     if discussion.id not in ids:
         hint = nearest(discussion.id, ids) if 0 < len(ids) <= _FEW else "See `treering discussion list`."
         raise NotFound(f"There is no discussion {discussion.id!r} below the scope {call.scope}.", hint=hint)
     return discussion
+
+
+def _discussions(call: Call, plan: MakingPlan) -> DiscussionMemory:
+    return DiscussionMemory(call.engine, within=call.scope, settings=plan.settings, generator=plan.generator)
 
 
 def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
@@ -184,15 +193,17 @@ def _list(call: Call, _given: Nothing, _options: Nothing) -> Discussions:
     return Discussions(discussions=listed)
 
 
-def _record(call: Call, given: RecordInput, options: RecordOptions) -> RecordReport:
-    discussion = DiscussionMemory(call.engine, within=call.scope).open(given.id)
+def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: MakingPlan = _BY_RULES) -> RecordReport:
+    discussion = _discussions(call, plan).open(given.id)
     recorded = discussion.record(given.messages)
     made = discussion.update() if options.update and recorded.count else None
     return RecordReport(id=discussion.id, recorded=recorded, made=made)
 
 
-def _update(call: Call, given: DiscussionInput, options: UpdateOptions) -> UpdateReport:
-    discussion = known_discussion(call, given.id)
+def _update(
+    call: Call, given: DiscussionInput, options: UpdateOptions, *, plan: MakingPlan = _BY_RULES
+) -> UpdateReport:
+    discussion = known_discussion(call, given.id, plan)
     return UpdateReport(id=discussion.id, made=discussion.update(wait_seconds=options.wait_seconds))
 
 
@@ -291,7 +302,7 @@ RECORD = Operation(
 )
 UPDATE = Operation(
     "discussion update",
-    "Make the memories that are due, by rules, and bring summary and state document up to date.",
+    "Make the memories that are due, and bring summary and state document up to date.",
     DiscussionInput,
     UpdateOptions,
     UpdateReport,
@@ -354,3 +365,13 @@ ERASE = Operation(
     rights=replace(DECIDES, destroys=True),
 )
 OPERATIONS = (LIST, RECORD, UPDATE, SHOW, SEARCH, STATE, EDIT, DELETE, ERASE)
+
+
+def recording(plan: MakingPlan) -> Operation[RecordReport]:
+    """Return `RECORD` as it makes memories by a plan."""
+    return replace(RECORD, run=partial(_record, plan=plan))
+
+
+def updating(plan: MakingPlan) -> Operation[UpdateReport]:
+    """Return `UPDATE` as it makes memories by a plan."""
+    return replace(UPDATE, run=partial(_update, plan=plan))

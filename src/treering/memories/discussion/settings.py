@@ -1,8 +1,9 @@
 """How a discussion is remembered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from treering.core.errors import InvalidInput
+from treering.memories.discussion.generators.generator import Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +47,15 @@ class DiscussionSettings:
                 )
         if self.condense_every == 1:
             raise InvalidInput("condense_every is 1: one memory is as short as it gets.", hint="Use 0 or at least 2.")
+
+
+@dataclass(frozen=True, slots=True)
+class MakingPlan:
+    """When memories are made and of how much, and what makes them: `generator`, or rules where there is none.
+
+    `warnings`: what may be a mistake in what it was read from.
+    """
+
+    settings: DiscussionSettings = field(default_factory=DiscussionSettings)
+    generator: Generator | None = None
+    warnings: tuple[str, ...] = ()

@@ -81,7 +81,6 @@ class _CheckedEntry:
 
     id: str
     mentions: Mentions
-    returns: bool = False
     nodes: tuple[WorkflowNode, ...] = ()
     problems: tuple[_Problem, ...] = ()
 
@@ -100,14 +99,11 @@ def _checked(position: int, entry: object, types: NodeTypes) -> _CheckedEntry:
     if kind is None:
         return _CheckedEntry(identity, Mentions(where), problems=(_unknown_type(where, given, types),))
     mentions = _mentions(where, raw, kind)
-    returns = any(raw.get(key) is True for key in spellings(kind.settings)["return_to_user"])
     try:
         settings: NodeSettings = kind.settings.model_validate(raw)
     except ValidationError as error:
-        return _CheckedEntry(identity, mentions, returns, problems=tuple(_of_fields(where, error, kind.settings)))
-    return _CheckedEntry(
-        identity, mentions, returns, nodes=(WorkflowNode(position, identity, kind, settings, mentions),)
-    )
+        return _CheckedEntry(identity, mentions, problems=tuple(_of_fields(where, error, kind.settings)))
+    return _CheckedEntry(identity, mentions, nodes=(WorkflowNode(position, identity, kind, settings, mentions),))
 
 
 def _identity(raw: Mapping[str, object], position: int) -> str:
@@ -166,9 +162,6 @@ def _of_names(readings: Sequence[_CheckedEntry]) -> Iterator[_Problem]:
     for reading in readings:
         if seen[reading.id] > 1:
             yield _problem(f"{reading.mentions.where}, id", f"{seen[reading.id]} nodes have the id {reading.id!r}")
-    returning = [reading.mentions.where for reading in readings if reading.returns]
-    if len(returning) > 1:
-        yield _problem("returnToUser", f"only one node may return its output, and {' and '.join(returning)} do")
 
 
 def _unresolved(mentions: Sequence[Mentions], declared: _Declared, known: WorkflowEnvironment) -> Iterator[_Problem]:

@@ -7,9 +7,9 @@ from pydantic import Field
 from treering.core.canonical import canonical_json, digest
 from treering.memories.discussion.generators.parsing import plain_text
 from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.nothing import or_nothing
 from treering.memories.workflow.definition import AskingSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
-from treering.memories.workflow.nothing import or_nothing
 from treering.memories.workflow.registry import NodeType, RunEnded, Step
 from treering.memories.workflow.variables import said
 

@@ -8,9 +8,9 @@ from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.nothing import or_nothing
 from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings
-from treering.memories.workflow.nothing import or_nothing
 from treering.memories.workflow.registry import NodeType, Step
 from treering.memories.workflow.variables import said
 

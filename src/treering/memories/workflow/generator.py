@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.core.canonical import canonical_json, digest
-from treering.core.errors import InvalidInput, Unavailable
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.derived.asking import Budget
 from treering.memories.discussion.generators.generator import (
     Background,
@@ -14,13 +14,20 @@ from treering.memories.discussion.generators.generator import (
     Generator,
     MemoryItem,
 )
-from treering.memories.discussion.generators.parsing import UnreadableAnswer, parse_items, plain_text
+from treering.memories.discussion.generators.parsing import (
+    ParsedMemories,
+    PlainAnswer,
+    UnreadableAnswer,
+    better_of,
+    parse_items,
+    written_text,
+)
 from treering.memories.workflow.checking import WorkflowEnvironment, from_data, verify
 from treering.memories.workflow.definition import Preset
 from treering.memories.workflow.running import Runner, RunReport
 from treering.memories.workflow.steps import Workflow, WorkflowNode
 from treering.ports.clock import Clock
-from treering.ports.model import LanguageModel
+from treering.ports.model import LanguageModel, Usage
 
 RECENT = 3
 """How many of the last memories a workflow for file memories is given."""
@@ -33,7 +40,8 @@ class GeneratorWorkflows:
     `memories` is given the chunk alone (searchable memories), `file_memories` the chunk, the last three memories,
     all memories and the rolling summary; only one of the two is used. `summary` is given the new memories and the
     current summary, `state` the new facts and the current document, `condensing` the memories. All of them are texts,
-    `{agent1Input}`, `{agent2Input}`, … in this order. What makes memories answers with a JSON list of them.
+    `{agent1Input}`, `{agent2Input}`, … in this order. What makes memories answers with a JSON list of them, or with
+    one text, which is one memory.
     """
 
     memories: Workflow | None = None
@@ -100,14 +108,14 @@ class WorkflowGenerator:
         if self._workflows.file_memories:
             recent, known = background.recent()[-RECENT:], background.everything()
             inputs = (chunk.text, _told(recent), _told(known), background.summary())
-            return self._generated(self._workflows.file_memories, *inputs)
+            return self._generated(self._workflows.file_memories, *inputs, text_will_do=True)
         return self._otherwise.memories(chunk, background)
 
     def condense(self, memories: Sequence[MemoryItem]) -> Generated:
         """Make one memory of several."""
         if not self._workflows.condensing:
             return self._otherwise.condense(memories)
-        return self._generated(self._workflows.condensing, _told(memories))
+        return self._generated(self._workflows.condensing, _told(memories), text_will_do=True)
 
     def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
         """Return the rolling summary with newer memories folded in."""
@@ -124,23 +132,48 @@ class WorkflowGenerator:
     def _run(self, workflow: Workflow, *inputs: str) -> RunReport:
         return self._runner.run(workflow, inputs=inputs, material=True)
 
-    def _generated(self, workflow: Workflow, *inputs: str) -> Generated:
-        """Run a workflow that makes memories; an answer that cannot be read is repaired once, where a model gave it."""
+    def _generated(self, workflow: Workflow, *inputs: str, text_will_do: bool = False) -> Generated:
+        """Run a workflow that makes memories; an answer that cannot be read is repaired once, where a model gave it.
+
+        Plain text makes one memory: at once with `text_will_do`, else where repairing it does not help.
+        """
         report = self._run(workflow, *inputs)
         parsed, usage = parse_items(report.text), report.usage
-        if isinstance(parsed, UnreadableAnswer) and workflow.returned.mentions.asks:
-            again = self._run(_repairing(workflow.returned), inputs[0], report.text, parsed.why)
-            parsed, usage = parse_items(again.text), usage + again.usage
+        enough = isinstance(parsed, PlainAnswer) and text_will_do
+        if not isinstance(parsed, ParsedMemories) and not enough and workflow.returned.mentions.asks:
+            parsed, more = self._repaired(workflow, inputs[0], report.text, parsed)
+            usage += more
+        if isinstance(parsed, PlainAnswer):
+            return Generated(parsed.items, usage=usage)
         if isinstance(parsed, UnreadableAnswer):
             raise Unavailable(
                 f"The workflow gave no memories that can be read: {parsed.why}",
-                hint="Have it answer with a JSON list of objects with title, summary, entities and key_phrases.",
+                hint="Have it answer with a text, or with a JSON list of objects with title, summary, entities and "
+                "key_phrases.",
             )
         return Generated(parsed.items, parsed.rejected, usage)
 
+    def _repaired(
+        self, workflow: Workflow, chunk: str, text: str, first: PlainAnswer | UnreadableAnswer
+    ) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
+        """Ask the model once more for JSON. Plain text, which is paid for, is kept where that fails."""
+        try:
+            again = self._run(_repairing(workflow.returned), chunk, text, first.why)
+        except TreeringError:
+            if isinstance(first, PlainAnswer):
+                return first, Usage()
+            raise
+        return better_of(first, parse_items(again.text)), again.usage
+
 
 def _told(memories: Sequence[MemoryItem]) -> str:
-    return "\n\n".join(f"{item.title}: {item.summary}" for item in memories)
+    return "\n\n".join(map(_told_one, memories))
+
+
+def _told_one(item: MemoryItem) -> str:
+    """Write a memory with its title, unless that is the beginning of its text."""
+    begins = item.title.rstrip("…")
+    return item.summary if item.summary.startswith(begins) else f"{item.title}: {item.summary}"
 
 
 def _repairing(node: WorkflowNode) -> Workflow:
@@ -151,7 +184,7 @@ def _repairing(node: WorkflowNode) -> Workflow:
 
 
 def _written(report: RunReport) -> GeneratedText:
-    return GeneratedText(plain_text(report.text), report.usage)
+    return GeneratedText(written_text(report.text), report.usage)
 
 
 def _version(workflows: GeneratorWorkflows, models: Mapping[str, LanguageModel], otherwise: Generator) -> str:

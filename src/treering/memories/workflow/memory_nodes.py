@@ -1,17 +1,20 @@
 """Nodes that read and write what is remembered of a conversation. Those that read never ask a model."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, model_validator
 
+from treering.memories.discussion.nothing import Missing, or_nothing, says_nothing
 from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings, Text
-from treering.memories.workflow.nothing import Missing, or_nothing
 from treering.memories.workflow.registry import AnySettings, NodeType, Step
 from treering.memories.workflow.variables import said
 
 DELIMITER = "\n\n---\n\n"
+
+
+_Count = Annotated[int, Field(ge=1, le=1_000)]
 
 
 class ListSettings(NodeSettings):
@@ -22,11 +25,14 @@ class ListSettings(NodeSettings):
 
 
 class RecentSettings(ListSettings):
-    """How many of the last memories; of messages at hand, how many of the last turns. `skip`: but the last so many."""
+    """How many of the last memories, or of messages at hand how many of the last turns. `skip`: but the last so many.
 
-    limit: int = Field(
-        default=3, ge=1, le=1_000, validation_alias=AliasChoices("limit", "maxSummaryChunksFromFile", "maxTurnsToPull")
-    )
+    `limit` counts both; `maxSummaryChunksFromFile` only memories, `maxTurnsToPull` only turns, before `limit`.
+    """
+
+    limit: int = Field(default=3, ge=1, le=1_000)
+    max_summary_chunks_from_file: _Count | None = None
+    max_turns_to_pull: _Count | None = None
     skip: int = Field(default=0, ge=0, validation_alias=AliasChoices("skip", "lookbackStart"))
 
 
@@ -64,7 +70,10 @@ def listed(memories: Sequence[Memory], told: ListSettings, missing: Missing = "m
 
 def recent(told: RecentSettings, step: Step) -> str:
     """Return the last memories."""
-    return listed(step.scene.recollection.recent_memories(told.limit, skip=told.skip), told)
+    own = told.max_summary_chunks_from_file if step.scene.is_kept else told.max_turns_to_pull
+    other = told.max_turns_to_pull if step.scene.is_kept else told.max_summary_chunks_from_file
+    count = own or (told.limit if "limit" in told.model_fields_set else other or told.limit)
+    return listed(step.scene.recollection.recent_memories(count, skip=told.skip), told)
 
 
 def everything(told: ListSettings, step: Step) -> str:
@@ -105,10 +114,11 @@ def fold_summary(_told: NodeSettings, step: Step) -> str:
 
 
 def write_summary(told: WriteSettings, step: Step) -> str:
-    """Save a summary, and return the one that stands then: an empty text replaces nothing."""
+    """Save a summary, and return the one that stands then: a text that says nothing replaces nothing."""
     text = step.fill(told.input)
     recollection = step.scene.recollection
-    return or_nothing(recollection.write_summary(text) if text.strip() else recollection.summary(), "summary")
+    stands = recollection.summary() if says_nothing(text) else recollection.write_summary(text)
+    return or_nothing(stands, "summary")
 
 
 def state(_told: NodeSettings, step: Step) -> str:
@@ -134,9 +144,14 @@ def _dated(memory: Memory) -> str:
 
 
 def _node(
-    name: str, summary: str, settings: type[AnySettings], run: Callable[[AnySettings, Step], str]
+    name: str,
+    summary: str,
+    settings: type[AnySettings],
+    run: Callable[[AnySettings, Step], str],
+    *,
+    creates: bool = False,
 ) -> NodeType[AnySettings]:
-    return NodeType(name, summary, settings, run, remembers=True)
+    return NodeType(name, summary, settings, run, remembers=True, creates=creates)
 
 
 MEMORY_NODES: tuple[NodeType[Any], ...] = (
@@ -145,10 +160,16 @@ MEMORY_NODES: tuple[NodeType[Any], ...] = (
     _node("GetCurrentMemoryFromFile", "all memories", ListSettings, everything),
     _node("ChatSummaryMemoryGatheringTool", "memories newer than the summary", ListSettings, newer),
     _node("ConversationMemory", "the last memories, and what was said since", ConversationSettings, conversation),
-    _node("FullChatSummary", "the rolling summary, brought up to date if asked", SummarySettings, full_summary),
+    _node(
+        "FullChatSummary",
+        "the rolling summary, brought up to date if asked",
+        SummarySettings,
+        full_summary,
+        creates=True,
+    ),
     _node("GetCurrentSummaryFromFile", "the rolling summary as it stands", NodeSettings, current_summary),
-    _node("chatSummarySummarizer", "folds new memories into the summary", NodeSettings, fold_summary),
+    _node("chatSummarySummarizer", "folds new memories into the summary", NodeSettings, fold_summary, creates=True),
     _node("WriteCurrentSummaryToFileAndReturnIt", "saves a summary", WriteSettings, write_summary),
     _node("GetCurrentStateDocument", "what is true now", NodeSettings, state),
-    _node("QualityMemory", "makes the memories that are due", NodeSettings, create),
+    _node("QualityMemory", "makes the memories that are due", NodeSettings, create, creates=True),
 )

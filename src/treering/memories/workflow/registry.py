@@ -83,7 +83,8 @@ class NodeType(Generic[AnySettings]):
     """A type of node: `run` gets its settings and gives its output.
 
     `remembers`: whether it reads or writes the memory of a conversation. `variables`: names that only its own
-    templates may use; `run` gives their values to `Step.fill`.
+    templates may use; `run` gives their values to `Step.fill`. `creates`: whether it has memories or a summary made,
+    for which the generator of the discussion may ask a model.
     """
 
     name: str
@@ -92,6 +93,7 @@ class NodeType(Generic[AnySettings]):
     run: Callable[[AnySettings, Step], str | RunEnded]
     remembers: bool = False
     variables: tuple[str, ...] = ()
+    creates: bool = False
 
 
 class NodeTypes(Mapping[str, NodeType[Any]]):

@@ -41,7 +41,8 @@ class RunReport(Value):
 
     `text` is the output of the node that returns to the user, or else of the last. `ended`: a node ended the run
     early, which is no failure (a lock is held by another run); then, and where it was `cancelled`, `text` is empty
-    unless the node that returns to the user had run. `why` says what ended it.
+    unless the node that returns to the user had run. `why` says what ended it. `warnings`: what may be a mistake in
+    the workflow.
     """
 
     outcome: Literal["done", "ended", "cancelled"]
@@ -49,6 +50,7 @@ class RunReport(Value):
     why: str = ""
     steps: tuple[StepReport, ...] = ()
     usage: Usage = Usage()
+    warnings: tuple[str, ...] = ()
 
 
 def never() -> bool:
@@ -307,4 +309,5 @@ def _report(workflow: Workflow, steps: Sequence[StepReport], last: Usage, ended:
         why=ended.why if ended else "",
         steps=tuple(steps),
         usage=sum((report.usage for report in steps), last),
+        warnings=workflow.warnings,
     )

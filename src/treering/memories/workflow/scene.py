@@ -47,6 +47,11 @@ class Scene:
     results: ChunkResults | None = None
     leases: Leases | None = None
 
+    @property
+    def is_kept(self) -> bool:
+        """Tell whether it is a discussion that is kept, rather than messages at hand."""
+        return self.creator is not None
+
 
 def scene_of(engine: Engine, discussion: Discussion, *, system_prompt: str = "") -> Scene:
     """Return the scene of a discussion that is kept."""

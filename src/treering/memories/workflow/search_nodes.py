@@ -7,10 +7,10 @@ from pydantic import AliasChoices, Field
 
 from treering.derived.tokens import cut_to_tokens
 from treering.memories.discussion.log.blocks import StoredMessage
+from treering.memories.discussion.nothing import or_nothing
 from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, FieldWeights
 from treering.memories.workflow.definition import NOTHING, NodeSettings, Text
 from treering.memories.workflow.memory_nodes import DELIMITER
-from treering.memories.workflow.nothing import or_nothing
 from treering.memories.workflow.registry import NodeType, Step
 from treering.memories.workflow.variables import said
 

@@ -44,5 +44,17 @@ class Workflow:
 
     @property
     def returned(self) -> WorkflowNode:
-        """The node whose output is the workflow's: the one that says `returnToUser`, or the last."""
-        return next((node for node in self.nodes if node.settings.return_to_user), self.nodes[-1])
+        """The node whose output is the workflow's: the last that says `returnToUser`, or the last."""
+        return next(reversed(self._returning), self.nodes[-1])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What may be a mistake in it, and what is done about it."""
+        if len(self._returning) < 2:
+            return ()
+        several = ", ".join(node.mentions.where for node in self._returning)
+        return (f"Several nodes say returnToUser: {several}. The output of the last of them is returned.",)
+
+    @property
+    def _returning(self) -> list[WorkflowNode]:
+        return [node for node in self.nodes if node.settings.return_to_user]

@@ -72,6 +72,14 @@ class ScriptedUpstream:
         for answer in answers:
             self._answers.put(answer)
 
+    def was_asked(self, times: int) -> bool:
+        """Wait until it was asked so often; for a minute at most."""
+        for _ in range(6_000):
+            if len(self.asked) >= times:
+                return True
+            sleep(0.01)
+        return False
+
     def next(self) -> Answer:
         try:
             return self._answers.get_nowait()

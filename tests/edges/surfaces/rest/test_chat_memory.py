@@ -24,6 +24,7 @@ from treering.edges.surfaces.rest.examples import EXAMPLES
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.identity import discussion_ref
 from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.settings import MakingPlan
 from treering.testing.hashing_embedder import HashingEmbedder
 
 PATH = "/v1/chat/completions"
@@ -420,7 +421,7 @@ class Slow(BuiltInGenerator):
 def test_neither_answers_nor_what_is_kept_wait_for_memories_to_be_made(tmp_path, upstream):
     slow = Slow()
     contents = [f"Remark {number} is about number {number}." for number in range(20)]
-    with chatting(tmp_path, upstream, generator=slow) as client:
+    with chatting(tmp_path, upstream, making=MakingPlan(generator=slow)) as client:
         ask(client, *contents[:19])
         assert slow.begun.wait(30)
         ask(client, "Something else.", discussion="e")

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -5,7 +6,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from chat_parts import chat, scripted, turns
+from chat_parts import chat, said, scripted, turns
 from openai import OpenAI
 
 from space_parts import open_space
@@ -92,6 +93,26 @@ def test_an_exchange_that_was_answered_survives_that_the_server_is_killed(tmp_pa
         with open_space(f"sqlite:{tmp_path / 'mine.db'}", create=False) as space:
             kept = space.discussions().open(f"d{kill}").messages()
         assert [message.text for message in kept][-2:] == [f"Question {kill}.", said] == [f"Question {kill}.", "Noted."]
+
+
+def test_memories_of_chats_are_made_as_a_config_file_says(tmp_path):
+    block = "Ingrid, the sister of whom we talk, keeps bees in Uppsala."
+    config = {"fileMemoryWorkflowName": "file-memories", "lookback": 0, "maxMessages": 2, "state": False}
+    (tmp_path / "memory.json").write_text(json.dumps(config), encoding="utf-8")
+    nodes = [{"id": "agent1", "type": "Standard", "prompt": "Summarise {agent1Input}", "returnToUser": True}]
+    (tmp_path / "file-memories.json").write_text(json.dumps(nodes), encoding="utf-8")
+    with scripted() as upstream:
+        upstream.will(said("Noted."), said(block))
+        model = ("--memory-endpoint", "main=small", "--memory-endpoint-url", upstream.url)
+        asked = ("--upstream", upstream.url, "--memory-config", "memory.json", *model)
+        with served(tmp_path, "--memory-wait", "60000", *asked) as address, official(address) as client:
+            client.chat.completions.create(**chat(SAID, user="monday"))
+            assert upstream.was_asked(2)
+    assert upstream.asked[1].messages[-1]["content"].startswith("Summarise")
+    assert SAID in upstream.asked[1].text
+    with open_space(f"sqlite:{tmp_path / 'mine.db'}", create=False) as space:
+        memories = space.discussions().open("monday").all_memories()
+    assert [memory.item.summary for memory in memories] == [block]
 
 
 @pytest.mark.parametrize(

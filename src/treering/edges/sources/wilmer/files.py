@@ -42,6 +42,8 @@ class WilmerFile:
     memories: tuple[WilmerMemory, ...] = ()
     rejected: tuple[str, ...] = ()
     """What could not be used, and why."""
+    processed: str = ""
+    """SHA-256 of the last message of which memories were made, or nothing worth one, where the file says it."""
 
 
 def read_file(name: str, content: bytes) -> WilmerFile:
@@ -136,9 +138,18 @@ def _database(name: str, content: bytes) -> WilmerFile:
             rows.execute("PRAGMA trusted_schema=OFF")
             for number, *texts in rows.execute(_MEMORIES):
                 report.take(number, *map(_decoded, texts))
+            processed = _tracked(rows)
     except apsw.Error as error:
         raise _refused(name, f"its table 'memories' cannot be read ({error})") from error
-    return WilmerFile("memories", tuple(report.memories), tuple(report.rejected))
+    return WilmerFile("memories", tuple(report.memories), tuple(report.rejected), processed)
+
+
+def _tracked(rows: apsw.Connection) -> str:
+    """Return the hash that the tracker of a database holds, whatever its column is called; empty without one."""
+    if not rows.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (_TRACKER,)).fetchone():
+        return ""
+    values = (str(value) for row in rows.execute(_TRACKED) for value in row)
+    return next(filter(_HASH.fullmatch, values), "")
 
 
 @dataclass(slots=True)
@@ -235,6 +246,9 @@ _MEMORIES = (
 # What Fernet (of the package cryptography) makes of a text: base 64 that begins with its version and the time.
 _TOKEN = re.compile(r"gAAAA[\w-]+=*")
 _SQLITE = b"SQLite format 3\0"
+_TRACKER = "vector_memory_tracker"
+_TRACKED = "SELECT * FROM vector_memory_tracker LIMIT 1"
+_HASH = re.compile(r"[0-9a-f]{64}")
 _MOST_BYTES = 200_000_000
 _MOST_TITLE = 300
 _MOST_WORDS = 80

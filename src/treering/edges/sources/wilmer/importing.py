@@ -3,11 +3,11 @@
 Its memories come without the messages they were made of. So each file is kept as a Source of the discussion's scope
 (kind `note`, origin `wilmer#<file name>`), with a segment for every memory, word for word; an imported memory rests
 on its segment, and falls when that is withdrawn. Where the discussion holds the messages as well, the hashes of the
-file tell which memory belongs to which of them.
+file tell which memory belongs to which of them, and nothing more is made of these.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
@@ -18,11 +18,14 @@ from treering.core.lifecycle import CURRENT
 from treering.core.locator import Pointer
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
+from treering.edges.sources.wilmer.covering import cover
 from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
+from treering.memories.discussion.files import message_hash
 from treering.memories.discussion.generators.generator import MemoryItem
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import MessageLog
+from treering.memories.discussion.nothing import says_nothing
 from treering.memories.discussion.summaries.memories import Coverage, memory_object
 from treering.memories.discussion.summaries.timeline import IMPORTED_FILES
 from treering.memories.discussion.summaries.versions import Form, Versions
@@ -66,12 +69,13 @@ class WilmerImport:
         self._engine = engine
         self._ref = ref
 
-    def bring(self, name: str, content: bytes) -> ImportedFile:
-        """Import a file of this name (without its folder).
+    def bring(self, name: str, content: bytes, *, known: Collection[str] = ()) -> ImportedFile:
+        """Import a file of this name (without its folder); `known` are texts of memories that came otherwise.
 
         Raises `InvalidInput` where it is not what its name says: of another kind, encrypted, or damaged as a whole.
         """
         file = _without_secrets(read_file(name, content))
+        file = replace(file, memories=tuple(memory for memory in file.memories if memory.text not in known))
         if not file.memories:
             return ImportedFile("skipped", rejected=file.rejected)
         return retry_on_conflict(lambda: self._bring(name, content, file))
@@ -84,12 +88,15 @@ class WilmerImport:
         (result,) = changes.results
         if file.kind in _FORMS:
             return self._bring_text(file, _FORMS[file.kind], entries, changes)
+        covered = list(self._covered(file, entries))
         if result.outcome == "unchanged":
+            if covered:  # messages that were recorded since
+                self._apply(covered)
             return ImportedFile("unchanged", result.source_id, rejected=file.rejected)
         resting = known_sources.resting_on(result.source_id) if result.outcome == "updated" else []
         gone, made = self._differences(entries, _grounds(entries, changes, result.source_id), resting)
         # What is withdrawn comes before the source changes: on purpose, and not left stale.
-        self._apply([*gone, *changes.operations(), *made])
+        self._apply([*gone, *changes.operations(), *made, *covered])
         return ImportedFile("imported", result.source_id, len(made), len(gone), rejected=file.rejected)
 
     def _differences(
@@ -147,6 +154,15 @@ class WilmerImport:
         """Return the positions of the messages that each memory tells of, where the discussion holds them."""
         return _spans([entry.memory for entry in entries], MessageLog(self._engine, self._ref).read())
 
+    def _covered(self, file: WilmerFile, entries: Sequence["_Entry"]) -> Iterator[Operation]:
+        """Mark the messages that the memories tell of as read, and all up to the last one that was processed."""
+        log = MessageLog(self._engine, self._ref)
+        positions = {position for span in self._spans(entries) if span for position in range(span[0], span[1] + 1)}
+        if file.processed:
+            (last,) = _spans([replace(file.memories[0], hash=file.processed)], log.read())
+            positions |= set(range(last[1] + 1)) if last else set()
+        return cover(log, positions)
+
     def _memory(self, memory: WilmerMemory, refs: Grounds, span: Span | None) -> Knowledge:
         first, last = span or (None, None)
         return memory_object(
@@ -199,11 +215,13 @@ def _without_secrets(file: WilmerFile) -> WilmerFile:
     memories, rejected = list[WilmerMemory](), list(file.rejected)
     for memory in file.memories if file.kind == "memories" else file.memories[-1:]:
         text = cleaned(memory.text).text
-        if text.strip():
+        if says_nothing(text) and text.strip():
+            rejected.append(f"{memory.pointer}: it only says that there is nothing yet")
+        elif text.strip():
             memories.append(replace(memory, text=text, item=_cleaned_item(memory.item, text)))
         else:
             rejected.append(f"{memory.pointer}: it holds only text recalled from this memory")
-    return WilmerFile(file.kind, tuple(memories), tuple(rejected))
+    return replace(file, memories=tuple(memories), rejected=tuple(rejected))
 
 
 def _cleaned_item(item: MemoryItem, text: str) -> MemoryItem:
@@ -245,7 +263,7 @@ def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) 
 
     A message said twice tells nothing. A memory begins where the one before it ends.
     """
-    hashes = {one.position: sha256(one.text.encode()).hexdigest() for one in messages if not one.deleted}
+    hashes = {one.position: message_hash(one.text) for one in messages if not one.deleted}
     counted = Counter(hashes.values())
     position = {mark: at for at, mark in hashes.items() if counted[mark] == 1}
     return list(_stretches([position.get(memory.hash) for memory in memories]))
@@ -253,11 +271,14 @@ def _spans(memories: Sequence[WilmerMemory], messages: Sequence[StoredMessage]) 
 
 def _stretches(ends: Sequence[int | None]) -> Iterator[Span | None]:
     before: int | None = -1
+    begin = 0
     for end in ends:
         if end is None:
             yield None
         else:
-            yield (before + 1 if before is not None and before < end else end), end
+            if end != before:  # else it is another memory of the same messages
+                begin = before + 1 if before is not None and before < end else end
+            yield begin, end
         before = end
 
 

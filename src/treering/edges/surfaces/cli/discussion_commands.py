@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Context, Option, Typer
 
-from treering.edges.surfaces.cli.flags import Access, WriteFlags, spread
+from treering.edges.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
 
@@ -50,6 +50,7 @@ def record(
     file: Annotated[Path, Argument(metavar="FILE", help="A chat export, messages, or a transcript; - is stdin.")],
     writing: WriteFlags,
     access: Access,
+    making: MakingFlags,
     conversation: Annotated[
         str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
     ] = "",
@@ -64,7 +65,7 @@ def record(
     """
     from treering.edges.surfaces.cli import discussions
 
-    told = discussions.RecordArguments(file, conversation, update=not no_update)
+    told = discussions.RecordArguments(file, conversation, making, update=not no_update)
     discussions.record(identity, within, told, access, writing)
 
 
@@ -72,18 +73,21 @@ def update(
     identity: Id,
     writing: WriteFlags,
     access: Access,
+    making: MakingFlags,
     wait: Annotated[
         float, Option("--wait", metavar="SECONDS", min=0, help="Wait so long for another process that is at it.")
     ] = 0.0,
     within: Within = "/",
 ) -> None:
-    """Make the memories that are due, by rules.
+    """Make the memories that are due.
 
-    And bring summary and state document up to date. Exit code 1 where some failed.
+    And bring summary and state document up to date. By rules, or by the workflows,
+    models and prompts that --config names, or by the model of --endpoint. Exit code
+    1 where some failed.
     """
     from treering.edges.surfaces.cli import discussions
 
-    discussions.update(identity, within, wait, access, writing)
+    discussions.update(identity, within, wait, making, access, writing)
 
 
 def show(
@@ -149,12 +153,16 @@ def export(
     identity: Id,
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Where to write.")],
     access: Access,
+    form: Annotated[
+        Literal["treering", "wilmer"],
+        Option("--as", help="Our own files, or those of WilmerAI: <id>_memories.jsonl and so on, without messages."),
+    ] = "treering",
     within: Within = "/",
 ) -> None:
     """Write a discussion as plain files into a folder."""
     from treering.edges.surfaces.cli import discussions
 
-    discussions.export(identity, within, folder, access)
+    discussions.export(identity, within, folder, form, access)
 
 
 def import_from(
@@ -164,11 +172,12 @@ def import_from(
     access: Access,
     within: Within = "/",
 ) -> None:
-    """Read a folder of an export, or a file of WilmerAI.
+    """Read a folder of an export, or a file of WilmerAI, or a folder of those.
 
-    A discussion that holds messages takes only the state document of a folder, as
-    an edit. Files of WilmerAI: memories.json, chat_summary.json,
-    vector_memory.db, state_document.md.
+    A discussion that holds messages takes only the state document of an export,
+    as an edit. Files of WilmerAI: <id>_memories.jsonl, <id>_summary.jsonl,
+    <id>_vector_memory.db, state_document.md; also memories.json and
+    chat_summary.json.
     """
     from treering.edges.surfaces.cli import discussions
 

@@ -12,7 +12,8 @@ from treering.core.times import parse_time
 from treering.edges import discussion_files
 from treering.edges.discussion_files import ImportReport
 from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
-from treering.edges.surfaces.cli.flags import Access, WriteFlags
+from treering.edges.surfaces.cli.endpoints import plan_of
+from treering.edges.surfaces.cli.flags import Access, MakingFlags, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document
 from treering.edges.surfaces.cli.rendering.discussions import (
     counted,
@@ -32,7 +33,18 @@ from treering.edges.surfaces.cli.session import answer, confirm_destroying, embe
 from treering.memories.discussion.files import MEMORIES, MESSAGES, SUMMARY
 from treering.memories.discussion.identity import discussion_ref
 from treering.memories.discussion.making import MakingReport
-from treering.memories.discussion.operations import DELETE, EDIT, ERASE, LIST, RECORD, SEARCH, SHOW, STATE, UPDATE
+from treering.memories.discussion.operations import (
+    DELETE,
+    EDIT,
+    ERASE,
+    LIST,
+    RECORD,
+    SEARCH,
+    SHOW,
+    STATE,
+    recording,
+    updating,
+)
 from treering.memories.discussion.recall.search import RecallKind, RecallMode
 from treering.memories.discussion.restoring import Imported
 
@@ -43,10 +55,11 @@ _ISO_DAY = 10  # characters of 2026-05-01
 
 @dataclass(frozen=True, slots=True)
 class RecordArguments:
-    """What is recorded: a file, which of its conversations, and whether what is due is made then."""
+    """What is recorded: a file, which of its conversations, and whether what is due is made then, and how."""
 
     file: Path
     conversation: str
+    making: MakingFlags
     update: bool
 
 
@@ -75,9 +88,10 @@ def record(identity: str, within: str, told: RecordArguments, access: Access, wr
     ref = discussion_ref(identity, within=within)
     conversation, notes = read_conversation(told.file, told.conversation)
     given = {"id": ref.id, "messages": conversation.messages}
+    operation = recording(plan_of(told.making)) if told.update else RECORD
     with opened(access, writing, create=RECORD.makes_space) as space:
         with watched(space) as busy:
-            report = busy.perform(RECORD, within, given, {"update": told.update})
+            report = busy.perform(operation, within, given, {"update": told.update})
         made = report.made
         data = {"id": report.id, "recorded": report.recorded, "made": made, "notes": notes}
         recorded = render_recorded(report.id, report.recorded)
@@ -86,11 +100,12 @@ def record(identity: str, within: str, told: RecordArguments, access: Access, wr
     _leave(made)
 
 
-def update(identity: str, within: str, wait: float, access: Access, writing: WriteFlags) -> None:
+def update(identity: str, within: str, wait: float, making: MakingFlags, access: Access, writing: WriteFlags) -> None:
     """Make the memories that are due. Exits with 1 where some failed."""
+    operation = updating(plan_of(making))
     with opened(access, writing) as space:
         with watched(space) as busy:
-            report = busy.perform(UPDATE, within, {"id": identity}, {"wait_seconds": wait})
+            report = busy.perform(operation, within, {"id": identity}, {"wait_seconds": wait})
         answer(access, report, render_made(report.made))
         embed_later(space, writing)
     _leave(report.made)
@@ -142,12 +157,12 @@ def edit_state(identity: str, within: str, file: Path, access: Access, writing: 
         embed_later(space, writing)
 
 
-def export(identity: str, within: str, folder: Path, access: Access) -> None:
+def export(identity: str, within: str, folder: Path, form: str, access: Access) -> None:
     """Write a discussion as plain files."""
     with opened(access) as space:
-        report = space.perform(discussion_files.EXPORT, within, {"id": identity, "path": folder})
-    listed = ", ".join(counted(report.counts[name], what) for name, what in _TABLES.items())
-    answer(access, report, [line(f"Exported to {folder}: {listed}.")])
+        report = space.perform(discussion_files.EXPORT, within, {"id": identity, "path": folder}, {"form": form})
+    listed = ", ".join(counted(count, _what(name)) for name, count in report.counts.items() if _what(name))
+    answer(access, report, [line(f"Exported to {folder}: {listed or 'no memories yet'}.")])
 
 
 def import_from(identity: str, within: str, path: Path, access: Access, writing: WriteFlags) -> None:
@@ -181,6 +196,11 @@ def delete(
         embed_later(space, writing)
     if report.report.receipt and not report.report.receipt.clean:
         raise typer.Exit(_FAILED)
+
+
+def _what(name: str) -> str:
+    """Say what a line of a file is, with or without the discussion's id before its name."""
+    return next((what for ending, what in _TABLES.items() if name == ending or name.endswith(f"_{ending}")), "")
 
 
 def _leave(made: MakingReport | None) -> None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from typer import Option
@@ -34,6 +35,38 @@ class WriteFlags:
     no_background: Annotated[bool, Option("--no-background", help="Leave vectors that wait to `treering vectors`.")] = (
         False
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFlags:
+    """Which language models may be asked, how often, and which types of workflow nodes there are besides our own."""
+
+    endpoint: Annotated[
+        list[str] | None,
+        Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
+    ] = None
+    endpoint_url: Annotated[
+        str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has all the models.")
+    ] = ""
+    scripted: Annotated[
+        Path | None,
+        Option("--scripted", metavar="FILE", help="Answers written beforehand, in order, or lists by endpoint."),
+    ] = None
+    max_requests: Annotated[int, Option("--max-requests", min=0, help="How often models are asked at most.")] = 200
+    nodes: Annotated[
+        list[str] | None,
+        Option("--nodes", metavar="MODULE:NAME", help="A type of node of your own, or a list of them; repeatable."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakingFlags(ModelFlags):
+    """What makes memories."""
+
+    config: Annotated[
+        Path | None,
+        Option("--config", metavar="FILE", help="Which workflows, models and prompts make memories. Default: rules."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option, Typer
 
 from treering.edges.surfaces.cli.flags import spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
+
+if TYPE_CHECKING:
+    from treering.memories.discussion.settings import MakingPlan
 
 _EXTRA = "server"
 _OF_THE_EXTRA = {"fastapi", "httpx", "uvicorn"}
@@ -54,6 +57,30 @@ class Chatting:
 
 
 @dataclass(frozen=True, slots=True)
+class ChatMemoryFlags:
+    """What makes the memories of chats."""
+
+    config: Annotated[
+        Path | None,
+        Option("--memory-config", metavar="FILE", help="Which workflows, models and prompts make memories."),
+    ] = None
+    endpoint: Annotated[
+        list[str] | None,
+        Option("--memory-endpoint", metavar="NAME=MODEL", help="A model that makes memories. Default: rules."),
+    ] = None
+    endpoint_url: Annotated[
+        str, Option("--memory-endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has it.")
+    ] = ""
+    requests: Annotated[
+        int, Option("--memory-requests", metavar="N", min=0, help="How often it is asked at most, until the end.")
+    ] = 10_000
+    nodes: Annotated[
+        list[str] | None,
+        Option("--nodes", metavar="MODULE:NAME", help="A type of workflow node of your own; repeatable."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlineFlags:
     """How long calls may take."""
 
@@ -71,6 +98,7 @@ class DeadlineFlags:
 def serve(
     waiting: DeadlineFlags,
     chat: Chatting,
+    making: ChatMemoryFlags,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
     projects: Annotated[
         Path | None,
@@ -129,6 +157,7 @@ def serve(
             tags=chat.tags,
             store_seconds=chat.store_ms / 1_000,
         ),
+        making=_plan(making),
         bounds=Bounds(
             read_seconds=waiting.reading,
             work_seconds=waiting.working,
@@ -137,3 +166,19 @@ def serve(
         ),
     )
     serve_until_stopped(what, host=host, port=port, tell=lambda address: say(f"Treering listens on {address}"))
+
+
+def _plan(making: ChatMemoryFlags) -> "MakingPlan":
+    """Return how the memories of chats are made."""
+    from treering.edges.surfaces.cli.endpoints import plan_of
+    from treering.edges.surfaces.cli.flags import MakingFlags
+
+    return plan_of(
+        MakingFlags(
+            config=making.config,
+            endpoint=making.endpoint,
+            endpoint_url=making.endpoint_url,
+            max_requests=making.requests,
+            nodes=making.nodes,
+        )
+    )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Context, Option, Typer
 
-from treering.edges.surfaces.cli.flags import Access, WriteFlags, spread
+from treering.edges.surfaces.cli.flags import Access, MakingFlags, WriteFlags, spread
 from treering.edges.surfaces.cli.help import Command
 from treering.edges.surfaces.cli.printing import say
 
@@ -13,6 +13,10 @@ File = Annotated[Path, Argument(metavar="FILE", help="A workflow, in YAML or JSO
 Endpoints = Annotated[
     list[str] | None,
     Option("--endpoint", metavar="NAME=MODEL", help="The model of an endpoint, such as main=openai:gpt-5-mini."),
+]
+Nodes = Annotated[
+    list[str] | None,
+    Option("--nodes", metavar="MODULE:NAME", help="A type of node of your own, or a list of them; repeatable."),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")]
 
@@ -36,6 +40,7 @@ def run(
     file: File,
     writing: WriteFlags,
     access: Access,
+    making: MakingFlags,
     given: Annotated[
         list[str] | None,
         Option("--input", metavar="TEXT|@FILE", help="{agent1Input}, {agent2Input}, …; repeatable, in order."),
@@ -47,20 +52,12 @@ def run(
         Option("--messages", metavar="FILE", help="Run on a list of {role, content} instead, storing nothing."),
     ] = None,
     system: Annotated[str, Option("--system", metavar="TEXT", help="{chat_system_prompt}.")] = "",
-    endpoint: Endpoints = None,
-    endpoint_url: Annotated[
-        str, Option("--endpoint-url", metavar="URL", help="An OpenAI-compatible endpoint that has all the models.")
-    ] = "",
-    scripted: Annotated[
-        Path | None,
-        Option("--scripted", metavar="FILE", help="Answers written beforehand, in order, or lists by endpoint."),
-    ] = None,
-    max_requests: Annotated[int, Option("--max-requests", min=0, help="How often models are asked at most.")] = 200,
 ) -> None:
     """Run a workflow and print what it returns.
 
     Everything it names is checked before anything runs. A workflow that comes to
-    a lock that another run holds ends there; that is no failure.
+    a lock that another run holds ends there; that is no failure. Memories are
+    made as --config says, else by the model of the only endpoint, else by rules.
     """
     from treering.edges.surfaces.cli import workflows
 
@@ -71,22 +68,19 @@ def run(
         within=within,
         messages=messages,
         system=system,
-        endpoints=tuple(endpoint or ()),
-        endpoint_url=endpoint_url,
-        scripted=scripted,
-        requests=max_requests,
+        making=making,
     )
     workflows.run(asked, access, writing)
 
 
-def check(file: File, endpoint: Endpoints = None, as_json: AsJson = False) -> None:
+def check(file: File, endpoint: Endpoints = None, nodes: Nodes = None, as_json: AsJson = False) -> None:
     """Find everything that is wrong with a workflow, at once.
 
     Unknown types, keys, variables, endpoints and presets; nothing is run.
     """
     from treering.edges.surfaces.cli import workflows
 
-    workflows.check(file, tuple(endpoint or ()), Access(as_json=as_json))
+    workflows.check(file, tuple(endpoint or ()), tuple(nodes or ()), Access(as_json=as_json))
 
 
 def examples(

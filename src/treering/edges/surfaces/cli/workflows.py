@@ -8,16 +8,16 @@ from pathlib import Path
 
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput, NotFound, nearest
-from treering.derived.asking import Budget
 from treering.edges.clock import SystemClock
-from treering.edges.models.scripted import ScriptedModel
-from treering.edges.surfaces.cli.flags import Access, WriteFlags
+from treering.edges.node_types import load_node_types
+from treering.edges.surfaces.cli.endpoints import GivenModels, named_models
+from treering.edges.surfaces.cli.flags import Access, MakingFlags, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document, tell
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, embed_later, opened
 from treering.edges.workflow_text import load, read
-from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.recall.stateless import StatelessDiscussion
+from treering.memories.discussion.settings import MakingPlan
 from treering.memories.workflow.checking import WorkflowEnvironment
 from treering.memories.workflow.running import Runner
 from treering.memories.workflow.scene import Scene, scene_of
@@ -29,7 +29,6 @@ from treering.tools.turns import Message
 
 _EXAMPLES = files("treering.memories.workflow") / "examples"
 _SUFFIXES = (".yaml", ".json")
-_SCRIPT = 'Write a list of texts such as `["Hello"]`, or one such list by the name of each endpoint.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +41,37 @@ class WorkflowArguments:
     within: str
     messages: Path | None
     system: str
-    endpoints: tuple[str, ...]
-    endpoint_url: str
-    scripted: Path | None
-    requests: int
+    making: MakingFlags
 
 
 def run(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> None:
     """Run a workflow and print what it returns."""
     if asked.discussion and asked.messages:
         raise InvalidInput("--discussion and --messages cannot be given together.", hint="Give one of the two.")
-    workflow = load(_text_of(asked.file))
-    runner = Runner(SystemClock(), endpoints=_models(asked, workflow), budget=Budget(requests=asked.requests))
+    given = GivenModels(asked.making)
+    workflow = load(_text_of(asked.file), types=given.types)
+    models = _models(given, workflow)
+    runner = Runner(SystemClock(), endpoints=models, budget=given.budget)
     inputs = [_text_of(Path(text[1:])) if text.startswith("@") else text for text in asked.inputs]
-    with _scene(asked, access, writing) as scene:
+    plan = _plan(asked, given, models)
+    with _scene(asked, plan, access, writing) as scene:
         report = runner.run(workflow, inputs=inputs, scene=scene, progress=_tell_node)
     answer(access, report, [line(report.text)])
+    for warning in () if access.as_json else report.warnings:
+        tell(warning)
     if report.outcome != "done" and not access.as_json:
         tell(f"The workflow ended before its last node: {report.why}")
 
 
-def check(file: Path, endpoints: tuple[str, ...], access: Access) -> None:
+def check(file: Path, endpoints: tuple[str, ...], nodes: tuple[str, ...], access: Access) -> None:
     """Say what a workflow needs; raise what is wrong with it."""
-    named = frozenset(_named_models(endpoints))
-    workflow = load(_text_of(file), known=WorkflowEnvironment(endpoints=named or None))
+    named = frozenset(named_models(endpoints))
+    known = WorkflowEnvironment(endpoints=named or None)
+    workflow = load(_text_of(file), types=load_node_types(nodes), known=known)
     needs = _needs(workflow)
     told = [f"{name}: {', '.join(map(str, what))}" for name, what in needs.items() if what]
-    nodes = len(workflow.nodes)
-    answer(access, needs, [line((f"ok, {nodes} {'node' if nodes == 1 else 'nodes'}", "green")), *map(line, told)])
+    count = len(workflow.nodes)
+    answer(access, needs, [line((f"ok, {count} {'node' if count == 1 else 'nodes'}", "green")), *map(line, told)])
 
 
 def examples(name: str, access: Access) -> None:
@@ -101,6 +103,7 @@ def _needs(workflow: Workflow) -> Mapping[str, Sequence[str | int]]:
     return {
         "nodes": [f"{node.id} ({node.type.name})" for node in workflow.nodes],
         "returns": [workflow.returned.id],
+        "warnings": workflow.warnings,
         "inputs": list(range(1, max(inputs, default=0) + 1)),
         "endpoints": sorted(asked) or (["any one"] if any(one.asks for one in mentions) else []),
         "needs a conversation": ["yes"] if any(one.remembers for one in mentions) else [],
@@ -118,14 +121,16 @@ def _text_of(path: Path) -> str:
 
 
 @contextmanager
-def _scene(asked: WorkflowArguments, access: Access, writing: WriteFlags) -> Iterator[Scene | None]:
+def _scene(asked: WorkflowArguments, plan: MakingPlan, access: Access, writing: WriteFlags) -> Iterator[Scene | None]:
     if asked.discussion:
         with opened(access, writing) as space:
-            discussion = DiscussionMemory(space.engine, within=asked.within).open(asked.discussion)
+            discussions = space.discussions(asked.within, settings=plan.settings, generator=plan.generator)
+            discussion = discussions.open(asked.discussion)
             yield scene_of(space.engine, discussion, system_prompt=asked.system)
             embed_later(space, writing)
     elif asked.messages:
-        yield Scene(StatelessDiscussion(_messages(asked.messages)), system_prompt=asked.system)
+        said = StatelessDiscussion(_messages(asked.messages), generator=plan.generator)
+        yield Scene(said, system_prompt=asked.system)
     else:
         yield None
 
@@ -140,44 +145,24 @@ def _messages(path: Path) -> list[Message]:
     return [parse(Message, entry, where=f"{path.name}, message {number}") for number, entry in enumerate(entries, 1)]
 
 
-def _models(asked: WorkflowArguments, workflow: Workflow) -> dict[str, LanguageModel]:
-    """Open the models a workflow may ask: those given, else those it declares itself."""
-    if asked.scripted:
-        return _scripted(asked.scripted, workflow)
-    named = {name: model for name, model in workflow.header.endpoints.items() if model}
-    named |= _named_models(asked.endpoints)
-    if not named or not any(node.mentions.asks for node in workflow.nodes):
-        return {}
-    from treering.edges.models.pydantic_ai import open_model  # it needs an extra, which no other workflow does
-
-    return {name: open_model(model, base_url=asked.endpoint_url or None) for name, model in named.items()}
-
-
-def _named_models(endpoints: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for given in endpoints:
-        name, equals, model = given.partition("=")
-        if not (name and equals and model):
-            raise InvalidInput(f"--endpoint needs NAME=MODEL, got {given!r}.", hint="Such as main=openai:gpt-5-mini.")
-        found[name] = model
-    return found
-
-
-def _scripted(path: Path, workflow: Workflow) -> dict[str, LanguageModel]:
-    data = read(_text_of(path))
-    if isinstance(data, dict):
-        return {
-            str(name): ScriptedModel(_answers(path, given), name=f"scripted {name}") for name, given in data.items()
-        }
-    model = ScriptedModel(_answers(path, data))
+def _models(given: GivenModels, workflow: Workflow) -> Mapping[str, LanguageModel]:
+    """Open the models a workflow may ask, or its memories may be made by."""
+    asks = any(node.mentions.asks or node.type.creates for node in workflow.nodes)
     named = {node.mentions.endpoint for node in workflow.nodes if node.mentions.endpoint}
-    return dict.fromkeys(sorted(named | set(workflow.header.endpoints)) or ["scripted"], model)
+    return given.opened(workflow.header.endpoints, sorted(named)) if asks else {}
 
 
-def _answers(path: Path, data: object) -> list[str]:
-    if not isinstance(data, list) or not all(isinstance(text, str) for text in data):
-        raise InvalidInput(f"{path.name} must hold a list of answers.", hint=_SCRIPT)
-    return data
+def _plan(asked: WorkflowArguments, given: GivenModels, models: Mapping[str, LanguageModel]) -> MakingPlan:
+    """Return how memories are made: as a file says, or by the only model there is, or by rules."""
+    if asked.making.config is None and len(models) != 1:
+        return MakingPlan()
+
+    def opened(declared: Mapping[str, str], names: Sequence[str]) -> Mapping[str, LanguageModel]:
+        more = {name: model for name, model in declared.items() if name not in models}
+        wanted = [name for name in names if name not in models]
+        return {**(given.opened(more, wanted) if more or wanted else {}), **models}
+
+    return given.plan(asked.making.config, endpoints=opened)
 
 
 def _tell_node(what: str, done: int, total: int | None) -> None:

@@ -27,7 +27,7 @@ from treering.edges.surfaces.rest.served import Allowed, ServedSpace, Stop, allo
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.chat_memory import ChatMemory
-from treering.memories.discussion.generators.generator import Generator
+from treering.memories.discussion.settings import MakingPlan
 from treering.memories.project import ProjectMemory
 from treering.ports.embedder import Embedder
 from treering.ports.model import LanguageModel
@@ -58,8 +58,8 @@ class Serving:
     """What answers chats; none: nothing does."""
     memory: MemorySettings = field(default_factory=MemorySettings)
     """What memory may cost a chat."""
-    generator: Generator | None = None
-    """Makes the memories of discussions; none: the built-in one."""
+    making: MakingPlan = field(default_factory=MakingPlan)
+    """How the memories of discussions are made."""
 
     @classmethod
     def of(
@@ -72,6 +72,7 @@ class Serving:
         allow: Iterable[str] = (),
         upstream: UpstreamPlace | None = None,
         memory: MemorySettings | None = None,
+        making: MakingPlan | None = None,
         bounds: Bounds | None = None,
     ) -> "Serving":
         """Say what is served by what a person and the environment say.
@@ -91,6 +92,7 @@ class Serving:
             embedder=BgeSmall(threads=settings.threads),
             upstream=upstream,
             memory=memory or MemorySettings(),
+            making=making or MakingPlan(),
             bounds=bounds or Bounds(),
         )
 
@@ -142,7 +144,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         serving.memory,
         ending=lambda: stop.said,
         embedder=serving.embedder,
-        generator=serving.generator,
+        generator=serving.making.generator,
+        settings=serving.making.settings,
     )
 
     @asynccontextmanager

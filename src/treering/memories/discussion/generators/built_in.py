@@ -1,7 +1,7 @@
 """The generator that needs no model: the most telling sentences of what was said, kept by what they are about."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from treering.core.canonical import normalise_text
@@ -17,8 +17,16 @@ from treering.derived.extractive import (
     sort_of,
     told,
 )
+from treering.derived.notices import is_machine, is_notice
 from treering.derived.tokens import estimate_tokens
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedText,
+    MemoryItem,
+    SpokenLine,
+)
 
 SUMMARY_TOKENS = 1_200
 """The rolling summary is kept about so long: what tells the least goes first."""
@@ -32,13 +40,16 @@ class BuiltInGenerator:
     @property
     def name(self) -> str:
         """Name and version of the rules; it changes with what they make."""
-        return "built-in-1"
+        return "built-in-2"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:  # noqa: ARG002 - rules need the chunk alone
-        """Make one memory of a chunk, of what tells the most; none where nothing in it is worth keeping."""
+        """Make one memory of a chunk, of what tells the most; none where nothing in it is worth keeping.
+
+        What machines announce is left out: commits, builds, files, who joined.
+        """
         said = [
             sentence
-            for line in chunk.lines
+            for line in _spoken(chunk)
             for sentence in sentences_of(line.text, speaker=line.speaker, when=f"{line.at:%Y-%m-%d}" if line.at else "")
         ]
         kept = best(said, most=_SENTENCES, words=_WORDS)
@@ -112,6 +123,15 @@ _SINGLE = (
 _SLOT = re.compile(
     rf"^(?P<slot>[^:\n]{{0,40}}:?[^:\n]{{0,30}}\b{_SINGLE}) (?:is|was|will be|=)(?: now)? \S", re.IGNORECASE
 )
+
+
+def _spoken(chunk: Chunk) -> Iterator[SpokenLine]:
+    """Return what people and models say; of a message that begins with a notice, nothing."""
+    speakers = {line.speaker for line in chunk.lines}
+    for line in chunk.lines:
+        if not is_notice(line.text) and not is_machine(line.speaker, speakers):
+            lines = (each for each in line.text.split("\n") if not is_notice(each))
+            yield SpokenLine(line.speaker, "\n".join(lines), line.at)
 
 
 def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> MemoryItem:

@@ -5,11 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from treering.core.canonical import canonical_json, digest
-from treering.core.errors import InvalidInput, Unavailable, nearest
+from treering.core.errors import InvalidInput, TreeringError, Unavailable, nearest
 from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used, repair_prompt
 from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
-from treering.memories.discussion.generators.parsing import UnreadableAnswer, parse_items, plain_text
+from treering.memories.discussion.generators.parsing import (
+    ParsedMemories,
+    PlainAnswer,
+    UnreadableAnswer,
+    better_of,
+    parse_items,
+    written_text,
+)
 from treering.ports.model import Answer, LanguageModel, Usage
 
 
@@ -61,6 +68,7 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "merge": (("facts", "document"), ("facts", "document")),
 }
 _VERSION_CHARS = 8
+_TEXT = "-text"
 _SHAPE = """
 
 Answer with a JSON list and nothing else. Each memory in it is an object:
@@ -112,8 +120,9 @@ class ModelGenerator:
     """`Generator` that asks `model`, inside `budget`. `max_output_tokens` bounds each answer.
 
     What was said is material for the model, never an instruction: it is put into the prompts between marks. An
-    answer in the wrong shape is asked for once again. The methods raise `Unavailable` where that does not help, and
-    what the budget and the model raise.
+    answer in the wrong shape is asked for once again; where that does not help, plain text makes one memory. The
+    methods raise `Unavailable` where there is no text either, and what the budget and the model raise. With `as_text`
+    the prompt for memories asks for one text itself: nothing is added to it about a shape, and that text is a memory.
     """
 
     def __init__(
@@ -123,16 +132,18 @@ class ModelGenerator:
         budget: Budget,
         prompts: Prompts = DEFAULT_PROMPTS,
         max_output_tokens: int = 2_000,
+        as_text: bool = False,
     ) -> None:
         self._model = model
         self._budget = budget
         self._prompts = prompts
         self._max_output_tokens = max_output_tokens
+        self._as_text = as_text
 
     @property
     def name(self) -> str:
         """Name the model and the version of the prompts."""
-        return f"model:{self._model.model_id}:{self._prompts.version}"
+        return f"model:{self._model.model_id}:{self._prompts.version}{_TEXT if self._as_text else ''}"
 
     def memories(self, chunk: Chunk, background: Background) -> Generated:
         """Make memories of a chunk. What of the background the prompt has no place for is not read."""
@@ -142,7 +153,7 @@ class ModelGenerator:
             "all_memories": lambda: _listed(background.everything(), "all memories"),
             "summary": lambda: _fenced(background.summary(), "the summary"),
         }
-        return self._items(self._prompts.memories, material)
+        return self._items(self._prompts.memories, material, as_text=self._as_text)
 
     def condense(self, memories: Sequence[MemoryItem]) -> Generated:
         """Make one memory of several."""
@@ -166,15 +177,17 @@ class ModelGenerator:
 
     def _text(self, prompt: Prompt, material: Mapping[str, Callable[[], str]]) -> GeneratedText:
         answer = self._answer(_filled(prompt.text, material), prompt.system)
-        return GeneratedText(plain_text(answer.text), answer.usage)
+        return GeneratedText(written_text(answer.text), answer.usage)
 
-    def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]]) -> Generated:
-        asked = _filled(prompt.text, material) + _SHAPE
+    def _items(self, prompt: Prompt, material: Mapping[str, Callable[[], str]], *, as_text: bool = False) -> Generated:
+        asked = _filled(prompt.text, material) + ("" if as_text else _SHAPE)
         answer = self._answer(asked, prompt.system)
         found, usage = parse_items(answer.text), answer.usage
-        if isinstance(found, UnreadableAnswer):
-            answer = self._answer(repair_prompt(asked, answer.text, found.why, shape="JSON list"), prompt.system)
-            found, usage = parse_items(answer.text), usage + answer.usage
+        if isinstance(found, UnreadableAnswer) or (isinstance(found, PlainAnswer) and not as_text):
+            found, more = self._repaired(asked, answer.text, found, prompt.system)
+            usage += more
+        if isinstance(found, PlainAnswer):
+            return Generated(found.items, usage=usage)
         if isinstance(found, UnreadableAnswer):
             raise Unavailable(
                 f"The model {self._model.model_id} gave no memories: {found.why}.",
@@ -182,6 +195,18 @@ class ModelGenerator:
                 details={"model": self._model.model_id, "requests": usage.requests},
             )
         return Generated(found.items, found.rejected, usage)
+
+    def _repaired(
+        self, asked: str, answer: str, first: PlainAnswer | UnreadableAnswer, system: str
+    ) -> tuple[ParsedMemories | PlainAnswer | UnreadableAnswer, Usage]:
+        """Ask once more for the right shape. Plain text, which is paid for, is kept where that does not help."""
+        try:
+            again = self._answer(repair_prompt(asked, answer, first.why, shape="JSON list"), system)
+        except TreeringError:
+            if isinstance(first, PlainAnswer):
+                return first, Usage()
+            raise
+        return better_of(first, parse_items(again.text)), again.usage
 
     def _answer(self, prompt: str, system: str) -> Answer:
         longest = self._max_output_tokens

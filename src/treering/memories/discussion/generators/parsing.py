@@ -1,4 +1,4 @@
-"""Memories from whatever a language model writes: found, checked one by one, the useless ones named."""
+"""Memories from whatever a language model or a workflow writes: found, checked one by one, the useless ones named."""
 
 import json
 import re
@@ -11,7 +11,9 @@ from pydantic import JsonValue, ValidationError
 
 from treering.core.fingerprint import cut
 from treering.derived.asking import json_values
+from treering.derived.extractive import entities_of, phrases_of, sentences_of
 from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.nothing import says_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +31,61 @@ class UnreadableAnswer:
     why: str
 
 
-def parse_items(answer: str) -> ParsedMemories | UnreadableAnswer:
-    """Read the memories in an answer: a JSON list of them, several values, or an object that holds some.
+@dataclass(frozen=True, slots=True)
+class PlainAnswer:
+    """An answer in plain text, and the memories it makes where no other form is asked for or given.
+
+    They are one, or one for each block that `CHUNK_BREAK` parts from the next.
+    """
+
+    items: tuple[MemoryItem, ...]
+
+    @property
+    def why(self) -> str:
+        """Say what is missing where a JSON list was asked for."""
+        return "it is plain text, and there is no JSON in it"
+
+
+def better_of(
+    first: PlainAnswer | UnreadableAnswer, second: ParsedMemories | PlainAnswer | UnreadableAnswer
+) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
+    """Return the answer to keep of a first one and of that which was asked for in its place."""
+    return first if isinstance(first, PlainAnswer) and not isinstance(second, ParsedMemories) else second
+
+
+def parse_items(answer: str) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
+    """Read the memories in an answer: a JSON list of them, several values, an object that holds some, or plain text.
 
     What is written around the JSON and what was only thought (`<think>…</think>`) does not count. An item that does
-    not fit is rejected, the others are kept; where none is left the answer is unreadable.
+    not fit is rejected, the others are kept; where none is left the answer is unreadable. So is a refusal.
     """
     said = without_thoughts(answer)
     written = list(json_values(said, begins="{["))
-    if not written and _NOTHING.fullmatch(said.strip()):
+    if not written and said.strip() and (_NOTHING.fullmatch(said.strip()) or says_nothing(said)):
         return ParsedMemories()
-    if not written:
-        return _after_all(answer)
-    return _parsed([found for value in written for found in _candidates(json.loads(value))], cut=_is_cut(said, written))
+    candidates = [found for value in written for found in _candidates(json.loads(value))]
+    plain = _plain(said) if _is_prose(said, written, candidates) else None
+    if plain:
+        return plain
+    return _parsed(candidates, cut=_is_cut(said, written)) if written else _after_all(answer)
+
+
+def plain_item(text: str) -> MemoryItem:
+    """Make a memory of a text: called by its first words, with the names and phrases that stand in it."""
+    sentences = sentences_of(text)
+    return MemoryItem(
+        title=first_words(text),
+        summary=text if len(text) <= _MOST_SUMMARY else f"{text[: _MOST_SUMMARY - 1].rstrip()}…",
+        entities=tuple(entities_of(sentences)[:_MOST_ENTITIES]),
+        key_phrases=tuple(phrases_of(sentences)[:_MOST_PHRASES]),
+    )
+
+
+def first_words(text: str) -> str:
+    """Return what a memory without a title is called: the beginning of its first line that has any words."""
+    lines = (line.strip(_MARKUP) for line in text.splitlines())
+    line = next((line for line in lines if line), text.strip())
+    return line if len(line) <= _MOST_FIRST else f"{line[: _MOST_FIRST - 1].rsplit(' ', 1)[0]}…"
 
 
 def plain_text(answer: str) -> str:
@@ -49,6 +93,12 @@ def plain_text(answer: str) -> str:
     said = without_thoughts(answer).strip()
     fenced = _FENCED.fullmatch(said)
     return sound_text(fenced["inside"] if fenced else said).strip()
+
+
+def written_text(answer: str) -> str:
+    """Return the summary or document an answer consists of, empty where it only says that there is none yet."""
+    text = plain_text(answer)
+    return "" if says_nothing(text) else text
 
 
 def without_thoughts(answer: str) -> str:
@@ -89,7 +139,21 @@ _UNSOUND = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _FIELD = re.compile(r'"(?:title|summary)"\s*:')
 _SEPARATOR = re.compile(r"[;\n]")
 
+CHUNK_BREAK = "--ChunkBreak--"
+"""What parts memories from each other in the texts of other programs."""
+_WORD = re.compile(r"[^\W\d_]{2}|[\u2e80-\u9fff\uac00-\ud7af]")
+_WORDS = re.compile(r"\w\W+\w|[\u2e80-\u9fff\uac00-\ud7af]{4}")
+_REFUSAL = re.compile(
+    r"\W*(?:i['’]?m (?:(?:very |really )?sorry|unable|not able)|sorry\b|unfortunately,? i\b|as an ai\b|"
+    r"i (?:cannot|can['’]t|can not|won['’]t|am (?:un|not )able|would (?:rather|prefer) not|refuse))",
+    re.IGNORECASE,
+)
+_MARKUP = " \t#*_-•>`"
+
 _MOST_ITEMS = 50
+_MOST_ENTITIES = 12
+_MOST_PHRASES = 8
+_MOST_FIRST = 80
 _MOST_TITLE = 200  # characters
 _MOST_SUMMARY = 6_000
 _MOST_WORDS = 40  # entries of a list
@@ -97,6 +161,24 @@ _MOST_WORD = 200
 _MOST_MOOD = 100
 _LISTS = ("entities", "key_phrases", "topics")
 _DEEPEST = 3
+
+
+def _is_prose(said: str, written: Sequence[str], candidates: Sequence[JsonValue]) -> bool:
+    """Tell whether an answer is plain text: `[1]` or `[Monday]` in a sentence is no list of memories."""
+    if (written and not candidates) or any(isinstance(candidate, dict) for candidate in candidates):
+        return False
+    return _WORD.search(_outside(said, written)) is not None
+
+
+def _plain(said: str) -> PlainAnswer | None:
+    """Read plain text: blocks of words that are neither a refusal nor broken JSON."""
+    if _FIELD.search(said):
+        return None
+    blocks = [plain_text(block) for block in said.split(CHUNK_BREAK)]
+    told = [block for block in blocks if not says_nothing(block) and _WORDS.search(block)]
+    if not told or any(_REFUSAL.match(block) for block in told):
+        return None
+    return PlainAnswer(tuple(map(plain_item, told[:_MOST_ITEMS])))
 
 
 def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
@@ -108,9 +190,14 @@ def _after_all(answer: str) -> ParsedMemories | UnreadableAnswer:
 
 def _is_cut(said: str, written: Sequence[str]) -> bool:
     """Tell whether something of an item stands outside of the values: JSON that ends too early, or is none."""
+    return _FIELD.search(_outside(said, written)) is not None
+
+
+def _outside(said: str, written: Sequence[str]) -> str:
+    """Return what stands around the JSON values of an answer."""
     for value in written:
         said = said.replace(value, "", 1)
-    return _FIELD.search(said) is not None
+    return said
 
 
 def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | UnreadableAnswer:

@@ -13,6 +13,8 @@ conversation in that tree, not with the messages in the order in which they came
 - What has a run of messages in common with the newest ones of a conversation (the longest; of equal ones the
   latest) is a window of its end, and what stands in front of that run is a summary, or a prompt.
 - As many messages as what they stand in the place of are an edit; fewer are a summary.
+- A run that begins the transcript, is longer than what agrees from the beginning, and reaches the newest message of a
+  conversation or is at least four messages long, is a window too: a window may begin like the conversation does.
 - A run that would make more go than it holds must be at least four messages long: shorter ones get said twice.
 - What has nothing in common is a conversation of its own.
 
@@ -249,10 +251,10 @@ def _in_thread(told: Sequence[Mark], thread: _Thread, found: _Match) -> _Match |
     """Look for a transcript among the newest messages of a conversation. `found`: how it agrees from the beginning."""
     begun = found if found.told and thread.holds(found.position) else _Match(0, 0)
     if begun.told:
-        whole = _run(told, thread.placed)
-        if not whole.told and whole.size >= max(_SURE, begun.told + 1):
+        whole = _closest(told, thread, after=0)
+        if whole.is_end_of_more_than(begun.told):
             # It only happens to begin like the conversation did: a window that begins with "ok" does.
-            return _on_from(told, thread, thread.placed[whole.kept][0], 0)
+            return _on_from(told, thread, whole.placed[whole.run.kept][0], 0)
     comparison = _closest(told[begun.told :], thread, after=begun.position)
     first = comparison.left_out() if begun.told else comparison.window()
     if first is None:
@@ -332,6 +334,16 @@ class _Comparison:
         if size < _SURE and (size <= self._withdrawn(first) or (first.told and size == 1)):
             return None
         return first
+
+    def is_end_of_more_than(self, begun: int) -> bool:
+        """Tell whether the run begins with the first message told, and is a window rather than what begins alike.
+
+        So is one of more messages than agree from the beginning, `begun`, that reaches the newest kept message or is
+        no coincidence.
+        """
+        run = self.run
+        reaches_newest = all(mark.deleted for _, mark in self.placed[run.kept + run.size :])
+        return not run.told and run.size > begun and (reaches_newest or run.size >= _SURE)
 
     def is_edit(self, first: _CommonRun) -> bool:
         """Tell whether what is told in front of a window is an edit of as many messages."""

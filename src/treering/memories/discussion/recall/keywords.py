@@ -55,6 +55,14 @@ def keywords_of(query: str, *, most: int) -> list[Keyword]:
     return list({keyword.folded: keyword for keyword in given if keyword.phrases}.values())[:most]
 
 
+def is_question(query: str) -> bool:
+    """Tell whether a query is a question in a sentence, and no keywords: it asks, and no semicolon parts it."""
+    text = query.strip()
+    if SEPARATOR in text:
+        return False
+    return text.endswith(_QUESTION_MARKS) or text.partition(" ")[0].rstrip(",:").casefold() in _QUESTION_WORDS
+
+
 def question_for(keywords: list[Keyword]) -> TextQuery:
     """Return what finds texts that hold any of some keywords."""
     phrases = dict.fromkeys(phrase for keyword in keywords for phrase in keyword.phrases)
@@ -91,3 +99,5 @@ def _folded(text: str) -> str:
 
 
 _SHORTEST_NAME = 3
+_QUESTION_MARKS = ("?", "？", "؟")
+_QUESTION_WORDS = frozenset("who whom whose what what's which when where why how who's where's".split())

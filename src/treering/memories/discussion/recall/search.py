@@ -16,7 +16,7 @@ from treering.core.times import render_time
 from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.retrieval import retrieve
-from treering.memories.discussion.recall.keywords import KeywordText, keywords_of, question_for
+from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.memories.discussion.summaries.memories import Memory, memories_in
 from treering.ports.extractor import Excerpt
 from treering.ports.passages import PassageHead, PassageRequest
@@ -126,9 +126,9 @@ def search(
 ) -> list[DiscussionHit]:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
-    Keywords stand between semicolons, and each is a phrase; where none is found, as with a question in a sentence,
-    its words are looked for. The other modes take the query as it is. In `hybrid` mode messages come in the order in
-    which the space's own search gives them. A blank query finds nothing.
+    Keywords stand between semicolons, and each is a phrase; those that stand nowhere find nothing. A question in a
+    sentence, which is no keyword, is looked for by its words. The other modes take the query as it is. In `hybrid`
+    mode messages come in the order in which the space's own search gives them. A blank query finds nothing.
     """
     if not query.strip():
         return []
@@ -180,7 +180,8 @@ class _Search:
     def found(self, query: str) -> list[DiscussionHit]:
         match self.options.mode:
             case "keywords":
-                return self._by_keywords(query) or self._by_words(query)
+                found = self._by_keywords(query)
+                return found if found or not is_question(query) else self._by_words(query)
             case "natural":
                 return self._by_words(query)
             case "semantic":

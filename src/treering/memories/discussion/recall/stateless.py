@@ -11,7 +11,7 @@ from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.generators.generator import Generator, MemoryItem
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.transcript import TranscriptMessage, transcript_of
-from treering.memories.discussion.recall.keywords import KeywordText, keywords_of
+from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of
 from treering.memories.discussion.recall.search import BEST, DiscussionHit, DiscussionSearch, faded, names_of
 from treering.memories.discussion.summaries.memories import Memory
 from treering.tools.turns import Message
@@ -44,11 +44,11 @@ class StatelessDiscussion:
         return self.all_memories()
 
     def search(self, query: str, options: DiscussionSearch) -> list[DiscussionHit]:
-        """Find messages by keywords or words, best first; whatever is looked for, and in whatever mode."""
+        """Find messages by keywords, or by words in the other modes and for a question, best first."""
         keywords = keywords_of(query, most=options.max_keywords) if options.mode == "keywords" else []
         texts = [KeywordText(f"{kept.speaker}\n{kept.text}") for kept in self._kept]
         found = self._found(_by_keywords([[words.hold(keyword) for keyword in keywords] for words in texts]), options)
-        if not found:
+        if not found and (not keywords or is_question(query)):
             terms = query_terms(query).words
             found = self._found(_by_words(terms, [words.terms.split() for words in texts]), options)
         if options.expand_entities and len(found) < options.limit:
