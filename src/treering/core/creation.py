@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from treering.core.contradiction import is_newly_disputed
 from treering.core.draft import Draft, created, united
 from treering.core.errors import Conflict, IllegalTransition
 from treering.core.grounding import check_lineage, check_segments, require_support, with_checked_evidence
@@ -82,6 +83,7 @@ def _create_node(item: Node, draft: Draft) -> OperationResult:
 
 def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
     item = with_checked_evidence(item, draft)
+    item = item.model_copy(update={"disputed": is_newly_disputed(item, ())})
     check_lineage(item, draft)
     twin = find_twin(item, draft)
     if twin:
@@ -111,6 +113,8 @@ def absorb(item: Knowledge, twin: Knowledge, draft: Draft) -> OperationResult:
     changes: dict[str, Any] = {}
     if fresh:
         changes["evidence_refs"] = twin.evidence_refs + fresh
+    if is_newly_disputed(item, twin.evidence_refs) or (item.status == "contested" and item.disputed):
+        changes["disputed"] = True
     if subjects := united(twin.subject_refs, item.subject_refs):
         changes |= {"subject_refs": subjects} if subjects != twin.subject_refs else {}
     reaffirmed = item.status == "active" and twin.status in {"candidate", "stale"}

@@ -340,7 +340,7 @@ def _singular(section: str) -> str:
 
 
 def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
-    """Name every contested claim in the pack together with the claims it contradicts."""
+    """Name everything contested in the pack, together with the claims it contradicts."""
     contested = [item.object_id for item in packed.items if item.status == "contested"]
     if not contested:
         return ()
@@ -353,8 +353,8 @@ def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tu
     )
     groups: dict[str, list[Knowledge]] = {}
     for item in call.engine.ledger.select(everything, altered=altered):
-        if isinstance(item, Knowledge) and (key := item.claim_key()):
-            groups.setdefault(key, []).append(item)
+        if isinstance(item, Knowledge):
+            groups.setdefault(item.claim_key() or item.id, []).append(item)
     return tuple(_note(group) for group in groups.values() if any(item.id in contested for item in group))
 
 

@@ -25,16 +25,31 @@ _QUOTED = 200
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
-    """Report claims that contradict each other and wait for a winner."""
+    """Report claims that contradict each other and wait for a winner, and what somebody or evidence contests."""
     for group in seen.claims.values():
         contested = [item for item in group if item.status == "contested"]
-        if contested:
+        if len(contested) > 1:
             said = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
             yield Finding(
                 rule="contradiction",
                 severity="warning",
                 ids=tuple(item.id for item in contested),
                 explanation=f"These cannot all hold: {said}. Supersede the ones that lost, naming the winner.",
+            )
+    yield from _disputes(seen)
+
+
+def _disputes(seen: Survey) -> Iterator[Finding]:
+    for item in seen.current(Knowledge):
+        if item.status == "contested" and item.disputed:
+            against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
+            said = f"evidence against it ({len(against)})" if against else "somebody"
+            yield Finding(
+                rule="contradiction",
+                severity="warning",
+                ids=(item.id, *seen.told(ref.source_id for ref in against)),
+                explanation=f"{named(item.title)} is contested by {said}. Make it active again where it holds, or "
+                "supersede or archive it.",
             )
 
 

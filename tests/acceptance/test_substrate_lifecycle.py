@@ -1,0 +1,70 @@
+"""Objects live as the substrate's document says: made, changed, contested, withdrawn, through the four tools alone."""
+
+import pytest
+
+from space_parts import decide, note, state_fact
+
+
+@pytest.fixture
+def space(open_space):
+    """A space written by a person."""
+    return open_space(channel="user", actor="ada")
+
+
+def page(space, identity):
+    """Show one object whole, as `wiki.query` does."""
+    return space.query("page", input={"id": identity}).object
+
+
+def status(space, identity):
+    return page(space, identity)["status"]
+
+
+def correct(space, identity, **changes):
+    return space.crystallize("knowledge", input={"id": identity, **changes})
+
+
+class TestDisputes:
+    def test_what_a_person_contests_stays_contested_until_it_is_settled(self, space):
+        fact = state_fact(space, "acme-web", "port", 8080, note(space, "The port is 8080.", origin="port.md"))
+        report = correct(space, fact, status="contested")
+        assert report.status == "ok"
+        correct(space, fact, summary="As the readme says.")
+        assert status(space, fact) == "contested"
+        pack = space.query("context", input={"task": "which port has acme-web"}).pack
+        assert [conflict.ids for conflict in pack.conflicts] == [(fact,)]
+        (finding,) = space.lint("semantic", input={"rules": ["contradiction"]}).findings
+        assert finding.ids == (fact,)
+        correct(space, fact, status="active")
+        assert status(space, fact) == "active"
+        assert space.lint("semantic", input={"rules": ["contradiction"]}).findings == ()
+
+    def test_evidence_that_contradicts_contests_until_it_is_settled(self, space):
+        told = note(space, "The port is 8080.", origin="port.md")
+        fact = state_fact(space, "acme-web", "port", 8080, told)
+        against = {**note(space, "Nothing listens at 8080.", origin="log.md"), "role": "contradicts"}
+        report = correct(space, fact, evidence_refs=[told, against])
+        assert fact in report.contested
+        assert status(space, fact) == "contested"
+        (finding,) = space.lint("semantic", input={"rules": ["contradiction"]}).findings
+        assert set(finding.ids) == {fact, against["source_id"]}
+        correct(space, fact, status="active")
+        correct(space, fact, summary="The log was of another day.")
+        assert status(space, fact) == "active"
+
+    def test_knowledge_that_comes_with_evidence_against_it_is_contested_from_the_start(self, space):
+        told = note(space, "The port is 8080.", origin="port.md")
+        against = {**note(space, "Nothing listens at 8080.", origin="log.md"), "role": "contradicts"}
+        fact = state_fact(space, "acme-web", "port", 8080, told, against)
+        assert status(space, fact) == "contested"
+
+    def test_two_decisions_on_one_question_are_contested_until_one_is_superseded(self, space):
+        first = decide(space, "SQLite", payload={"question": "Which store?", "outcome": "SQLite"})
+        second = decide(space, "Postgres", payload={"question": "which store", "outcome": "Postgres"})
+        assert {status(space, first), status(space, second)} == {"contested"}
+        pack = space.query("context", input={"task": "which store do we take"}).pack
+        assert [set(conflict.ids) for conflict in pack.conflicts] == [{first, second}]
+        (finding,) = space.lint("semantic", input={"rules": ["contradiction"]}).findings
+        assert set(finding.ids) == {first, second}
+        space.crystallize("supersede", input={"id": first, "by": second})
+        assert [status(space, first), status(space, second)] == ["superseded", "active"]
