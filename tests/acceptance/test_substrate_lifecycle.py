@@ -68,3 +68,40 @@ class TestDisputes:
         assert set(finding.ids) == {first, second}
         space.crystallize("supersede", input={"id": first, "by": second})
         assert [status(space, first), status(space, second)] == ["superseded", "active"]
+
+
+class TestAudit:
+    def test_an_audit_gives_before_and_after(self, space):
+        fact = state_fact(space, "acme-web", "port", 8080)
+        correct(space, fact, payload={"value": 9090})
+        made, changed = space.lint("audit", input={"id": fact}).changes
+        assert (made.before, made.after["revision"]) == (None, 1)
+        assert (changed.before["revision"], changed.after["revision"]) == (1, 2)
+        assert changed.before["hash"] == made.after["hash"] != changed.after["hash"]
+        assert [(one.field, one.before["value"], one.after["value"]) for one in changed.fields] == [
+            ("payload", 8080, 9090)
+        ]
+        newest = space.lint("audit").changes[-1]
+        assert (newest.target, newest.after, newest.fields) == (fact, changed.after, ())
+
+    def test_an_applied_patch_keeps_its_operations(self, space):
+        told = note(space, "The port is 8080.", origin="port.md")
+        fact = state_fact(space, "acme-web", "port", 8080, told)
+        report = correct(space, fact, summary="As the readme says.", status="contested")
+        patch = space.lint("audit", input={"id": report.patch_id}).patch
+        assert (patch.id, patch.status, patch.source.actor) == (report.patch_id, "applied", "ada")
+        assert patch.operations == (
+            {"op": "update", "id": fact, "expected_revision": 1, "changes": {"summary": "As the readme says."}},
+            {"op": "transition", "id": fact, "expected_revision": 1, "to": "contested", "resolution": ""},
+        )
+
+    def test_a_patch_tells_nothing_of_what_was_erased(self, space):
+        told = note(space, "The word is xyzzy.", origin="word.md", title="xyzzy")
+        (created,) = space.lint("audit", input={"id": told["source_id"]}).changes
+        (operation,) = space.lint("audit", input={"id": created.patch_id}).patch.operations
+        assert operation["object"]["title"] == "xyzzy"
+        space.erase([told["source_id"]])
+        report = space.lint("audit", input={"id": created.patch_id})
+        assert report.patch.operations == ({"op": "create", "id": told["source_id"], "revision": 1, "merged": ""},)
+        assert "xyzzy" not in report.model_dump_json()
+        assert report.verified

@@ -31,7 +31,8 @@ from treering.edges.surfaces.space import Space
 from treering.tools import catalog
 from treering.tools.envelope import Envelope, Report, Verb
 from treering.tools.ingest_report import IngestReport
-from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint_audit import AuditReport
 
 _FAILED = 1
 _STDIN = "-"
