@@ -2,7 +2,10 @@
 
 import pytest
 
-from space_parts import decide, note, state_fact
+from space_parts import decide, note, put, state_fact
+from treering.core.errors import InvalidInput
+from treering.core.evidence import EvidenceRef
+from treering.testing.builders import Builder
 
 
 @pytest.fixture
@@ -105,3 +108,29 @@ class TestAudit:
         assert report.patch.operations == ({"op": "create", "id": told["source_id"], "revision": 1, "merged": ""},)
         assert "xyzzy" not in report.model_dump_json()
         assert report.verified
+
+
+class TestKinds:
+    def test_the_kinds_of_knowledge_that_can_be_written_are_those_of_the_document(self, space):
+        payload = {"form": "digest", "key": "all"}
+        given = {"kind": "summary", "title": "All is well", "summary": "Nothing to see.", "payload": payload}
+        with pytest.raises(InvalidInput, match="fact") as refused:
+            space.crystallize("knowledge", input={**given, "status": "active"})
+        assert "summary" not in refused.value.message
+        with pytest.raises(InvalidInput):
+            space.crystallize("activity", input={"title": "x", "knowledge": [given]})
+        with pytest.raises(InvalidInput):
+            space.crystallize("supersede", input={"id": state_fact(space, "a", "b", 1), "knowledge": given})
+        with pytest.raises(InvalidInput):
+            correct(space, state_fact(space, "a", "b", 1), kind="summary", payload=payload)
+
+    def test_the_words_of_a_summary_are_not_corrected_by_hand(self, space):
+        told = note(space, "The port is 8080.", origin="port.md")
+        summary = Builder(space.engine.clock).knowledge(
+            "summary", {"form": "memory", "key": "m"}, EvidenceRef(**told), title="The port", summary="It is 8080."
+        )
+        put(space, summary)
+        with pytest.raises(InvalidInput, match="summar"):
+            correct(space, summary.id, summary="It is 9090.")
+        correct(space, summary.id, status="archived")
+        assert page(space, summary.id)["summary"] == "It is 8080."

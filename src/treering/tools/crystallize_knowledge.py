@@ -1,6 +1,6 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
@@ -143,6 +143,7 @@ def _correct(
     expected = revision or item.revision
     operations: list[Operation] = []
     if changes:
+        _require_writable(item, changes)
         if isinstance(changes.get("payload"), dict):
             said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
             changes["payload"] = parse(type(item.payload), said, where="input.payload")
@@ -152,6 +153,16 @@ def _correct(
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge")
+
+
+def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
+    if "summary" in (item.kind, changes.get("kind")):
+        raise InvalidInput(
+            f"{item.id} cannot be written as a summary: summaries are made of what they tell of.",
+            hint="Correct what it tells of, or edit it where it is kept, such as `treering discussion state`.",
+            details={"id": item.id},
+        )
 
 
 def _knowledge(call: Call, identity: str) -> Knowledge:

@@ -27,7 +27,7 @@ class KnowledgeFields(Value):
     violation_impact`; preference `statement scope`.
     """
 
-    kind: Literal["fact", "procedure", "decision", "constraint", "preference", "summary"]
+    kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
     title: str = Field(min_length=1)
     payload: dict[str, Any]
     summary: str = ""
