@@ -2,7 +2,7 @@
 
 import pytest
 
-from space_parts import decide, note, put, state_fact
+from space_parts import decide, note, only_id, put, state_fact, task
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.testing.builders import Builder
@@ -25,6 +25,108 @@ def status(space, identity):
 
 def correct(space, identity, **changes):
     return space.crystallize("knowledge", input={"id": identity, **changes})
+
+
+class TestActivities:
+    def test_a_draft_is_completed_finalized_and_archived(self, space):
+        draft = {"kind": "debug", "title": "Upload hangs", "status": "draft"}
+        activity = only_id(space.crystallize("activity", input=draft), "act:")
+        learned = {"kind": "fact", "title": "t", "payload": {"subject": "upload", "predicate": "limit", "value": 5}}
+        given = {"summary": "A lock was held.", "status": "finalized", "outcome": "success", "knowledge": [learned]}
+        report = space.crystallize("activity", input={"id": activity, **given})
+        told = page(space, activity)
+        assert (told["status"], told["summary"], told["title"]) == ("finalized", "A lock was held.", "Upload hangs")
+        assert told["produced_object_refs"] == [only_id(report, "know:")]
+        space.crystallize("activity", input={"id": activity, "status": "archived"})
+        assert status(space, activity) == "archived"
+
+    def test_a_draft_that_comes_to_nothing_is_archived(self, space):
+        activity = only_id(space.crystallize("activity", input={"title": "x", "status": "draft"}), "act:")
+        space.crystallize("activity", input={"id": activity, "status": "archived"})
+        assert status(space, activity) == "archived"
+        assert space.query("search", input={"text": "x"}).hits == ()
+
+    def test_a_change_of_an_activity_needs_something_to_change(self, space):
+        activity = only_id(space.crystallize("activity", input={"title": "x"}), "act:")
+        with pytest.raises(InvalidInput, match="changes nothing"):
+            space.crystallize("activity", input={"id": activity, "status": "finalized"})
+        with pytest.raises(InvalidInput, match="not an activity"):
+            space.crystallize("activity", input={"id": state_fact(space, "a", "b", 1), "status": "archived"})
+
+
+class TestSources:
+    def test_an_invalid_source_counts_for_nothing_until_it_is_valid_again(self, space):
+        told = note(space, "The port is 8080.", origin="port.md")
+        fact = state_fact(space, "acme-web", "port", 8080, told)
+        report = space.crystallize("source", input={"id": told["source_id"], "status": "invalid"})
+        assert report.staled == (fact,)
+        assert space.query("search", input={"text": "which port"}).hits == ()
+        note(space, "The port is 8081.", origin="port.md")
+        assert status(space, told["source_id"]) == "invalid"
+        space.crystallize("source", input={"id": told["source_id"], "status": "active"})
+        assert [hit.text for hit in space.query("search", input={"text": "which port"}).hits] == ["The port is 8081."]
+
+    def test_a_source_is_archived(self, space):
+        told = note(space, "The port is 8080.", origin="port.md")
+        space.crystallize("source", input={"id": told["source_id"], "status": "archived"})
+        assert status(space, told["source_id"]) == "archived"
+        with pytest.raises(InvalidInput, match="archived already"):
+            space.crystallize("source", input={"id": told["source_id"], "status": "archived"})
+
+    def test_an_invalid_source_that_states_something_new_is_kept_up_to_date_and_states_nothing(self, space, tmp_path):
+        record = "# Store\n\n## Status\n\nAccepted\n\n## Context\n\nWhich store?\n\n## Decision\n\n{}\n"
+        file = tmp_path / "docs" / "decisions" / "0001-store.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(record.format("SQLite."))
+        (result,) = space.ingest("path", input={"path": str(file)}).items
+        space.crystallize("source", input={"id": result.source_id, "status": "invalid"})
+        file.write_text(record.format("Postgres."))
+        (result,) = space.ingest("path", input={"path": str(file)}).items
+        assert (result.outcome, status(space, result.source_id)) == ("updated", "invalid")
+        assert space.query("search", input={"text": "Postgres"}).hits == ()
+
+
+class TestNodes:
+    def test_a_node_is_made_changed_and_archived(self, space):
+        node = only_id(space.crystallize("node", input={"kind": "service", "name": "Billing"}), "node:")
+        space.crystallize("node", input={"id": node, "summary": "Sends invoices.", "aliases": ["Invoicing"]})
+        told = page(space, node)
+        assert (told["summary"], told["aliases"], told["revision"]) == ("Sends invoices.", ["Invoicing"], 2)
+        space.crystallize("node", input={"id": node, "status": "archived"})
+        assert status(space, node) == "archived"
+
+    @pytest.mark.parametrize("mode", ["node", "activity"])
+    def test_a_node_sent_again_takes_the_new_summary(self, space, mode):
+        def send(summary):
+            node = {"kind": "service", "name": "Billing", "summary": summary}
+            return space.crystallize(mode, input=node if mode == "node" else {"title": "x", "nodes": [node]})
+
+        node = only_id(send("Sends invoices."), "node:")
+        report = send("Sends invoices and reminders.")
+        assert "updated" in [result.outcome for result in report.receipt.results if result.id == node]
+        assert page(space, node)["summary"] == "Sends invoices and reminders."
+        assert "duplicate" in [result.outcome for result in send("").receipt.results]
+        assert page(space, node)["summary"] == "Sends invoices and reminders."
+
+    def test_nodes_are_merged(self, space):
+        one, two = (
+            only_id(space.crystallize("node", input={"kind": "service", "name": name}), "node:")
+            for name in ("Billing", "Invoicing")
+        )
+        space.crystallize("node", input={"id": two, "into": one})
+        assert page(space, two)["id"] == one
+        assert page(space, one)["aliases"] == ["Invoicing"]
+        with pytest.raises(InvalidInput, match="not both"):
+            space.crystallize("node", input={"id": one, "into": two, "status": "archived"})
+
+
+class TestWorkItems:
+    def test_when_work_was_opened_can_be_said(self, space):
+        opened = "2025-03-01T09:00:00.000000Z"
+        work = task(space, "Fix the upload", opened_at=opened)
+        assert page(space, work)["opened_at"] == opened
+        space.crystallize("work_item", input={"id": work, "opened_at": "2025-03-02T09:00:00Z"})
+        assert page(space, work)["opened_at"].startswith("2025-03-02")
 
 
 class TestDisputes:

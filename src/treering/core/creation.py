@@ -12,6 +12,7 @@ from treering.core.lifecycle import INITIAL
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import OperationResult
 from treering.core.references import adopt, check_acyclic, rename_references
+from treering.core.trust import less_trusted
 
 
 def create(item: Object, draft: Draft) -> OperationResult:
@@ -76,9 +77,24 @@ def _create_node(item: Node, draft: Draft) -> OperationResult:
         return created(draft.create(item))
     draft.renamed[item.id] = known.id
     aliases = united(known.aliases, (item.name, *item.aliases), without=known.name)
-    if aliases != known.aliases:
-        draft.change(known, "aliases_added", aliases=aliases)
-    return OperationResult(outcome="duplicate", id=known.id, revision=known.revision)
+    names: dict[str, Any] = {"aliases": aliases} if aliases != known.aliases else {}
+    summary = _new_summary(item, known, draft)
+    if names or summary:
+        draft.change(known, "updated" if summary else "aliases_added", **names, **summary)
+    return OperationResult(outcome="updated" if summary else "duplicate", id=known.id, revision=known.revision)
+
+
+def _new_summary(item: Node, known: Node, draft: Draft) -> dict[str, Any]:
+    """Return what changes where a node is sent again with another summary.
+
+    A channel that only proposes knowledge leaves the words of others as they are; one that is trusted less brings the
+    node down to it.
+    """
+    channel, policy = item.origin_channel, draft.policy
+    if item.summary in ("", known.summary) or channel in policy.candidate_only_channels:
+        return {}
+    falls = less_trusted(channel, known.origin_channel, policy.channel_trust)
+    return {"summary": item.summary, **({"origin_channel": channel} if falls else {})}
 
 
 def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:

@@ -23,7 +23,7 @@ TRANSITIONS: Mapping[str, Table] = {
         superseded="archived",
         archived="active",
     ),
-    "activity": _table(draft="finalized", finalized="archived", archived=""),
+    "activity": _table(draft="finalized archived", finalized="archived", archived=""),
     "work_item": _table(
         open="in_progress blocked resolved cancelled",
         in_progress="open blocked resolved cancelled",

@@ -149,8 +149,10 @@ class Changes:
         changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
         if changes:
             self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
-        stated = _by_meaning(resting) if draft.knowledge else {}
-        for known in draft.knowledge:
+        # An invalid source is kept up to date, and states nothing.
+        claims = draft.knowledge if state.status == "active" else ()
+        stated = _by_meaning(resting) if claims else {}
+        for known in claims:
             claim = self._claim(known, state.id, carried.segments)
             said_before = stated.get(claim.duplicate_key())
             if said_before and is_live(said_before):

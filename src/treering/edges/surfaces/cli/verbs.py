@@ -80,7 +80,7 @@ def crystallize(
     writing: WriteFlags,
 ) -> None:
     """Record something."""
-    chosen = mode or mode_of(saying)
+    chosen = mode or mode_of(ids, saying)
     given = record_from(ids, chosen, saying)
     if not given and not calling.input:
         raise InvalidInput(
