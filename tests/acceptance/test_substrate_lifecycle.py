@@ -1,11 +1,16 @@
 """Objects live as the substrate's document says: made, changed, contested, withdrawn, through the four tools alone."""
 
+from datetime import timedelta
+
 import pytest
 
 from space_parts import decide, note, only_id, put, state_fact, task
 from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.testing.builders import Builder
+
+PAST = "2026-01-01T00:00:00Z"
+INFERRED = {"kind": "constraint", "memory_source": "agent_inferred"}
 
 
 @pytest.fixture
@@ -236,3 +241,61 @@ class TestKinds:
             correct(space, summary.id, summary="It is 9090.")
         correct(space, summary.id, status="archived")
         assert page(space, summary.id)["summary"] == "It is 8080."
+
+
+class TestWhatIsOver:
+    """Knowledge past `valid_until` and archived work items are never presented as current."""
+
+    def test_knowledge_past_its_validity_is_not_presented_as_current(self, space):
+        told = note(space, "Deploys were frozen in December.", origin="freeze.md")
+        rule = {"kind": "constraint", "title": "Deploys are frozen", "payload": {"rule": "Do not deploy in December"}}
+        given = {**rule, "evidence_refs": [told], "status": "active", "valid_until": PAST}
+        frozen = only_id(space.crystallize("knowledge", input=given), "know:")
+
+        hits = space.query("search", input={"text": "are deploys frozen in December"}).hits
+        assert frozen not in [hit.object_id for hit in hits]
+        pack = space.query("context", input={"task": "deploy in December although deploys are frozen"}).pack
+        assert frozen not in [item.object_id for item in pack.items]
+        assert any(frozen in gap for gap in pack.missing_context)
+        report = space.query("page", input={"id": frozen})
+        assert not report.current
+        assert any("valid until 2026-01-01" in warning for warning in report.warnings)
+        (neighbour,) = space.query("related", input={"id": told["source_id"]}).neighbours
+        assert (neighbour.id, neighbour.current) == (frozen, False)
+        changes = space.query("recent", input={"types": ["knowledge"]}).changes
+        assert {change.id: change.current for change in changes} == {frozen: False}
+        (item,) = space.query("expand", input={"ids": [frozen]}).items
+        assert not item.current
+
+    def test_knowledge_that_was_valid_at_a_time_is_current_then(self, space):
+        rule = {**INFERRED, "title": "Deploys are frozen", "payload": {"rule": "Do not deploy"}}
+        soon = space.engine.clock.now() + timedelta(hours=1)
+        frozen = only_id(space.crystallize("knowledge", input={**rule, "valid_until": soon.isoformat()}), "know:")
+        assert frozen in [hit.object_id for hit in space.query("search", input={"text": "deploys frozen"}).hits]
+        assert space.query("page", input={"id": frozen}).current
+
+    def test_what_is_over_is_shown_on_request_and_said_to_be(self, space):
+        rule = {**INFERRED, "title": "Deploys are frozen", "payload": {"rule": "Do not deploy"}}
+        frozen = only_id(space.crystallize("knowledge", input={**rule, "valid_until": PAST}), "know:")
+        empty = space.query("search", input={"text": "deploys frozen"})
+        assert (empty.hits, empty.empty.reason) == ((), "known_but_empty")
+        shown = space.query("search", input={"text": "deploys frozen"}, options={"withdrawn": True}).hits
+        assert {hit.object_id: hit.current for hit in shown}[frozen] is False
+        pack = space.query("context", input={"task": "deploys frozen"}, options={"withdrawn": True}).pack
+        assert ["over" in item.flags for item in pack.items if item.object_id == frozen] == [True]
+
+    def test_archived_work_is_not_presented_as_current(self, space):
+        told = note(space, "The upload hangs.", origin="upload.md")
+        work = task(space, "Fix the upload that hangs", source_refs=[told["source_id"]])
+        before = space.engine.ledger.sequence()
+        space.crystallize("work_item", input={"id": work, "lifecycle_state": "archived"})
+
+        assert work not in [hit.object_id for hit in space.query("search", input={"text": "fix upload hangs"}).hits]
+        pack = space.query("context", input={"task": "fix the upload that hangs"}).pack
+        assert work not in [item.object_id for item in pack.items]
+        report = space.query("page", input={"id": work})
+        assert (report.current, report.object["status"]) == (False, "open")
+        assert any("archived" in warning for warning in report.warnings)
+        assert {change.current for change in space.query("recent", input={"types": ["work_item"]}).changes} == {False}
+        then = space.query("search", input={"text": "fix upload hangs"}, options={"as_of": before}).hits
+        assert work in [hit.object_id for hit in then]
