@@ -9,6 +9,20 @@ from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef
 from treering.testing.builders import Builder
 
+RECORD = """# Store
+
+## Status
+
+Accepted
+
+## Context
+
+Which store?
+
+## Decision
+
+{}
+"""
 PAST = "2026-01-01T00:00:00Z"
 INFERRED = {"kind": "constraint", "memory_source": "agent_inferred"}
 
@@ -79,13 +93,12 @@ class TestSources:
             space.crystallize("source", input={"id": told["source_id"], "status": "archived"})
 
     def test_an_invalid_source_that_states_something_new_is_kept_up_to_date_and_states_nothing(self, space, tmp_path):
-        record = "# Store\n\n## Status\n\nAccepted\n\n## Context\n\nWhich store?\n\n## Decision\n\n{}\n"
         file = tmp_path / "docs" / "decisions" / "0001-store.md"
         file.parent.mkdir(parents=True)
-        file.write_text(record.format("SQLite."))
+        file.write_text(RECORD.format("SQLite."))
         (result,) = space.ingest("path", input={"path": str(file)}).items
         space.crystallize("source", input={"id": result.source_id, "status": "invalid"})
-        file.write_text(record.format("Postgres."))
+        file.write_text(RECORD.format("Postgres."))
         (result,) = space.ingest("path", input={"path": str(file)}).items
         assert (result.outcome, status(space, result.source_id)) == ("updated", "invalid")
         assert space.query("search", input={"text": "Postgres"}).hits == ()
@@ -299,3 +312,88 @@ class TestWhatIsOver:
         assert {change.current for change in space.query("recent", input={"types": ["work_item"]}).changes} == {False}
         then = space.query("search", input={"text": "fix upload hangs"}, options={"as_of": before}).hits
         assert work in [hit.object_id for hit in then]
+
+
+PORTS = '''"""Reading of settings."""
+
+
+def parse_port(text):
+    """Return the port that a text names, 8080 for none."""
+    return int(text or 8080)
+
+
+def parse_host(text):
+    """Return the host in lower case."""
+    return text.strip().lower()
+'''
+
+
+class TestStaleness:
+    @pytest.fixture
+    def code(self, space, tmp_path):
+        """A file of two small functions in one segment, which can be written anew, and evidence in it."""
+        file = tmp_path / "settings.py"
+
+        def write(text):
+            file.write_text(text)
+            return space.ingest("path", input={"path": str(file)})
+
+        write(PORTS)
+        (hit,) = space.query("search", input={"text": "parse_port"}).hits
+        assert "parse_host" in hit.text
+        return write, {"source_id": hit.source_id, "segment_id": hit.segment_id}
+
+    def test_knowledge_about_a_function_outlives_a_change_of_its_neighbour(self, space, code):
+        write, evidence = code
+        named = state_fact(space, "parse_port", "default", 8080, evidence)
+        told = decide(space, "Ports default to 8080", evidence)
+        other = state_fact(space, "parse_host", "case", "lower", evidence)
+        report = write(PORTS.replace("text.strip().lower()", "text.strip().upper()"))
+        assert report.staled == (other,)
+        assert [status(space, one) for one in (named, told, other)] == ["active", "active", "stale"]
+        (ref,) = page(space, named)["evidence_refs"]
+        (item,) = space.query("expand", input={"ids": [f"{ref['source_id']} {ref['segment_id']}"]}).items
+        assert "int(text or 8080)" in item.text
+        assert "upper" in item.text
+
+    def test_knowledge_about_a_function_falls_with_the_function(self, space, code):
+        write, evidence = code
+        port = state_fact(space, "parse_port", "default", 8080, evidence)
+        both = decide(space, "parse_port() and parse_host() read settings", evidence)
+        unclear = decide(space, "Settings matter", evidence)
+        report = write(PORTS.replace("text or 8080", "text or 9090"))
+        assert set(report.staled) == {port, both, unclear}
+
+    def test_what_a_file_states_and_a_person_believes_follows_the_file(self, space, tmp_path):
+        file = tmp_path / "docs" / "decisions" / "0001-store.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(RECORD.format("SQLite."))
+        space.ingest("path", input={"path": str(file)})
+        hits = space.query("search", input={"text": "which store"}, options={"filter": {"kind": "decision"}}).hits
+        space.crystallize("promote", input={"ids": [hits[0].object_id]})
+        file.write_text(RECORD.format("SQLite.\n\nWe looked at it for a week."))
+        (result,) = space.ingest("path", input={"path": str(file)}).items
+        assert (result.outcome, result.why) == ("updated", "")
+        assert status(space, hits[0].object_id) == "active"
+
+    def test_of_two_pieces_of_evidence_one_changed_is_a_finding(self, space):
+        one = note(space, "The port is 8080.", origin="port.md")
+        two = note(space, "Use 8080.", origin="readme.md")
+        fact = state_fact(space, "acme-web", "port", 8080, one, two)
+        assert space.lint("semantic", input={"rules": ["partly-changed"]}).findings == ()
+        note(space, "The port can be set.", origin="port.md")
+        assert status(space, fact) == "active"
+        (finding,) = space.lint("semantic", input={"rules": ["partly-changed"]}).findings
+        assert finding.ids == (fact, one["source_id"])
+        assert "port.md" in finding.explanation
+        assert "The port is 8080." in finding.explanation
+        assert (finding.severity, finding.fix) == ("warning", ())
+
+    def test_evidence_whose_words_stand_elsewhere_in_the_source_is_pointed_there(self, space):
+        one = note(space, "The port is 8080.", origin="port.md", kind="markdown")
+        two = note(space, "Use 8080.", origin="readme.md")
+        fact = state_fact(space, "acme-web", "port", 8080, one, two)
+        note(space, "Listen: The port is 8080. Always.", origin="port.md", kind="markdown")
+        (repair,) = space.lint("repair", input={"rules": ["partly-changed"]}, options={"apply": True}).repairs
+        assert (repair.outcome, repair.ids[0]) == ("applied", fact)
+        assert space.lint("semantic", input={"rules": ["partly-changed"]}).findings == ()

@@ -104,7 +104,7 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
         case Create(object=item):
             return create(item.model_copy(update={"origin_channel": patch.source.channel}), draft)
         case Update():
-            check_revision_of(draft.find(operation.id), patch.source, draft.policy)
+            check_revision_of(draft.find(operation.id), operation.changes, patch.source, draft.policy)
             return update(operation, draft, channel=patch.source.channel)
         case Transition():
             return transition(operation, draft)

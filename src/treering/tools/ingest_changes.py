@@ -15,7 +15,8 @@ from treering.ports.clock import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.ports.ledger import SourceState
 from treering.tools.ingest_known import KnownSources, is_live, is_undated, node_key
 from treering.tools.ingest_report import ItemResult
-from treering.tools.segments import carry, first_segments
+from treering.tools.relocation import moved_refs
+from treering.tools.segments import Carried, carry, first_segments
 from treering.tools.tellings import is_dated, parting, why_kept
 
 
@@ -149,6 +150,8 @@ class Changes:
         changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
         if changes:
             self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
+        for item in filter(is_live, resting):
+            self._follow(item, before, carried)
         # An invalid source is kept up to date, and states nothing.
         claims = draft.knowledge if state.status == "active" else ()
         stated = _by_meaning(resting) if claims else {}
@@ -220,6 +223,12 @@ class Changes:
         now = kept if (ref.source_id, ref.segment_id, ref.role) in places else (*kept, ref)
         if now != refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _follow(self, item: Knowledge, before: Source, carried: Carried) -> None:
+        """Move evidence from the segments that are gone to where what it is about still stands."""
+        refs = tuple(moved_refs(item, before, carried.segments, gone=carried.gone))
+        if refs != item.evidence_refs:
+            self._evidence[item.id] = item.model_copy(update={"evidence_refs": refs})
 
     def _bring_nodes(self, drafts: Sequence[NodeDraft]) -> None:
         for draft in drafts:
