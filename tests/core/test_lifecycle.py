@@ -1,11 +1,20 @@
+from datetime import timedelta
 from typing import get_args
 
 import pytest
 
 from treering.core.errors import IllegalTransition
-from treering.core.lifecycle import CURRENT, INITIAL, TRANSITIONS, WITHDRAWN_BY_CASCADE, check_transition, is_current
+from treering.core.lifecycle import (
+    CURRENT,
+    INITIAL,
+    TRANSITIONS,
+    WITHDRAWN_BY_CASCADE,
+    check_transition,
+    is_current,
+    is_over,
+)
 from treering.core.objects import TYPES, Object
-from treering.testing.builders import Builder
+from treering.testing.builders import Builder, day
 from treering.testing.clocks import SteppingClock
 
 MOVES = [(kind, start, to) for kind, table in TRANSITIONS.items() for start in table for to in table]
@@ -58,3 +67,16 @@ def test_a_move_is_allowed_exactly_where_the_table_has_it(kind: str, start: str,
     assert repr(start) in refused.value.message
     assert repr(to) in refused.value.message
     assert refused.value.details["allowed"] == sorted(TRANSITIONS[kind][start])
+
+
+def test_knowledge_is_over_from_the_moment_its_validity_ends() -> None:
+    make, end = Builder(SteppingClock()), day("2026-01-01")
+    fact = make.fact("x", "y", 1, valid_until=end)
+    assert [is_over(fact, now=now) for now in (end - timedelta(seconds=1), end)] == [False, True]
+    assert not is_over(make.fact("x", "y", 1), now=end)
+
+
+def test_work_is_over_once_it_is_archived_whatever_its_status() -> None:
+    make, now = Builder(SteppingClock()), day("2026-01-01")
+    assert is_over(make.work("x", lifecycle_state="archived"), now=now)
+    assert not is_over(make.work("x", status="closed"), now=now)

@@ -88,12 +88,27 @@ def test_an_adapter_proposes_candidates_and_no_more() -> None:
 def test_an_adapter_rewrites_only_candidates() -> None:
     adapter = author("adapter")
     active = KNOWN.model_copy(update={"status": "active"})
-    check_revision_of(KNOWN, adapter, Policy())
-    check_revision_of(make.node("x"), adapter, Policy())
-    check_revision_of(None, adapter, Policy())
-    check_revision_of(active, EVE, Policy())
+    check_revision_of(KNOWN, {}, adapter, Policy())
+    check_revision_of(make.node("x"), {}, adapter, Policy())
+    check_revision_of(None, {}, adapter, Policy())
+    check_revision_of(active, {}, EVE, Policy())
     with pytest.raises(Denied):
-        check_revision_of(active, adapter, Policy())
+        check_revision_of(active, {}, adapter, Policy())
+
+
+def test_an_adapter_moves_the_evidence_of_what_is_believed_within_its_sources() -> None:
+    source, other = make.source("x", "y"), make.source("z", origin="z.md")
+    active, adapter = make.fact("a", "b", 1, make.evidence(source)), author("adapter")
+    moved = {"evidence_refs": (make.evidence(source, 1),)}
+    check_revision_of(active, moved, adapter, Policy())
+    for changes in (
+        {**moved, "title": "c"},
+        {"evidence_refs": ()},
+        {"evidence_refs": (make.evidence(source, 1), make.evidence(other))},
+        {"evidence_refs": (make.evidence(source, 1, role="contradicts"),)},
+    ):
+        with pytest.raises(Denied):
+            check_revision_of(active, changes, adapter, Policy())
 
 
 @pytest.mark.parametrize("channel", ["agent", "adapter", "import"])

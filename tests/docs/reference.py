@@ -33,9 +33,11 @@ from treering.edges.surfaces.rest.failures import STATUSES, Failure
 from treering.edges.surfaces.rest.projects import DeleteRequest, IndexRequest, Retrieved, RetrieveRequest
 from treering.memories.project import MOST_QUERIES, MOST_RETRIEVED, Deleted, DeleteReport, Indexed, IndexReport
 from treering.tools.catalog import TOOLS
+from treering.tools.crystallize_activity import ActivityFields, ActivityInput
 from treering.tools.crystallize_knowledge import KnowledgeInput
+from treering.tools.crystallize_node import NodeInput
 from treering.tools.crystallize_work import WorkItemInput
-from treering.tools.drafting import KnowledgeFields, WorkItemFields
+from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.tools.envelope import Envelope, Mode, Operation, Report, Tool
 from treering.tools.rights import Rights
 from treering.tools.rules import semantic, structure
@@ -48,7 +50,12 @@ TABLE = Path(__file__).parents[1] / "edges/surfaces/golden/operations.txt"
 
 BLOCK = re.compile(r"<!-- rendered: (?P<name>[\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
-_OPEN: Mapping[type[BaseModel], type[BaseModel]] = {KnowledgeInput: KnowledgeFields, WorkItemInput: WorkItemFields}
+_OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
+    ActivityInput: ActivityFields,
+    KnowledgeInput: KnowledgeFields,
+    WorkItemInput: WorkItemFields,
+    NodeInput: NodeFields,
+}
 """Inputs that take the fields of a new object beside their own."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treering.core.contradiction import rivals
+from treering.core.contradiction import is_newly_disputed, rivals
 from treering.core.creation import absorb, find_twin
 from treering.core.draft import Draft, changed, resolved_link, revise, united
 from treering.core.errors import InvalidPatch
@@ -19,11 +19,12 @@ from treering.core.trust import changes_words, less_trusted
 def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationResult:
     """Change fields. Words that came through a less trusted channel bring the object down to that channel."""
     item = draft.expect(operation.id, operation.expected_revision)
-    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into"} & operation.changes.keys()
+    fixed = {*item.STAMPED, "status", "scope", "origin_channel", "merged_into", "disputed"} & operation.changes.keys()
     if fixed:
         raise InvalidPatch(
             f"{', '.join(sorted(fixed))} cannot be changed by an update.",
-            hint="A status changes by a transition, a scope by a move; ids, revisions and times are the ledger's.",
+            hint="A status changes by a transition, a scope by a move; ids, revisions, times and disputes are the "
+            "ledger's.",
             details={"fields": sorted(fixed)},
         )
     revised = rename_references(revise(item, operation.changes), draft.renamed)
@@ -41,6 +42,8 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
             check_lineage(revised, draft)
             if revised.status == "active":
                 require_support(revised, draft)
+            if is_newly_disputed(revised, item.evidence_refs):
+                revised = revised.model_copy(update={"disputed": True})
     made = draft.change(item, "updated", **_written(item, revised, operation, channel, draft))
     if isinstance(item, WorkItem) and isinstance(made, WorkItem):
         check_acyclic(made, draft)
@@ -51,6 +54,8 @@ def update(operation: Update, draft: Draft, *, channel: Channel) -> OperationRes
 def _written(item: Object, revised: Object, operation: Update, channel: Channel, draft: Draft) -> dict[str, Any]:
     """Return the changed fields, and the channel where its trust falls."""
     fields = {name: getattr(revised, name) for name in operation.changes}
+    if isinstance(revised, Knowledge):
+        fields["disputed"] = revised.disputed
     differing = {name: value for name, value in fields.items() if value != getattr(item, name)}
     falls = changes_words(differing) and less_trusted(channel, item.origin_channel, draft.policy.channel_trust)
     return {**fields, "origin_channel": channel} if falls else fields
@@ -65,6 +70,7 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
     match item:
         case Knowledge():
             changes |= _activation(item, draft) if operation.to == "active" else {}
+            changes |= {"disputed": True} if operation.to == "contested" else {}
             if operation.to == "superseded":
                 raise InvalidPatch(
                     f"{item.id} cannot become superseded without a successor.",
@@ -91,7 +97,7 @@ def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
             hint="Supersede the claim that lost, naming this one as its successor.",
             details={"id": item.id, "rivals": [rival.id for rival in against]},
         )
-    return {"last_verified_at": draft.now}
+    return {"last_verified_at": draft.now, "disputed": False}
 
 
 def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
@@ -155,7 +161,7 @@ def supersede(operation: Supersede, draft: Draft) -> OperationResult:
     made = draft.change(item, "superseded", status="superseded")
     draft.link(Link(type="supersedes", source=by.id, target=item.id))
     draft.withdrawn.append(item.id)
-    if by.status == "contested" and not rivals(by, draft):
+    if by.status == "contested" and not by.disputed and not rivals(by, draft):
         # Naming the winner is the resolution: it is believed again, on the evidence it has.
         require_support(by, draft)
         draft.change(by, "settled", status="active", last_verified_at=draft.now)

@@ -1,10 +1,12 @@
-"""Claims that cannot both hold: found by subject, predicate, validity and value, never by likeness of text."""
+"""Claims that cannot both hold: found by what they are about, validity and value, never by likeness of text."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from treering.core.canonical import normalise
 from treering.core.draft import Draft, Erased, Put
-from treering.core.knowledge_payloads import Fact
+from treering.core.evidence import EvidenceRef
+from treering.core.knowledge_payloads import Decision, Fact
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Object
 from treering.core.patch import Link
@@ -15,7 +17,7 @@ _LIVE = CURRENT["knowledge"]
 
 
 def settle_claims(draft: Draft) -> list[str]:
-    """Contest what now contradicts, let newer claims supersede, and free claims whose rivals are gone.
+    """Contest what is contradicted or disputed, let newer claims supersede, and free claims whose rivals are gone.
 
     Gives the ids that became contested.
     """
@@ -39,11 +41,21 @@ def rivals(item: Knowledge, draft: Draft) -> list[Knowledge]:
 
 
 def is_functional(item: Knowledge, policy: Policy) -> bool:
-    """Tell whether a fact's subject can have only one value for its predicate at a time."""
-    fact = item.payload
-    if not isinstance(fact, Fact):
-        return False
-    return fact.value is not None or fact.relation in policy.functional_predicates
+    """Tell whether only one such claim can hold at a time: one value of an attribute, one outcome of a question."""
+    match item.payload:
+        case Fact() as fact:
+            return fact.value is not None or fact.relation in policy.functional_predicates
+        case Decision():
+            return True
+        case _:
+            return False
+
+
+def is_newly_disputed(item: Knowledge, earlier: Sequence[EvidenceRef]) -> bool:
+    """Tell whether evidence against it has been added. The same words in another place are no new evidence."""
+    known = {(ref.source_id, ref.quote_hash) for ref in earlier if ref.role == "contradicts"}
+    against = (ref for ref in item.evidence_refs if ref.role == "contradicts")
+    return any((ref.source_id, ref.quote_hash) not in known for ref in against)
 
 
 def _contradict(one: Knowledge, other: Knowledge) -> bool:
@@ -57,9 +69,13 @@ def _contradict(one: Knowledge, other: Knowledge) -> bool:
 
 
 def _end(item: Knowledge) -> Any:
-    if not isinstance(item.payload, Fact):
-        return None
-    return normalise(item.payload.object if item.payload.object is not None else item.payload.value)
+    match item.payload:
+        case Fact(object=end, value=value):
+            return normalise(value if end is None else end)
+        case Decision(outcome=outcome):
+            return normalise(outcome)
+        case _:
+            return None
 
 
 def _overlap(one: Knowledge, other: Knowledge) -> bool:
@@ -79,7 +95,7 @@ def _settle(item: Knowledge, draft: Draft) -> list[str]:
             if older.id == item.id:
                 return []
     standing = rivals(item, draft)
-    claims = [item, *standing] if standing else []
+    claims = [item, *standing] if standing or item.disputed else []
     contested = [claim for claim in claims if claim.status in {"candidate", "active"}]
     for claim in contested:
         draft.change(claim, "contested", status="contested")
@@ -116,7 +132,7 @@ def _free_rivals(key: str, draft: Draft) -> None:
     """Free contested claims of this key that nothing contradicts any more."""
     ids = {*draft.view.knowledge_by_claim_key(key), *(item.id for item in draft.touched_knowledge())}
     for other in draft.knowledge(sorted(ids)):
-        if other.status == "contested" and not rivals(other, draft):
+        if other.status == "contested" and not other.disputed and not rivals(other, draft):
             # A claim that was never verified goes back to being a candidate, not up to being believed.
             held = other.last_verified_at is not None and is_backed(other, draft)
             draft.change(other, "settled", status="active" if held else "candidate")

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from treering.core.contradiction import is_newly_disputed
 from treering.core.draft import Draft, created, united
 from treering.core.errors import Conflict, IllegalTransition
 from treering.core.grounding import check_lineage, check_segments, require_support, with_checked_evidence
@@ -12,6 +13,7 @@ from treering.core.names import bearer_of
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import OperationResult
 from treering.core.references import adopt, check_acyclic, rename_references
+from treering.core.trust import less_trusted
 
 
 def create(item: Object, draft: Draft) -> OperationResult:
@@ -59,13 +61,29 @@ def _create_node(item: Node, draft: Draft) -> OperationResult:
         return created(draft.create(item))
     draft.renamed[item.id] = known.id
     aliases = united(known.aliases, (item.name, *item.aliases), without=known.name)
-    if aliases != known.aliases:
-        draft.change(known, "aliases_added", aliases=aliases)
-    return OperationResult(outcome="duplicate", id=known.id, revision=known.revision)
+    names: dict[str, Any] = {"aliases": aliases} if aliases != known.aliases else {}
+    summary = _new_summary(item, known, draft)
+    if names or summary:
+        draft.change(known, "updated" if summary else "aliases_added", **names, **summary)
+    return OperationResult(outcome="updated" if summary else "duplicate", id=known.id, revision=known.revision)
+
+
+def _new_summary(item: Node, known: Node, draft: Draft) -> dict[str, Any]:
+    """Return what changes where a node is sent again with another summary.
+
+    A channel that only proposes knowledge leaves the words of others as they are; one that is trusted less brings the
+    node down to it.
+    """
+    channel, policy = item.origin_channel, draft.policy
+    if item.summary in ("", known.summary) or channel in policy.candidate_only_channels:
+        return {}
+    falls = less_trusted(channel, known.origin_channel, policy.channel_trust)
+    return {"summary": item.summary, **({"origin_channel": channel} if falls else {})}
 
 
 def _create_knowledge(item: Knowledge, draft: Draft) -> OperationResult:
     item = with_checked_evidence(item, draft)
+    item = item.model_copy(update={"disputed": is_newly_disputed(item, ())})
     check_lineage(item, draft)
     twin = find_twin(item, draft)
     if twin:
@@ -95,6 +113,8 @@ def absorb(item: Knowledge, twin: Knowledge, draft: Draft) -> OperationResult:
     changes: dict[str, Any] = {}
     if fresh:
         changes["evidence_refs"] = twin.evidence_refs + fresh
+    if is_newly_disputed(item, twin.evidence_refs) or (item.status == "contested" and item.disputed):
+        changes["disputed"] = True
     if subjects := united(twin.subject_refs, item.subject_refs):
         changes |= {"subject_refs": subjects} if subjects != twin.subject_refs else {}
     reaffirmed = item.status == "active" and twin.status in {"candidate", "stale"}

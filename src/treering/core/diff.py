@@ -38,19 +38,8 @@ def changes_of(writes: Iterable[Write]) -> tuple[ObjectChange, ...]:
     return tuple(_change(write) for write in writes)
 
 
-def _change(write: Write) -> ObjectChange:
-    match write:
-        case Put(event, before, after):
-            return ObjectChange(event=event, id=after.id, title=title_of(after), fields=_fields(before, after))
-        case Linked(link):
-            return ObjectChange(event="linked", id=link.source, title=f"{link.type} {link.target}")
-        case Unlinked(link):
-            return ObjectChange(event="unlinked", id=link.source, title=f"{link.type} {link.target}")
-        case Erased(before):
-            return ObjectChange(event="erased", id=before.id, title=title_of(before))
-
-
-def _fields(before: Object | None, after: Object) -> tuple[FieldChange, ...]:
+def fields_changed(before: Object | None, after: Object) -> tuple[FieldChange, ...]:
+    """Return the fields that differ, but for what the ledger stamps and the segments; long texts are cut."""
     old = before.model_dump(mode="json") if before else {}
     new = after.model_dump(mode="json")
     return tuple(
@@ -58,6 +47,18 @@ def _fields(before: Object | None, after: Object) -> tuple[FieldChange, ...]:
         for name, value in new.items()
         if name not in _UNSAID and value != old.get(name) and not (before is None and value in (None, "", [], {}))
     )
+
+
+def _change(write: Write) -> ObjectChange:
+    match write:
+        case Put(event, before, after):
+            return ObjectChange(event=event, id=after.id, title=title_of(after), fields=fields_changed(before, after))
+        case Linked(link):
+            return ObjectChange(event="linked", id=link.source, title=f"{link.type} {link.target}")
+        case Unlinked(link):
+            return ObjectChange(event="unlinked", id=link.source, title=f"{link.type} {link.target}")
+        case Erased(before):
+            return ObjectChange(event="erased", id=before.id, title=title_of(before))
 
 
 def _short(value: Any) -> Any:

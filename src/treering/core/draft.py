@@ -55,7 +55,7 @@ class View(Protocol):
         ...
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Return ids of facts with this `claim_key`, oldest first."""
+        """Return ids of knowledge with this `claim_key`, oldest first."""
         ...
 
     def dependents(self, identity: str) -> Sequence[str]:

@@ -21,6 +21,16 @@ class Triple(BaseModel):
     object: str = Field(min_length=1)
 
 
+class Definition(BaseModel):
+    """A definition in a segment of code: its qualified name, and its first and last line there, counted from 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    first: int = Field(ge=1)
+    last: int = Field(ge=1)
+
+
 class Segment(BaseModel):
     """A stretch of a source, word for word.
 
@@ -40,6 +50,8 @@ class Segment(BaseModel):
     gist: str | None = None
     triples: tuple[Triple, ...] = Field(default=(), exclude_if=lambda triples: not triples)
     """What the text states, where a writer or a model said so; the graph reads the text besides."""
+    definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
+    """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
 
 
 class EvidenceRef(BaseModel):

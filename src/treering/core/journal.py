@@ -64,6 +64,7 @@ def journal(
         reason=patch.reason,
         status="applied",
         created_at=patch.created_at,
+        operations=plan.operations,
         effects=tuple(map(effect_of, plan.writes)),
         decided_at=now,
         scope=patch.scope,
@@ -82,8 +83,16 @@ def approval(
     proposals: Iterable[PatchRecord] = (),
 ) -> Journal:
     """Tell what applying a proposed patch leaves. Its writes are the proposer's; the approval is `by`'s."""
-    changes = {"status": "applied", "operations": (), "salt": "", "effects": tuple(map(effect_of, plan.writes))}
-    applied = record.model_copy(update={**changes, "decided_by": by.actor, "decided_at": now})
+    applied = record.model_copy(
+        update={
+            "status": "applied",
+            "operations": plan.operations,
+            "effects": tuple(map(effect_of, plan.writes)),
+            "salt": "",
+            "decided_by": by.actor,
+            "decided_at": now,
+        }
+    )
     check_decision(by, "")
     line = _decision("approved", record, applied, by, reason="")
     return _journal(plan, applied, (), (line,), proposals, author=record.source, head=head, now=now, new_id=new_id)
@@ -146,14 +155,8 @@ def rejection(record: PatchRecord, *, by: Author, reason: str, head: Anchor, now
 def patch_of(record: PatchRecord) -> Patch:
     """Return the patch that was proposed. Raises `Conflict` where it was decided already."""
     require_proposed(record)
-    return Patch(
-        id=record.id,
-        source=record.source,
-        operations=record.operations,
-        reason=record.reason,
-        created_at=record.created_at,
-        scope=record.scope,
-    )
+    kept = {"id", "source", "operations", "reason", "created_at", "scope"}
+    return Patch.model_validate({name: getattr(record, name) for name in kept})
 
 
 def require_new(patch: Patch, known: PatchRecord | None) -> None:

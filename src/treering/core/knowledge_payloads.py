@@ -50,6 +50,11 @@ class Decision(_Payload):
     rationale: str = ""
     alternatives: tuple[str, ...] = ()
 
+    @property
+    def asked(self) -> str:
+        """The question as it is compared: `Which store?` and `which  store` are one question."""
+        return normalise_text(self.question).rstrip("?!. ")
+
 
 class Constraint(_Payload):
     """A rule to keep, where it holds, and what breaking it costs."""

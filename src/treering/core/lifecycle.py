@@ -1,9 +1,10 @@
 """Statuses and the moves between them. A move outside these tables is refused."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from treering.core.errors import IllegalTransition
-from treering.core.objects import Object
+from treering.core.objects import Knowledge, Object, WorkItem
 
 Table = Mapping[str, frozenset[str]]
 
@@ -23,7 +24,7 @@ TRANSITIONS: Mapping[str, Table] = {
         superseded="archived",
         archived="active",
     ),
-    "activity": _table(draft="finalized", finalized="archived", archived=""),
+    "activity": _table(draft="finalized archived", finalized="archived", archived=""),
     "work_item": _table(
         open="in_progress blocked resolved cancelled",
         in_progress="open blocked resolved cancelled",
@@ -49,7 +50,7 @@ CURRENT: Mapping[str, frozenset[str]] = {
     "activity": frozenset({"draft", "finalized"}),
     "work_item": frozenset({"open", "in_progress", "blocked", "resolved", "closed"}),
 }
-"""Statuses in which an object may be presented as how things stand."""
+"""Statuses in which an object may be presented as how things stand, as long as it is not over (`is_over`)."""
 
 WITHDRAWN_BY_CASCADE = frozenset({"candidate", "active", "contested"})
 """Knowledge in these statuses becomes `stale` when its last support goes. The table lets only `active` move
@@ -69,5 +70,16 @@ def check_transition(item: Object, to: str) -> None:
 
 
 def is_current(item: Object) -> bool:
-    """Tell whether the object may be presented as how things stand."""
+    """Tell whether the object's status lets it be presented as how things stand."""
     return item.status in CURRENT[item.type]
+
+
+def is_over(item: Object, *, now: datetime) -> bool:
+    """Tell whether it has ended whatever its status: knowledge past `valid_until`, and work that was archived."""
+    match item:
+        case Knowledge(valid_until=until):
+            return until is not None and until <= now
+        case WorkItem(lifecycle_state=state):
+            return state == "archived"
+        case _:
+            return False

@@ -12,7 +12,7 @@ from treering.core.canonical import JsonObject, canonical_json, digest, normalis
 from treering.core.errors import InvalidInput, nearest
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.ids import kind_of
-from treering.core.knowledge_payloads import PAYLOADS, Fact, Payload
+from treering.core.knowledge_payloads import PAYLOADS, Decision, Fact, Payload
 from treering.core.scope import Scope
 from treering.core.times import Instant
 
@@ -117,6 +117,11 @@ class Knowledge(_Object):
     valid_until: Instant | None = None
     last_verified_at: Instant | None = None
     memory_source: MemorySource = "agent_inferred"
+    disputed: bool = Field(default=False, exclude_if=lambda disputed: not disputed)
+    """Whether somebody, or evidence in the role `contradicts`, contests it: it stays contested until that is settled.
+
+    The ledger sets it. Other claims that contradict it contest it without that.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -137,10 +142,17 @@ class Knowledge(_Object):
         return digest(canonical_json([self.scope, self.kind, normalise(payload)]))
 
     def claim_key(self) -> str | None:
-        """Hash scope, subject and predicate of a fact: equal keys may contradict. Other kinds have none."""
-        if not isinstance(self.payload, Fact):
-            return None
-        return digest(canonical_json([self.scope, normalise(self.payload.subject), self.payload.relation]))
+        """Hash what two claims of one scope may contradict each other about; `None` where they cannot.
+
+        Of a fact that is its subject and predicate, of a decision with an outcome its question.
+        """
+        match self.payload:
+            case Fact(subject=subject):
+                return digest(canonical_json([self.scope, normalise(subject), self.payload.relation]))
+            case Decision(outcome=outcome) if outcome:
+                return digest(canonical_json(["decision", self.scope, self.payload.asked]))
+            case _:
+                return None
 
 
 class Activity(_Object):

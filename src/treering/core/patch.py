@@ -125,6 +125,44 @@ Operation = Annotated[
     Field(discriminator="op"),
 ]
 
+
+class RecordedCreate(_Value):
+    """A `Create` that was applied: the revision it made holds what it said.
+
+    Of a duplicate, `id` is what stands for it, and `merged` the id it was to have.
+    """
+
+    op: Literal["create"] = "create"
+    id: str
+    revision: int
+    merged: str = ""
+
+
+class RecordedUpdate(_Value):
+    """An `Update` that was applied: `revision` holds the values of the fields."""
+
+    op: Literal["update"] = "update"
+    id: str
+    expected_revision: int
+    revision: int
+    fields: tuple[str, ...]
+
+
+class RecordedTransition(_Value):
+    """A `Transition` that was applied: `revision` holds the resolution."""
+
+    op: Literal["transition"] = "transition"
+    id: str
+    expected_revision: int
+    revision: int
+    to: str
+
+
+RecordedOperation = (
+    RecordedCreate | RecordedUpdate | RecordedTransition | AddLink | RemoveLink | Merge | Supersede | MoveScope | Erase
+)
+"""An operation as the record of its patch keeps it (`core.recording`): ids, revisions and names of fields."""
+
 PatchStatus = Literal["proposed", "applied", "rejected", "reverted"]
 
 
@@ -145,8 +183,9 @@ class Patch(_Value):
 class PatchRecord(_Value):
     """A patch as the ledger remembers it.
 
-    `operations` are kept only while the patch is `proposed`; once applied, `effects` name the revisions that
-    hold the content, so that erasing an object erases it here too.
+    As long as it is `proposed`, `operations` say what they would change. Of an applied patch, they and `effects` name
+    the revisions that hold the content, so that erasing an object erases it here too. A patch that was rejected, that
+    changed nothing, or that took another one back, has none.
     """
 
     id: str
@@ -154,7 +193,7 @@ class PatchRecord(_Value):
     reason: str
     status: PatchStatus
     created_at: Instant
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[Operation | RecordedOperation, ...] = ()
     effects: tuple["Effect", ...] = ()
     decided_by: str = ""
     decided_at: Instant | None = None

@@ -5,7 +5,7 @@ writes it returns; so all ledgers agree on meaning and differ only in technology
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from treering.core.alteration import merge, move, relate, supersede, transition, update
@@ -23,12 +23,14 @@ from treering.core.patch import (
     OperationResult,
     Patch,
     PatchRecord,
+    RecordedOperation,
     RemoveLink,
     Supersede,
     Transition,
     Update,
 )
 from treering.core.policy import Policy, check_revision_of, check_trust
+from treering.core.recording import recorded
 from treering.core.references import check_references
 from treering.core.support import cascade
 from treering.core.undoing import check_revertible, objects_of, restore, restore_link
@@ -42,6 +44,8 @@ class Plan:
     results: tuple[OperationResult, ...]
     staled: tuple[str, ...]
     contested: tuple[str, ...]
+    operations: tuple[RecordedOperation, ...] = ()
+    """The operations as the record of the patch keeps them; none where nothing was written."""
 
 
 def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
@@ -53,8 +57,13 @@ def plan(patch: Patch, view: View, *, policy: Policy, now: datetime) -> Plan:
     check_trust(patch, policy)
     view = confined(patch, view)
     draft = Draft(view=view, policy=policy, now=now, patch_id=patch.id, scope=patch.scope)
-    results = [_apply(operation, patch, draft) for operation in patch.operations]
-    return _finish(draft, results)
+    results: list[OperationResult] = []
+    kept: list[RecordedOperation] = []
+    for operation in patch.operations:
+        results.append(_apply(operation, patch, draft))
+        kept.append(recorded(operation, results[-1], draft))
+    planned = _finish(draft, results)
+    return replace(planned, operations=tuple(kept)) if planned.writes else planned
 
 
 def plan_revert(record: PatchRecord, view: View, *, patch_id: str, policy: Policy, now: datetime) -> Plan:
@@ -96,7 +105,7 @@ def _apply(operation: Operation, patch: Patch, draft: Draft) -> OperationResult:
         case Create(object=item):
             return create(item.model_copy(update={"origin_channel": patch.source.channel}), draft)
         case Update():
-            check_revision_of(draft.find(operation.id), patch.source, draft.policy)
+            check_revision_of(draft.find(operation.id), operation.changes, patch.source, draft.policy)
             return update(operation, draft, channel=patch.source.channel)
         case Transition():
             return transition(operation, draft)

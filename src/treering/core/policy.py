@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from treering.core.errors import Denied
+from treering.core.evidence import EvidenceRef
 from treering.core.objects import Channel, Knowledge, Object
 from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition, Update
 from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, TrustLevel
@@ -84,10 +85,25 @@ def check_trust(patch: Patch, policy: Policy) -> None:
         _check_operation(operation, patch.source, policy)
 
 
-def check_revision_of(item: Object | None, author: Author, policy: Policy) -> None:
-    """Raise `Denied` where a channel that only proposes knowledge rewrites what is more than a candidate."""
-    if isinstance(item, Knowledge) and item.status != "candidate" and author.channel in policy.candidate_only_channels:
+def check_revision_of(item: Object | None, changes: Mapping[str, Any], author: Author, policy: Policy) -> None:
+    """Raise `Denied` where a channel that only proposes knowledge rewrites what is more than a candidate.
+
+    Moving evidence within the sources it stands in, after they changed, rewrites nothing.
+    """
+    if not isinstance(item, Knowledge) or author.channel not in policy.candidate_only_channels:
+        return
+    if item.status != "candidate" and not _only_moves_evidence(item, changes):
         raise _denied(author, f"change {item.status} knowledge")
+
+
+def _only_moves_evidence(item: Knowledge, changes: Mapping[str, Any]) -> bool:
+    refs = changes.get("evidence_refs", ())
+    moves = len(changes) == 1 and refs and all(isinstance(ref, EvidenceRef) for ref in refs)
+    return bool(moves) and _sources_of(refs) == _sources_of(item.evidence_refs)
+
+
+def _sources_of(refs: Iterable[EvidenceRef]) -> set[tuple[str, str]]:
+    return {(ref.source_id, ref.role) for ref in refs}
 
 
 def check_gate(patch: Patch, policy: Policy) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from treering.core.evidence import Segment
 from treering.core.injection import instruction_flags
-from treering.core.lifecycle import CURRENT
+from treering.core.lifecycle import CURRENT, is_over
 from treering.core.locator import Locator
 from treering.core.objects import Knowledge, Object
 from treering.core.policy import Policy
@@ -73,6 +73,8 @@ class Retrieval:
     association: Association | None = None
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
+    over: tuple[Object, ...] = ()
+    """Objects that were found and left out: their status stands, but they are over."""
 
 
 def retrieve(
@@ -108,8 +110,9 @@ def retrieval(
     read = yield from _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
     hits = _diverse(read, limit=limit, max_per_source=max_per_source)
     duplicates = len(read) - len(hits) if len(hits) < limit else 0
-    trace = {**ranking.trace, "dropped": dropped, "duplicates": duplicates}
-    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, ranking.association, reader.altered)
+    over = reader.over()
+    trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
+    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, ranking.association, reader.altered, over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,11 @@ def is_shown(state: Head | None, reach: Reach) -> bool:
     return shown and sees(reach.scope, state.scope, descend=reach.descend)
 
 
+def is_withheld(item: Object, reach: Reach) -> bool:
+    """Tell whether an object is kept from a read because it is over, whatever its status."""
+    return not reach.withdrawn and reach.now is not None and is_over(item, now=reach.now)
+
+
 @dataclass(frozen=True, slots=True)
 class _Words:
     """The words of a passage, as the ledger holds them; of one that is a whole object, the object."""
@@ -237,11 +245,16 @@ class _Reader:
         self._segments |= found.segments
         self._objects |= found.objects
 
+    def over(self) -> tuple[Object, ...]:
+        """Return the objects that were read and are over, best first."""
+        return tuple(item for item in self._objects.values() if is_withheld(item, self.reach))
+
     def words(self, head: PassageHead) -> _Words | None:
         """Return the words of a passage that was read: those of its segment, or the text form of its object."""
         if segment := self._segments.get((head.object_id, head.part)):
             return _Words(segment.excerpt, segment.heading, segment.locator)
-        if head.part or not (item := self._objects.get(head.object_id)):
+        item = None if head.part else self._objects.get(head.object_id)
+        if item is None or is_withheld(item, self.reach):
             return None
         return _Words(passages_of(item)[0].text, item=item)
 

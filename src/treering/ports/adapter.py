@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from treering.core.evidence import Triple
+from treering.core.evidence import Definition, Triple
 from treering.core.locator import Locator
 
 Role = Literal["prose", "symbol", "code", "data"]
@@ -28,6 +28,8 @@ class SegmentDraft:
     gist: str | None = None
     triples: tuple[Triple, ...] = ()
     """What the text states, where somebody said so; the entity graph reads the text besides."""
+    definitions: tuple[Definition, ...] = ()
+    """The definitions that fill a part of code: knowledge about one of them outlives a change of the rest."""
 
 
 @dataclass(frozen=True, slots=True)

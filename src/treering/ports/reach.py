@@ -1,6 +1,7 @@
 """What a read may see."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from treering.core.filters import EVERYTHING, Filter
 
@@ -16,3 +17,8 @@ class Reach:
     """Also objects that are no longer current (stale, superseded, archived)."""
     at: int | None = None
     """An audit sequence number: only passages as they stood then."""
+    now: datetime | None = None
+    """The time it is asked for: what was over by then (`core.lifecycle.is_over`) is withdrawn. `None`: not judged.
+
+    An index need not know it: the ledger decides.
+    """

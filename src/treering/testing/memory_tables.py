@@ -107,7 +107,7 @@ class Tables:
         return sorted(identity for identity, (duplicate, _) in self._keys.items() if duplicate == key)
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Return ids of facts with this key, oldest first."""
+        """Return ids of claims with this key, oldest first."""
         return sorted(identity for identity, (_, claim) in self._keys.items() if claim == key)
 
     def dependents(self, identity: str) -> Sequence[str]:

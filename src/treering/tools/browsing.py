@@ -16,12 +16,13 @@ from treering.core.patch import LinkType
 from treering.core.references import references_of
 from treering.core.times import render_time
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.ports.ledger import AsOf, Selection
+from treering.ports.ledger import AsOf, Selection, head_of
 from treering.tools.envelope import Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.reading import ReadOptions, parse_moment
 from treering.tools.rights import READS
 from treering.tools.scoped_ledger import whole
+from treering.tools.standing import over_warning, standing
 
 _MOST_SEGMENTS = 200
 _DEFAULT_TOKENS = 8_000
@@ -63,6 +64,8 @@ class PageReport(Report):
     history: tuple[HistoryEntry, ...]
     links: tuple[dict[str, str], ...]
     dependents: tuple[str, ...]
+    current: bool = True
+    """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
 
 
 def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
@@ -80,13 +83,17 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
         verb="query",
         mode="page",
         scope=call.scope,
-        warnings=flagged([(item.id, (shown, [change.reason for change in history]))]),
+        warnings=(
+            *over_warning(call, item, moment),
+            *flagged([(item.id, (shown, [change.reason for change in history]))]),
+        ),
         ids=(item.id,),
         object=shown,
         title=title_of(item),
         history=history,
         links=tuple(link.model_dump() for link in ledger.links(item.id, as_of=moment)),
         dependents=tuple(_dependents(call, item.id, moment)),
+        current=item.id in standing(call, [head_of(item)], moment),
     )
 
 
@@ -113,6 +120,8 @@ class Neighbour(Value):
     direction: Literal["out", "in"]
     via: str
     depth: int
+    current: bool = True
+    """Whether it is how things stand."""
 
 
 class RelatedReport(Report):
@@ -131,6 +140,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
         edges = [edge for identity in frontier for edge in _edges(call, identity, given, moment)]
         fresh = {edge[1]: edge for edge in reversed(edges) if edge[1] not in seen}
         heads = call.engine.ledger.heads(fresh, as_of=moment)
+        current = standing(call, heads.values(), moment)
         for identity, (via, _, relation, direction) in fresh.items():
             head = heads.get(identity)
             if head:
@@ -145,6 +155,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
                         direction=direction,
                         via=via,
                         depth=depth,
+                        current=identity in current,
                     )
                 )
         seen |= fresh.keys()
@@ -176,6 +187,8 @@ class RecentChange(HistoryEntry):
     id: str
     type: str
     title: str
+    current: bool = True
+    """Whether what it changed is how things stand."""
 
 
 class RecentReport(Report):
@@ -196,13 +209,14 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
     events = [event for event in whole(ledger).events(after=first, limit=last - first) if _within(event, since, until)]
     heads = ledger.heads((event.target for event in events), as_of=moment)
-    shown = []
+    shown: list[RecentChange] = []
     for event in reversed(events):
         head = heads.get(event.target)
         if head and (not given.types or head.type in given.types):
             change = _change(event).model_dump()
             shown.append(RecentChange(**change, id=head.id, type=head.type, title=head.title))
-    kept = tuple(shown[: given.limit])
+    current = standing(call, [heads[change.id] for change in shown[: given.limit]], moment)
+    kept = tuple(one.model_copy(update={"current": one.id in current}) for one in shown[: given.limit])
     return RecentReport(
         verb="query",
         mode="recent",
@@ -233,6 +247,8 @@ class Expanded(Value):
     places: tuple[str, ...] = ()
     object: dict[str, Any] | None = None
     cut: bool = False
+    current: bool = True
+    """Whether it is how things stand."""
 
 
 class ExpandReport(Report):
@@ -341,12 +357,19 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
     identity, _, segment_id = reference.strip().partition(" ")
     item = call.engine.ledger.get(identity, as_of=options.moment())
     versions = item.revision
+    current = item.id in standing(call, [head_of(item)], options.moment())
     if not isinstance(item, Source):
         if segment_id:
             raise InvalidInput(f"{identity} has no segments.", hint="Give the id alone.")
         data = shown_object(item, max_tokens=budget)
         return Expanded(
-            id=reference, title=title_of(item), status=item.status, versions=versions, text=title_of(item), object=data
+            id=reference,
+            title=title_of(item),
+            status=item.status,
+            versions=versions,
+            text=title_of(item),
+            object=data,
+            current=current,
         )
     parts = _around(call, item, segment_id, around) if segment_id else item.segments
     text = "\n\n".join(part.excerpt for part in parts)
@@ -359,6 +382,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         text=fitted,
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
+        current=current,
     )
 
 

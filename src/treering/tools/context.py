@@ -11,6 +11,7 @@ from treering.core.characters import label
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.filters import And, Compare, Filter, matches
 from treering.core.injection import instruction_flags
+from treering.core.lifecycle import is_over
 from treering.core.locator import place_in
 from treering.core.objects import Activity, Channel, Knowledge, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
@@ -22,7 +23,7 @@ from treering.derived.packing import Packed, UnnumberedItem, cite, pack, quoted,
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
-from treering.derived.retrieval import Hit, Retrieval, is_shown, retrieval
+from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld, retrieval
 from treering.derived.rounds import Steps, run_together
 from treering.derived.trusting import Wording, repetition_flags
 from treering.ports.clock import fresh_id
@@ -86,7 +87,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     citing = _Citing.read(call, [item for item, _ in objects], reach, altered)
     wording = Wording.of(question.text)
     trusted = found.beliefs.policy.channel_trust
-    drafts = [_belief(item, score, citing, wording, trusted) for item, score in objects]
+    drafts = [_belief(item, score, citing, wording, trusted, reach) for item, score in objects]
     drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, found, options, altered)
@@ -122,7 +123,7 @@ class _Found:
     sources: Retrieval
     beliefs: Retrieval
     withdrawn: tuple[tuple[str, str, str], ...]
-    """Id, title and status of withdrawn knowledge that shares more than a chance word with the task."""
+    """Id, title and status of knowledge that is withdrawn or over, and shares more than a chance word with the task."""
     unknown: tuple[str, ...]
     """Names in the task that nothing here mentions."""
     altered: Mapping[str, str]
@@ -143,7 +144,8 @@ def _gather(call: Call, question: Question, reach: Reach, *, deep: bool) -> _Fou
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
-    return _Found(question, sources, beliefs, tuple(withdrawn), tuple(unknown), altered)
+    over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
+    return _Found(question, sources, beliefs, (*withdrawn, *over), tuple(unknown), altered)
 
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
@@ -200,7 +202,7 @@ def _resting_on(
 def _objects(hits: Sequence[Hit], related: Sequence[tuple[Object, float]], reach: Reach) -> list[tuple[Object, float]]:
     """Return what was found; what is only related comes after what answers, and passes the same gate."""
     shown = {hit.head.object_id: (hit.item, hit.score) for hit in hits if hit.item}
-    near = [(item, score) for item, score in related if is_shown(head_of(item), reach)]
+    near = [(item, score) for item, score in related if is_shown(head_of(item), reach) and not is_withheld(item, reach)]
     return [*shown.values(), *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0])))]
 
 
@@ -249,7 +251,12 @@ class _Citing:
 
 
 def _belief(
-    item: Object, score: float, citing: _Citing, wording: Wording, trusted: Mapping[Channel, TrustLevel]
+    item: Object,
+    score: float,
+    citing: _Citing,
+    wording: Wording,
+    trusted: Mapping[Channel, TrustLevel],
+    reach: Reach,
 ) -> UnnumberedItem:
     passage = passages_of(item)[0]
     words = f"{title_of(item)}\n{passage.text}"
@@ -262,7 +269,11 @@ def _belief(
             title=title_of(item),
             text=passage.text,
             score=round(score, 6),
-            flags=(*instruction_flags(words), *repetition_flags(wording.repeated_in(words))),
+            flags=(
+                *instruction_flags(words),
+                *repetition_flags(wording.repeated_in(words)),
+                *(["over"] if reach.now and is_over(item, now=reach.now) else []),
+            ),
             channel=item.origin_channel,
             trust=trust_of(item.origin_channel, item.status, trusted),
         ),
@@ -340,7 +351,7 @@ def _singular(section: str) -> str:
 
 
 def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
-    """Name every contested claim in the pack together with the claims it contradicts."""
+    """Name everything contested in the pack, together with the claims it contradicts."""
     contested = [item.object_id for item in packed.items if item.status == "contested"]
     if not contested:
         return ()
@@ -353,8 +364,8 @@ def _conflicts(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tu
     )
     groups: dict[str, list[Knowledge]] = {}
     for item in call.engine.ledger.select(everything, altered=altered):
-        if isinstance(item, Knowledge) and (key := item.claim_key()):
-            groups.setdefault(key, []).append(item)
+        if isinstance(item, Knowledge):
+            groups.setdefault(item.claim_key() or item.id, []).append(item)
     return tuple(_note(group) for group in groups.values() if any(item.id in contested for item in group))
 
 
@@ -401,14 +412,19 @@ def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list
     ids = [found.heads[hit.key].object_id for hit in hits.words if hit.key in found.heads]
     read: ObjectsFound = yield ObjectRequest(objects=tuple(ids))
     altered |= read.altered
-    asked = set(question.terms.words)
-    enough = min(_SHARED, ceil(len(asked) / 2))
     items = [read.objects[identity] for identity in ids if identity in read.objects]
-    return [(item.id, title_of(item), item.status) for item in items if len(asked & _words_of(item)) >= enough]
+    return [(item.id, title_of(item), item.status) for item in items if _is_about(item, question)]
 
 
-def _words_of(item: Object) -> set[str]:
-    return set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
+def _is_expired(item: Object, question: Question) -> bool:
+    return isinstance(item, Knowledge) and _is_about(item, question)
+
+
+def _is_about(item: Object, question: Question) -> bool:
+    """Tell whether an object shares more than a chance word with a question."""
+    asked = set(question.terms.words)
+    words = set(index_text(f"{title_of(item)} {passages_of(item)[0].text}").split())
+    return len(asked & words) >= min(_SHARED, ceil(len(asked) / 2))
 
 
 def _next_reads(packed: Packed) -> tuple[str, ...]:

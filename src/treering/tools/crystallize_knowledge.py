@@ -1,6 +1,6 @@
 """`crystallize` in modes `knowledge`, `promote` and `supersede`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
@@ -9,7 +9,7 @@ from treering.core.canonical import normalise_text
 from treering.core.errors import InvalidInput
 from treering.core.filters import And, Compare, Not
 from treering.core.objects import Knowledge, Object
-from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition, Update
+from treering.core.patch import AddLink, Create, Link, MoveScope, Operation, Supersede, Transition
 from treering.core.scope import ROOT, Scope, is_within, lineage
 from treering.derived.analysis import query_terms
 from treering.derived.lookup import look_up
@@ -17,6 +17,7 @@ from treering.derived.passages import passages_of
 from treering.ports.ledger import Selection, noted
 from treering.ports.reach import Reach
 from treering.ports.text import TextRequest
+from treering.tools.changing import changing, found_of
 from treering.tools.drafting import KnowledgeFields, NodeFields, draft_knowledge, draft_node
 from treering.tools.envelope import Call, Mode, Value, parse
 from treering.tools.reading import behind_warning
@@ -32,8 +33,8 @@ class KnowledgeInput(Value):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    id: str | None = Field(default=None, description="To correct: the knowledge to change.")
-    revision: int | None = Field(default=None, ge=1, description="To correct: the revision you saw.")
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
+    revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -122,7 +123,7 @@ class SupersedeInput(Value):
 
 def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> WriteReport:
     """Replace knowledge by newer knowledge, keeping both and the reason."""
-    revision = given.revision or _knowledge(call, given.id).revision
+    revision = given.revision or found_of(call, given.id, Knowledge).revision
     operations: list[Operation] = []
     by = given.by or ""
     if given.knowledge:
@@ -137,32 +138,32 @@ def supersede(call: Call, given: SupersedeInput, options: WriteOptions) -> Write
 def _correct(
     call: Call, identity: str, revision: int | None, fields: dict[str, Any], options: WriteOptions
 ) -> WriteReport:
-    item = _knowledge(call, identity)
+    item = found_of(call, identity, Knowledge)
     changes = dict(fields)
     status = parse(_Status, {"status": changes.pop("status", None)}, where="input").status
-    expected = revision or item.revision
-    operations: list[Operation] = []
     if changes:
-        if isinstance(changes.get("payload"), dict):
-            said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
-            changes["payload"] = parse(type(item.payload), said, where="input.payload")
-        operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
-    if status and status != item.status:
-        operations.append(Transition(id=item.id, expected_revision=expected, to=status))
+        _require_writable(item, changes)
+    if isinstance(changes.get("payload"), dict):
+        said = {**item.payload.model_dump(mode="json", exclude_none=True), **changes["payload"]}
+        changes["payload"] = parse(type(item.payload), said, where="input.payload")
+    operations = changing(item, changes, status, revision=revision)
     if not operations:
         raise InvalidInput("The correction changes nothing.", hint="Give the fields to change beside the id.")
     return submit(call, operations, options, verb="crystallize", mode="knowledge")
 
 
-def _knowledge(call: Call, identity: str) -> Knowledge:
-    item = call.engine.ledger.get(identity)
-    if not isinstance(item, Knowledge):
-        raise InvalidInput(f"{identity} is not knowledge.", hint="Knowledge ids start with know:.")
-    return item
+def _require_writable(item: Knowledge, changes: Mapping[str, Any]) -> None:
+    """Raise `InvalidInput` for a summary: what it tells of is the evidence for its words, which no caller gives."""
+    if "summary" in (item.kind, changes.get("kind")):
+        raise InvalidInput(
+            f"{item.id} cannot be written as a summary: summaries are made of what they tell of.",
+            hint="Correct what it tells of, or edit it where it is kept, such as `treering discussion state`.",
+            details={"id": item.id},
+        )
 
 
 def _believed(call: Call, identities: Sequence[str]) -> list[Operation]:
-    items = [_knowledge(call, identity) for identity in dict.fromkeys(identities)]
+    items = [found_of(call, identity, Knowledge) for identity in dict.fromkeys(identities)]
     return [
         Transition(id=item.id, expected_revision=item.revision, to="active")
         for item in items

@@ -6,7 +6,8 @@ from pydantic import ConfigDict, Field
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import WorkItem
-from treering.core.patch import AddLink, Create, Link, LinkType, Operation, Transition, Update
+from treering.core.patch import AddLink, Create, Link, LinkType, Operation
+from treering.tools.changing import changing, found_of
 from treering.tools.drafting import WorkItemFields, draft_work_item
 from treering.tools.envelope import Call, Mode, Value, parse
 from treering.tools.rights import WRITES
@@ -25,7 +26,7 @@ class WorkItemInput(Value):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    id: str | None = Field(default=None, description="The work item to change; none: a new one.")
+    id: str | None = Field(default=None, description="The one to change; none: a new one.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
     status: str | None = Field(default=None, description="Where it moves; `resolved` needs a resolution.")
     resolution: str = Field(default="", description="What resolved it.")
@@ -55,20 +56,10 @@ def _opening(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
 
 
 def _changes(call: Call, given: WorkItemInput) -> tuple[str, list[Operation]]:
-    item = call.engine.ledger.get(given.id or "")
-    if not isinstance(item, WorkItem):
-        raise InvalidInput(f"{item.id} is not a work item.", hint="Work item ids start with work:.")
-    expected = given.revision or item.revision
-    operations: list[Operation] = []
-    if given.fields:
-        operations.append(Update(id=item.id, expected_revision=expected, changes=given.fields))
-    if given.status and given.status != item.status:
-        operations.append(
-            Transition(id=item.id, expected_revision=expected, to=given.status, resolution=given.resolution)
-        )
-    elif given.resolution:
-        changes = {"resolution": given.resolution}
-        operations.append(Update(id=item.id, expected_revision=expected, changes=changes))
+    item = found_of(call, given.id or "", WorkItem)
+    moves = given.status and given.status != item.status
+    changes = given.fields if moves or not given.resolution else {**given.fields, "resolution": given.resolution}
+    operations = changing(item, changes, given.status, revision=given.revision, resolution=given.resolution)
     return item.id, operations
 
 

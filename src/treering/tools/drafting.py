@@ -27,7 +27,7 @@ class KnowledgeFields(Value):
     violation_impact`; preference `statement scope`.
     """
 
-    kind: Literal["fact", "procedure", "decision", "constraint", "preference", "summary"]
+    kind: Literal["fact", "procedure", "decision", "constraint", "preference"]
     title: str = Field(min_length=1)
     payload: dict[str, Any]
     summary: str = ""
@@ -73,6 +73,7 @@ class WorkItemFields(Value):
     blocked_by: tuple[str, ...] = ()
     parent_ref: str | None = None
     due_at: str | None = None
+    opened_at: str | None = Field(default=None, description="When it came up. Default: now.")
 
 
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:

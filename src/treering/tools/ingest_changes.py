@@ -16,7 +16,8 @@ from treering.ports.ledger import SourceState
 from treering.tools.conversation_exports import divergence, is_dated, why_kept
 from treering.tools.ingest_known import KnownSources, is_live, is_undated, node_key
 from treering.tools.ingest_report import ItemResult
-from treering.tools.segments import carry, first_segments
+from treering.tools.relocation import moved_refs
+from treering.tools.segments import Carried, carry, first_segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,12 @@ class SourceChanges:
         changes = {name: value for name, value in fields.items() if value != getattr(before, name)}
         if changes:
             self._operations.append(Update(id=state.id, expected_revision=state.revision, changes=changes))
-        stated = _by_meaning(resting) if draft.knowledge else {}
-        for known in draft.knowledge:
+        for item in filter(is_live, resting):
+            self._follow(item, before, carried)
+        # An invalid source is kept up to date, and states nothing.
+        claims = draft.knowledge if state.status == "active" else ()
+        stated = _by_meaning(resting) if claims else {}
+        for known in claims:
             claim = self._claim(known, state.id, carried.segments)
             said_before = stated.get(claim.duplicate_key())
             if said_before and is_live(said_before):
@@ -218,6 +223,12 @@ class SourceChanges:
         now = kept if (ref.source_id, ref.segment_id, ref.role) in places else (*kept, ref)
         if now != refs:
             self._evidence[item.id] = item.model_copy(update={"evidence_refs": now})
+
+    def _follow(self, item: Knowledge, before: Source, carried: Carried) -> None:
+        """Move evidence from the segments that are gone to where what it is about still stands."""
+        refs = tuple(moved_refs(item, before, carried.segments, gone=carried.gone))
+        if refs != item.evidence_refs:
+            self._evidence[item.id] = item.model_copy(update={"evidence_refs": refs})
 
     def _bring_nodes(self, drafts: Sequence[NodeDraft]) -> None:
         for draft in drafts:

@@ -1,26 +1,21 @@
 """The verb `lint`: find drift and repair it."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
 
-from treering.core.audit import Anchor, AuditEvent
 from treering.core.diff import ObjectChange, changes_of
 from treering.core.errors import InvalidInput, TreeringError, nearest
-from treering.core.ids import is_patch
 from treering.core.policy import needs_review
-from treering.core.scope import ROOT, is_within
-from treering.core.times import render_time
-from treering.ports.interrupt import check_between_steps, check_interrupt
+from treering.ports.interrupt import check_between_steps
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
+from treering.tools.lint_audit import AUDIT, told_of_index
 from treering.tools.reading import behind_warning
 from treering.tools.rights import READS, WRITES
 from treering.tools.rules import semantic, structure
 from treering.tools.rules.survey import Finding, Rule, Survey, survey
-from treering.tools.scoped_ledger import scope_of_patch, whole
+from treering.tools.scoped_ledger import whole
 from treering.tools.submission import build_patch
 
 _EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
@@ -133,7 +128,7 @@ class ReindexReport(Report):
 def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> ReindexReport:
     """Compare projections with a rebuild, or rebuild them; vectors that wait are made in the background."""
     index = call.engine.index
-    differences = _told_of_index(call, index.upkeep.differences())
+    differences = told_of_index(call, index.upkeep.differences())
     rebuilt = index.upkeep.rebuild() if options.apply else 0
     if options.wait:
         call.engine.vectoriser.finish(call.engine.progress)
@@ -155,90 +150,7 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
 _APPLY = "The index differs: run again with options.apply."
 
 
-class AuditInput(Value):
-    """Whose history to print; nothing: the newest changes."""
-
-    id: str | None = Field(default=None, description="An object or patch id.")
-    after: int = Field(default=0, ge=0, description="Print events after this sequence number.")
-
-
-class AuditReport(Report):
-    """The head of the verified log, and who changed what and why."""
-
-    head: Anchor | None
-    verified: bool
-    problem: str = ""
-    differences: tuple[str, ...]
-    events: tuple[str, ...]
-
-
-def audit(call: Call, given: AuditInput, options: LintOptions) -> AuditReport:
-    """Verify the log against its anchor and the ledger against the log; print changes."""
-    ledger = call.engine.ledger
-    head, problem, differences = None, "", tuple[str, ...]()
-    try:
-        head = ledger.verify()
-        # What a damaged ledger would make of the index says nothing about the index.
-        differences = _told_of_index(call, call.engine.index.upkeep.differences())
-    except TreeringError as error:
-        check_interrupt()  # that the audit was ended says nothing about the space
-        problem = f"{error.message} {error.hint}" if call.scope == ROOT else _NOT_VERIFIED
-    told = (event for event in ledger.events(after=given.after) if not given.id or given.id in _named_in(event))
-    events = _newest(_within(call, told), options.limit)
-    return AuditReport(
-        verb="lint",
-        mode="audit",
-        scope=call.scope,
-        status="failed" if problem else "ok",
-        warnings=behind_warning(call.engine.index.upkeep.behind().waiting) if head else (),
-        head=head,
-        verified=not problem,
-        problem=problem,
-        differences=differences,
-        events=tuple(map(_line, events)),
-    )
-
-
-def _named_in(event: AuditEvent) -> tuple[str, str]:
-    return event.target, event.patch_id
-
-
-def _told_of_index(call: Call, differences: Sequence[str]) -> tuple[str, ...]:
-    """Return the differences at the root; below it only that there are some, for they name what lies elsewhere."""
-    return tuple(differences) if call.scope == ROOT or not differences else (_DIFFERS,)
-
-
 _NOT_REPAIRED = "The space does not verify, so nothing is repaired. Run lint audit at the scope / to see what differs."
-_NOT_VERIFIED = "The space does not verify. Run lint audit at the scope / to see what differs."
-_DIFFERS = "The index of the space differs from its ledger. Run this at the scope / to see where."
-
-
-def _newest(events: Iterable[AuditEvent], limit: int) -> deque[AuditEvent]:
-    """Keep the last events: a log is larger than what is shown of it."""
-    return deque(events, maxlen=limit)
-
-
-def _within(call: Call, events: Iterable[AuditEvent]) -> Iterator[AuditEvent]:
-    """Leave out what happened above the scope; at the root everything is told, also of what was erased since."""
-    if call.scope == ROOT:
-        yield from events
-        return
-    waiting = iter(events)
-    while batch := list(islice(waiting, _EVENTS)):
-        yield from _below(call, batch)
-
-
-def _below(call: Call, events: Sequence[AuditEvent]) -> list[AuditEvent]:
-    ledger, targets = call.engine.ledger, {event.target for event in events}
-    patches = {target for target in targets if is_patch(target)}
-    scopes = {identity: head.scope for identity, head in ledger.heads(targets - patches).items()}
-    scopes |= {identity: scope_of_patch(ledger, identity) for identity in patches}
-    return [event for event in events if is_within(scopes.get(event.target, ROOT), call.scope)]
-
-
-def _line(event: AuditEvent) -> str:
-    what = f"{event.actor} ({event.channel}) {event.event_type} {event.target}"
-    return f"{event.seq} {render_time(event.timestamp)} {what}" + (f": {event.reason}" if event.reason else "")
 
 
 def _lint(
@@ -334,15 +246,7 @@ TOOL = Tool(
                 rights=WRITES,
                 repeatable=True,
             ),
-            Mode(
-                "audit",
-                "Verify the audit log; who changed what and why.",
-                AuditInput,
-                LintOptions,
-                AuditReport,
-                audit,
-                rights=READS,
-            ),
+            AUDIT,
         )
     },
 )

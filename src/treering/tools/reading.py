@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from treering.core.filters import EVERYTHING, parse_filter
+from treering.core.lifecycle import CURRENT, is_over
 from treering.core.locator import place_in
 from treering.core.times import Instant, parse_time
 from treering.core.trust import TrustLevel
@@ -15,9 +16,9 @@ from treering.derived.association import Association
 from treering.derived.fusion import WALKED
 from treering.derived.paths import passages_on, path_to, tell_path
 from treering.derived.question import Question
-from treering.derived.retrieval import Hit, Retrieval, is_shown
+from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld
 from treering.derived.trusting import REPEATING_WEIGHT
-from treering.ports.ledger import AsOf
+from treering.ports.ledger import AsOf, ObjectRequest
 from treering.ports.passages import PassageRequest
 from treering.ports.reach import Reach
 from treering.ports.text import NamePart, TextRequest
@@ -92,6 +93,8 @@ class ShownHit(Value):
     """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
     trust: TrustLevel
     """How far the policy trusts that channel, which counts in the ranking."""
+    current: bool = True
+    """Whether it is how things stand; what is not is only shown where `withdrawn` was asked for."""
     explain: dict[str, Any] | None = None
 
 
@@ -117,13 +120,23 @@ class ReadReport(Report):
 def reach_of(call: Call, options: SearchOptions) -> Reach:
     """Turn options into what the read may see. Raises `InvalidInput` for a bad filter or time."""
     moment = options.moment()
+    at = None if moment is None else call.engine.ledger.sequence(moment)
     return Reach(
         scope=call.scope,
         descend=options.descend,
         where=parse_filter(options.filter),
         withdrawn=options.withdrawn,
-        at=None if moment is None else call.engine.ledger.sequence(moment),
+        at=at,
+        now=time_of(call, moment),
     )
+
+
+def time_of(call: Call, moment: AsOf) -> datetime:
+    """Return the time a read is about: now, the time it asks for, or that of the event it names."""
+    if isinstance(moment, datetime):
+        return moment
+    events = whole(call.engine.ledger).events(after=moment - 1, limit=1) if moment else iter(())
+    return next((event.timestamp for event in events), call.engine.clock.now())
 
 
 def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime | None = None) -> Question:
@@ -134,8 +147,8 @@ def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime |
     return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
 
 
-def show(call: Call, hit: Hit, retrieval: Retrieval, *, explain: bool) -> ShownHit:
-    """Show a hit as a read found it."""
+def show(call: Call, hit: Hit, retrieval: Retrieval, *, now: datetime, explain: bool) -> ShownHit:
+    """Show a hit as a read about the time `now` found it."""
     head, state = hit.head, hit.state
     return ShownHit(
         origin=head.origin or head.object_id,
@@ -155,6 +168,7 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, *, explain: bool) -> ShownH
         flags=hit.flags,
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
+        current=state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
         explain=explanation(call, hit, retrieval) if explain else None,
     )
 
@@ -193,11 +207,11 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         # Whatever else were found out would be about the part that the index knows.
         hint = "The index is being made anew; ask again."
         return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
-    unfiltered = _matches(call, question, Reach(reach.scope, reach.descend, withdrawn=reach.withdrawn, at=reach.at))
+    unfiltered = _matches(call, question, replace(reach, where=EVERYTHING))
     if reach.where != EVERYTHING and unfiltered:
         return Empty(reason="filtered_out", count=unfiltered, hint="The filter excludes every match; loosen it.")
     # Only what options.descend would show: nothing is told of scopes beside this one.
-    below = _matches(call, question, Reach(reach.scope, descend=True, withdrawn=reach.withdrawn, at=reach.at))
+    below = _matches(call, question, replace(reach, where=EVERYTHING, descend=True))
     if below:
         hint = "There are matches below this scope; set options.descend, or name one of those scopes."
         return Empty(reason="out_of_scope", count=below, hint=hint)
@@ -266,10 +280,12 @@ def _matches(call: Call, question: Question, reach: Reach) -> int:
     keys = dict.fromkeys(hit.key for hit in (*hits.words, *hits.names))
     (found,) = index.passages.read([PassageRequest(tuple(keys))])
     # The call's own view may not descend, and below it is where this looks.
-    states = whole(call.engine.ledger).heads(
-        (head.object_id for head in found.heads.values()), as_of=reach.at, altered={}
-    )
-    return sum(is_shown(states.get(head.object_id), reach) for head in found.heads.values())
+    ids = tuple(dict.fromkeys(head.object_id for head in found.heads.values()))
+    whole_ones = tuple(head.object_id for head in found.heads.values() if not head.part)
+    (read,) = whole(call.engine.ledger).read([ObjectRequest(heads=ids, objects=whole_ones, as_of=reach.at)])
+    over = {identity for identity, item in read.objects.items() if is_withheld(item, reach)}
+    shown = (head.object_id for head in found.heads.values() if head.object_id not in over)
+    return sum(is_shown(read.heads.get(identity), reach) for identity in shown)
 
 
 _COUNTED = 1000

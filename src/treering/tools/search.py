@@ -40,7 +40,8 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
     found = retrieve(
         question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit, deep=options.deep
     )
-    hits = tuple(show(call, hit, found, explain=options.explain) for hit in found.hits)
+    now = reach.now or engine.clock.now()
+    hits = tuple(show(call, hit, found, now=now, explain=options.explain) for hit in found.hits)
     shown, left_out = _fit(hits, options.max_tokens)
     return SearchReport(
         verb="query",

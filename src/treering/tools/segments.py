@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
 
-from treering.core.evidence import Segment, find_lines, relocate, segment_hash
+from treering.core.evidence import Definition, Segment, find_lines, relocate, segment_hash
 from treering.core.fingerprint import cut, is_fenced, recalled_spans
 from treering.core.locator import Lines, Locator, Section, Turn
 from treering.ports.adapter import SegmentDraft, SourceDraft
@@ -65,7 +65,7 @@ def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
     if not spans:
         return draft, 0
     left = [
-        segment if text == segment.text else replace(segment, text=text, gist=None, triples=())
+        segment if text == segment.text else replace(segment, text=text, gist=None, triples=(), definitions=())
         for segment, text in zip(draft.segments, _cut_each(texts, spans), strict=True)
     ]
     places = {at: place for place, at in enumerate(at for at, segment in enumerate(left) if segment.text.strip())}
@@ -99,7 +99,14 @@ def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
         role=draft.role,
         gist=draft.gist,
         triples=draft.triples,
+        definitions=_definitions(draft),
     )
+
+
+def _definitions(draft: SegmentDraft) -> tuple[Definition, ...]:
+    """Return the definitions of a draft; none where its text was cut since they were counted."""
+    lines = draft.text.count("\n") + 1
+    return draft.definitions if all(one.last <= lines for one in draft.definitions) else ()
 
 
 def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
@@ -111,6 +118,7 @@ def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
         "role": draft.role,
         "gist": draft.gist,
         "triples": draft.triples,
+        "definitions": _definitions(draft),
     }
     return segment.model_copy(update=now)
 

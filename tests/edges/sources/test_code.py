@@ -421,6 +421,22 @@ def test_a_signature_ends_where_the_body_begins(path, name, signature):
     assert signature in [symbol.signature for symbol in found.symbols if symbol.qualified == name]
 
 
+def test_a_segment_tells_which_lines_its_definitions_fill():
+    text = "import os\n\n# Opens.\ndef one():\n    pass\n\n\nclass Two:\n    def three(self):\n        pass\n"
+    (draft,) = cut("x.py", text)
+    lines = draft.text.split("\n")
+    told = {one.name: lines[one.first - 1 : one.last] for one in draft.definitions}
+    assert told == {
+        "one": ["# Opens.", "def one():", "    pass"],
+        "Two.three": ["    def three(self):", "        pass"],
+    }
+
+
+def test_a_segment_that_is_one_definition_needs_not_tell_so():
+    (draft,) = cut("x.py", "def one():\n    pass\n")
+    assert draft.definitions == ()
+
+
 def test_a_symbol_covers_its_comment_and_decorators():
     add = symbol(read("a.py", PYTHON), "add")
     lines = PYTHON.split("\n")[add.start - 1 : add.end]

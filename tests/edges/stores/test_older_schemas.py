@@ -3,12 +3,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import treering
 from treering.core.filters import parse_filter
 from treering.core.policy import Policy
 from treering.edges.stores.sqlite.schema import VERSION
+from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.ledger import Selection
 from treering.testing.hashing_embedder import HashingEmbedder
 
@@ -34,8 +36,9 @@ def test_a_space_of_any_schema_version_opens_and_verifies(space):
 
 
 def test_a_space_obeys_the_policy_it_holds_and_an_older_one_the_default(space, request):
-    held = {"ledger_v3": Policy(reviewed_operations=frozenset({"merge"}))}
-    assert space.engine.ledger.policy == held.get(request.node.callspec.id, Policy())
+    held = Policy(reviewed_operations=frozenset({"merge"}))
+    older = request.node.callspec.id in {"ledger_v1", "ledger_v2"}
+    assert space.engine.ledger.policy == (Policy() if older else held)
 
 
 def test_what_an_older_version_wrote_is_found_with_its_history(space):
@@ -54,6 +57,21 @@ def test_an_older_space_can_be_written(space):
     items = [{"kind": "note", "origin": "new", "title": "new", "text": "Written by a newer version."}]
     assert space.ingest(mode="source", input={"items": items}).counts == {"created": 1}
     assert space.engine.ledger.verify()
+
+
+def test_a_decision_of_an_older_version_is_contested_by_another_on_the_same_question(space):
+    (known,) = space.query("search", input={"text": "Which store?"}, options={"filter": {"kind": "decision"}}).hits
+    other = {"kind": "decision", "title": "x", "payload": {"question": "Which store?", "outcome": "Postgres"}}
+    assert known.object_id in space.crystallize("knowledge", input=other).contested
+    assert space.engine.ledger.verify()
+
+
+def test_a_decision_of_an_older_version_verifies_where_it_can_only_be_read(tmp_path):
+    file = tmp_path / "space.db"
+    shutil.copy(FIXTURES / "ledger_v3.db", file)
+    with closing(sqlite3.connect(file)) as connection:
+        assert verify_ledger(apsw.Connection(str(file)), anchor=None)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_an_older_space_gets_the_index_by_name_when_it_is_opened_to_write(space, tmp_path):

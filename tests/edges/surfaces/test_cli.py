@@ -27,7 +27,8 @@ from treering.edges.surfaces.cli.failures import exit_code
 from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
 from treering.tools.context import ContextReport
 from treering.tools.ingest_report import IngestReport, JobReport
-from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint_audit import AuditReport
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 

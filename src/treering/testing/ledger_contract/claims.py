@@ -1,8 +1,11 @@
 """Claims that cannot both hold."""
 
+from typing import Any
+
 import pytest
 
 from treering.core.errors import IllegalTransition, InvalidPatch
+from treering.core.evidence import EvidenceRef
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Supersede, Transition, Update
 from treering.core.policy import Policy
@@ -155,6 +158,84 @@ class Claims(LedgerStage):
         with pytest.raises(IllegalTransition):
             ledger.commit(make.patch(_move(old.id, 2, "active")))
 
+    def test_two_decisions_on_one_question_contest_each_other(self, ledger: Ledger, make: Builder) -> None:
+        left, right = make.source("We take SQLite."), make.source("We take Postgres.", origin="other.md")
+        one = _decision(make, "Which store?", "SQLite", make.evidence(left))
+        two = _decision(make, "which  store", "Postgres", make.evidence(right))
+        receipt = ledger.commit(make.patch(left, right, one, two))
+        assert set(receipt.contested) == {one.id, two.id}
+        ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
+        assert status_of(ledger, one.id, two.id) == ["superseded", "active"]
+
+    def test_decisions_that_agree_ask_otherwise_or_are_open_do_not_contradict(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source = make.source("We take SQLite.")
+        given = (
+            ("Which store?", "SQLite"),
+            ("Which store?", "sqlite "),
+            ("Which store?", ""),
+            ("Which queue?", "Redis"),
+        )
+        decisions = [
+            _decision(make, question, outcome, make.evidence(source), title=f"{place}")
+            for place, (question, outcome) in enumerate(given)
+        ]
+        other = _decision(make, "Which store?", "Postgres", make.evidence(source), scope="/other")
+        receipt = ledger.commit(make.patch(source, *decisions, other))
+        assert receipt.contested == ()
+
+    def test_what_somebody_contests_stays_contested_until_it_is_settled(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, fact))
+        ledger.commit(make.patch(_move(fact.id, 1, "contested")))
+        assert status_of(ledger, fact.id) == ["contested"]
+        ledger.commit(make.patch(Update(id=fact.id, expected_revision=2, changes={"summary": "Counted in May."})))
+        assert status_of(ledger, fact.id) == ["contested"]
+        ledger.commit(make.patch(_move(fact.id, 3, "active")))
+        assert status_of(ledger, fact.id) == ["active"]
+        assert not knowledge_of(ledger, fact.id).disputed
+
+    def test_a_dispute_outlives_a_rival(self, ledger: Ledger, make: Builder) -> None:
+        left, right = make.source("3 hives."), make.source("4 hives.", origin="other.md")
+        one = make.fact("Ada", "hives", 3, make.evidence(left))
+        two = make.fact("Ada", "hives", 4, make.evidence(right))
+        ledger.commit(make.patch(left, right, one))
+        ledger.commit(make.patch(_move(one.id, 1, "contested")))
+        ledger.commit(make.patch(two))
+        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        assert status_of(ledger, one.id, two.id) == ["contested", "archived"]
+
+    def test_evidence_against_knowledge_contests_it_until_it_is_settled(self, ledger: Ledger, make: Builder) -> None:
+        source, against = make.source("3 hives."), make.source("There is no hive.", origin="other.md")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, against, fact))
+        refs = [*knowledge_of(ledger, fact.id).evidence_refs, make.evidence(against, role="contradicts")]
+        receipt = ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"evidence_refs": refs})))
+        assert receipt.contested == (fact.id,)
+        ledger.commit(make.patch(_move(fact.id, 3, "active")))
+        ledger.commit(make.patch(Update(id=fact.id, expected_revision=4, changes={"summary": "Counted."})))
+        assert status_of(ledger, fact.id) == ["active"]
+
+    def test_the_same_knowledge_with_evidence_against_it_contests_what_is_known(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source, against = make.source("3 hives."), make.source("There is no hive.", origin="other.md")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source))
+        ledger.commit(make.patch(source, against, fact))
+        again = make.fact("Ada", "hives", 3, make.evidence(against, role="contradicts"), status="candidate")
+        assert ledger.commit(make.patch(again)).contested == (fact.id,)
+        assert knowledge_of(ledger, fact.id).disputed
+
+    def test_a_dispute_is_no_field_to_update(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("3 hives.")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source), disputed=True)
+        ledger.commit(make.patch(source, fact))
+        assert status_of(ledger, fact.id) == ["active"]
+        with pytest.raises(InvalidPatch, match="disputed"):
+            ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"disputed": True})))
+
     def test_what_derives_from_superseded_knowledge_becomes_stale(self, ledger: Ledger, make: Builder) -> None:
         source, old, new = _two_years(make)
         derived = make.relation("Ada", "is", "a beekeeper", status="active", derived_from=(old.id,))
@@ -168,6 +249,10 @@ def _two_years(make: Builder) -> tuple[Source, Knowledge, Knowledge]:
     old = make.fact("Ada", "hives", 3, make.evidence(source, 0), valid_from=day("2025-01-01"))
     new = make.fact("Ada", "hives", 4, make.evidence(source, 1), valid_from=day("2026-01-01"))
     return source, old, new
+
+
+def _decision(make: Builder, question: str, outcome: str, *evidence: EvidenceRef, **fields: Any) -> Knowledge:
+    return make.knowledge("decision", {"question": question, "outcome": outcome}, *evidence, **fields)
 
 
 def _contest(ledger: Ledger, make: Builder) -> tuple[tuple[str, ...], Knowledge, Knowledge]:

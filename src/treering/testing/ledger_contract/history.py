@@ -1,5 +1,6 @@
 """Time travel and the audit log."""
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from treering.core.audit import GENESIS, Anchor, verify_chain
 from treering.core.errors import Corrupt, NotFound
 from treering.core.filters import parse_filter
-from treering.core.patch import AddLink, Link, MoveScope, RemoveLink, Transition, Update
+from treering.core.objects import Object
+from treering.core.patch import AddLink, Create, Erase, Link, MoveScope, RecordedCreate, RemoveLink, Transition, Update
+from treering.core.recording import asked
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import Builder, author
 from treering.testing.clocks import START, SteppingClock
-from treering.testing.ledger_contract.stage import LedgerStage
+from treering.testing.ledger_contract.stage import LedgerStage, contents
 
 
 class LedgerHistory(LedgerStage):
@@ -91,6 +94,45 @@ class LedgerHistory(LedgerStage):
         text = " ".join(event.model_dump_json() for event in ledger.events())
         assert not any(word in text for word in ("secret", "Hidden", "xyzzy"))
 
+    def test_an_applied_patch_keeps_its_operations_and_the_revisions_what_they_say(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        source, node, work = make.source("3 hives."), make.node("Hive"), make.work("Count them")
+        first = make.patch(source, node, work, AddLink(link=Link(type="about", source=work.id, target=node.id)))
+        changing = make.patch(
+            Update(id=node.id, expected_revision=1, changes={"summary": "Where bees live."}),
+            Transition(id=work.id, expected_revision=1, to="resolved", resolution="Counted."),
+        )
+        for patch in (first, changing):
+            ledger.commit(patch)
+        kept = ledger.patch(first.id).operations
+        assert [operation.op for operation in kept] == ["create", "create", "create", "link"]
+        told = [asked(operation, _revision_in(ledger)) for operation in kept]
+        made = [operation.object.id for operation in told if isinstance(operation, Create)]
+        assert made == [source.id, node.id, work.id]
+        again = tuple(asked(one, _revision_in(ledger)) for one in ledger.patch(changing.id).operations)
+        assert again == changing.operations
+
+    def test_the_operations_of_an_applied_patch_lose_what_is_erased(self, ledger: Ledger, make: Builder) -> None:
+        node, other = make.node("Hive", summary="xyzzy"), make.node("Box")
+        patch = make.patch(node, other)
+        ledger.commit(patch)
+        kept = ledger.patch(patch.id)
+        ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        assert ledger.patch(patch.id) == kept
+        gone, there = (asked(one, _revision_in(ledger)) for one in kept.operations)
+        assert gone == RecordedCreate(id=node.id, revision=1)
+        assert isinstance(there, Create)
+        assert not any("xyzzy" in text for text in contents(ledger))
+        ledger.verify()
+
+    def test_a_duplicate_is_recorded_with_what_stands_for_it(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.node("Hive"), make.node("Hive", aliases=("Skep",))
+        ledger.commit(make.patch(one))
+        patch = make.patch(two)
+        ledger.commit(patch)
+        assert ledger.patch(patch.id).operations == (RecordedCreate(id=one.id, revision=2, merged=two.id),)
+
     def test_the_feed_goes_on_after_any_event_and_stops_at_a_limit(self, ledger: Ledger, make: Builder) -> None:
         for name in ("One", "Two", "Three", "Four"):
             ledger.commit(make.patch(make.node(name)))
@@ -134,3 +176,13 @@ class LedgerHistory(LedgerStage):
 
 def _ids(ledger: Ledger, selection: Selection) -> list[str]:
     return [item.id for item in ledger.select(selection)]
+
+
+def _revision_in(ledger: Ledger) -> Callable[[str, int], Object | None]:
+    def revision(identity: str, number: int) -> Object | None:
+        try:
+            return ledger.history(identity)[number - 1]
+        except NotFound:
+            return None
+
+    return revision

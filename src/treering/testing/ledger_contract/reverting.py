@@ -152,8 +152,8 @@ class Reverting(LedgerStage):
         passing = Link(type="about", source=one.id, target=two.id)
         cut = Link(type="about", source=one.id, target=three.id)
         ledger.commit(make.patch(one, two, three, AddLink(link=cut)))
-        steps = [AddLink(link=passing), RemoveLink(link=passing), RemoveLink(link=cut), AddLink(link=cut)]
-        done = ledger.commit(make.patch(*steps))
+        there_and_gone = AddLink(link=passing), RemoveLink(link=passing)
+        done = ledger.commit(make.patch(*there_and_gone, RemoveLink(link=cut), AddLink(link=cut)))
         ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
         assert [link.target for link in ledger.links(one.id)] == [three.id]
 

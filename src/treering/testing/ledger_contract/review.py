@@ -4,7 +4,7 @@ import pytest
 
 from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
 from treering.core.objects import Channel
-from treering.core.patch import Erase, MoveScope, Supersede, Transition, Update
+from treering.core.patch import Erase, MoveScope, RecordedCreate, Supersede, Transition, Update
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, BOB, Builder, author
@@ -52,7 +52,8 @@ class Review(LedgerStage):
         assert (receipt.patch_id, receipt.results[0].outcome) == (patch.id, "created")
         assert ledger.get(node.id).origin_channel == "agent"
         record = ledger.patch(patch.id)
-        assert (record.status, record.decided_by, record.operations) == ("applied", "ada", ())
+        assert (record.status, record.decided_by) == ("applied", "ada")
+        assert record.operations == (RecordedCreate(id=node.id, revision=1),)
         told = [(event.event_type, event.actor) for event in ledger.events()]
         assert told == [("proposed", "eve"), ("created", "eve"), ("approved", "ada")]
         ledger.revert(patch.id, by=ADA, reason="Wrong.")

@@ -261,6 +261,25 @@ class Writing(LedgerStage):
         with pytest.raises(NotFound):
             ledger.get(second.id)
 
+    def test_a_node_made_again_takes_the_new_summary(self, ledger: Ledger, make: Builder) -> None:
+        one = make.node("Hive", summary="Of bees.")
+        ledger.commit(make.patch(one))
+        receipt = ledger.commit(make.patch(make.node("Hive", summary="Where bees live.")))
+        assert [(result.outcome, result.id, result.revision) for result in receipt.results] == [("updated", one.id, 2)]
+        assert ledger.commit(make.patch(make.node("Hive"))).results[0].outcome == "duplicate"
+        assert node_of(ledger, one.id).summary == "Where bees live."
+
+    def test_a_node_made_again_by_a_less_trusted_channel_is_trusted_as_that_one(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        one = make.node("Hive", summary="Of bees.")
+        ledger.commit(make.patch(one))
+        ledger.commit(make.patch(make.node("Hive", summary="Found in a file."), by=author("adapter")))
+        assert node_of(ledger, one.id).summary == "Of bees."
+        ledger.commit(make.patch(make.node("Hive", summary="Where bees live."), by=author("agent")))
+        again = node_of(ledger, one.id)
+        assert (again.summary, again.origin_channel) == ("Where bees live.", "agent")
+
     def test_a_merged_node_keeps_where_it_went(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("Hive"), make.node("Bee box", aliases=("box",))
         ledger.commit(make.patch(one, two))

@@ -25,16 +25,31 @@ _QUOTED = 200
 
 
 def contradictions(seen: Survey) -> Iterator[Finding]:
-    """Report claims that contradict each other and wait for a winner."""
+    """Report claims that contradict each other and wait for a winner, and what somebody or evidence contests."""
     for group in seen.claims.values():
         contested = [item for item in group if item.status == "contested"]
-        if contested:
+        if len(contested) > 1:
             said = " ↔ ".join(f"{named(passages_of(item)[0].text)} ({item.id})" for item in contested)
             yield Finding(
                 rule="contradiction",
                 severity="warning",
                 ids=tuple(item.id for item in contested),
                 explanation=f"These cannot all hold: {said}. Supersede the ones that lost, naming the winner.",
+            )
+    yield from _disputes(seen)
+
+
+def _disputes(seen: Survey) -> Iterator[Finding]:
+    for item in seen.current(Knowledge):
+        if item.status == "contested" and item.disputed:
+            against = [ref for ref in item.evidence_refs if ref.role == "contradicts"]
+            said = f"evidence against it ({len(against)})" if against else "somebody"
+            yield Finding(
+                rule="contradiction",
+                severity="warning",
+                ids=(item.id, *seen.told(ref.source_id for ref in against)),
+                explanation=f"{named(item.title)} is contested by {said}. Make it active again where it holds, or "
+                "supersede or archive it.",
             )
 
 
@@ -54,6 +69,34 @@ def stale_knowledge(seen: Survey) -> Iterator[Finding]:
                 if fix
                 else "",
             )
+
+
+def partly_changed(seen: Survey) -> Iterator[Finding]:
+    """Report what stands on a part of its evidence: the rest of it changed, and may say something else now."""
+    for item in _claimed(seen):
+        lost = [ref for ref in item.evidence_refs if not seen.holds(ref.source_id, ref.segment_id)]
+        if lost and len(lost) < len(item.evidence_refs):
+            fix = _repointed(item, seen)
+            yield Finding(
+                rule="partly-changed",
+                severity="warning",
+                ids=(item.id, *seen.told(ref.source_id for ref in lost)),
+                explanation=f"{len(lost)} of the {len(item.evidence_refs)} pieces of evidence for {named(item.title)} "
+                f"changed: {' '.join(_loss(ref, seen) for ref in lost)} Verify it against what is there now, and leave "
+                "out the evidence that is gone.",
+                fix=fix,
+                fix_summary="Point the evidence to where its words stand now." if fix else "",
+            )
+
+
+def _repointed(item: Knowledge, seen: Survey) -> tuple[Operation, ...]:
+    """Point lost evidence to where its words stand again; nothing where they stand nowhere."""
+    refs = tuple(
+        ref if seen.holds(ref.source_id, ref.segment_id) else _found_again(ref, seen) or ref
+        for ref in item.evidence_refs
+    )
+    changes = {"evidence_refs": refs}
+    return (Update(id=item.id, expected_revision=item.revision, changes=changes),) if refs != item.evidence_refs else ()
 
 
 def superseded_but_used(seen: Survey) -> Iterator[Finding]:
@@ -236,6 +279,7 @@ def _successor(parent: Knowledge, seen: Survey) -> str:
 RULES: Mapping[str, Rule] = {
     "contradiction": contradictions,
     "stale": stale_knowledge,
+    "partly-changed": partly_changed,
     "superseded-but-used": superseded_but_used,
     "expired": expired,
     "long-unverified": long_unverified,

@@ -94,7 +94,7 @@ class Survey:
 
     @cached_property
     def claims(self) -> Mapping[str, Sequence[Knowledge]]:
-        """Facts that stand, by claim key."""
+        """Claims that stand, by claim key."""
         groups: dict[str, list[Knowledge]] = {}
         for item in self.current(Knowledge):
             if key := item.claim_key():

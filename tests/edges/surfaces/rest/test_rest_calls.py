@@ -65,6 +65,8 @@ def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
         ("crystallize", "work_item"): {"title": "Cut a release", "links": [{"type": "about", "target": ids[0]}]},
         ("crystallize", "promote"): {"ids": ids},
         ("crystallize", "supersede"): {"id": ids[0], "by": ids[1]},
+        ("crystallize", "node"): {"kind": "service", "name": "api"},
+        ("crystallize", "source"): {"id": source, "status": "invalid"},
         **{("lint", mode): {} for mode in TOOLS["lint"].modes},
     }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import PurePosixPath
 
+from treering.core.evidence import Definition
 from treering.core.locator import Lines
 from treering.edges.sources.code.gist import gist_of, gist_of_part
 from treering.edges.sources.code.outline import LONGEST_LINE, CodeOutline, outline
@@ -16,6 +17,7 @@ from treering.edges.sources.code.stretches import FileLines, LineRange, joined, 
 from treering.ports.adapter import Role, SegmentDraft
 
 _MOST_NAMES = 6
+_MOST_DEFINITIONS = 64
 
 
 def segment_code(
@@ -66,7 +68,17 @@ def _drafts(file: _File, stretch: LineRange, max_chars: int) -> Iterator[Segment
             heading=heading,
             role=_role(file, stretch, text) if number == 1 else _plain_role(text),
             gist=_gist(file, stretch, text) if number == 1 else gist_of_part(file.path, heading, text),
+            definitions=_definitions(file, start, end),
         )
+
+
+def _definitions(file: _File, start: int, end: int) -> tuple[Definition, ...]:
+    """Return the definitions that lie within some lines and hold no other there, unless one of them fills all."""
+    inside = [one for one in (file.found.symbols if file.found else ()) if start <= one.start and one.end <= end]
+    holders = {one.parent for one in inside}
+    found = [one for one in inside if one.qualified not in holders][:_MOST_DEFINITIONS]
+    named = (Definition(name=one.qualified, first=one.start - start + 1, last=one.end - start + 1) for one in found)
+    return () if any((one.start, one.end) == (start, end) for one in found) else tuple(named)
 
 
 def _heading(file: _File, stretch: LineRange) -> str:

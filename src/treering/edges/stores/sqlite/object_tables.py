@@ -104,7 +104,7 @@ class ObjectTables:
         return self._column("SELECT id FROM objects WHERE duplicate_key = ? ORDER BY id", (key,))
 
     def knowledge_by_claim_key(self, key: str) -> Sequence[str]:
-        """Return ids of facts with this key, oldest first."""
+        """Return ids of claims with this key, oldest first."""
         return self._column("SELECT id FROM objects WHERE claim_key = ? ORDER BY id", (key,))
 
     def dependents(self, identity: str) -> Sequence[str]:

@@ -1,11 +1,14 @@
 """The tables of a ledger, by numbered migrations. A file of any older version must open for ever."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import apsw
 
 from treering.core.errors import Corrupt, InvalidInput
+from treering.core.objects import Knowledge
 from treering.edges.stores.sqlite.files import APPLICATION_ID
+from treering.edges.stores.sqlite.packing import unpack, unpack_object
 
 _FIRST = """
 CREATE TABLE objects(
@@ -64,10 +67,17 @@ CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER
 # No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
 _THIRD = ""
 
-MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD)
+# No table: two decisions on one question contradict each other, so decisions get a claim key (`_give_claim_keys`); and
+# records and objects may have parts that an older Treering cannot read (operations of an applied patch, disputes,
+# lines of evidence).
+_FOURTH = ""
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
 
 VERSION = len(MIGRATIONS)
+CLAIMING_DECISIONS = 4
+"""From this version on the rows of decisions have claim keys."""
 _READABLE = 2
 """A space of this version or a later one has every table that reads ask for."""
 
@@ -108,9 +118,23 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
             connection.execute(statement)
+    if 0 < version < CLAIMING_DECISIONS:
+        _give_claim_keys(connection)
     connection.execute(_BY_NAME)
     connection.pragma("user_version", VERSION)
     connection.pragma("application_id", APPLICATION_ID)
+
+
+def _give_claim_keys(connection: apsw.Connection) -> None:
+    sql = (
+        "SELECT o.id, r.body FROM objects o JOIN revisions r ON r.id = o.id AND r.revision = o.revision "
+        "WHERE o.type = 'knowledge' AND o.kind = 'decision'"
+    )
+    for identity, body in list(connection.execute(sql)):
+        with suppress(Corrupt):  # a damaged row is for the audit to report
+            item = unpack_object(unpack(body), lambda _: {})
+            if isinstance(item, Knowledge):
+                connection.execute("UPDATE objects SET claim_key = ? WHERE id = ?", (item.claim_key(), identity))
 
 
 def _has_tables(connection: apsw.Connection) -> bool:

@@ -7,11 +7,12 @@ import apsw
 from treering.core.account import account
 from treering.core.audit import Anchor, AuditEvent, verify_chain
 from treering.core.errors import Corrupt
-from treering.core.objects import Knowledge, Source
+from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.object_tables import ObjectTables, current_row, targets_of
 from treering.edges.stores.sqlite.packing import unpack, unpack_model
+from treering.edges.stores.sqlite.schema import CLAIMING_DECISIONS
 
 
 def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anchor:
@@ -57,7 +58,7 @@ def _check_current(connection: apsw.Connection, identity: str) -> None:
     tables = ObjectTables(connection)
     item = tables.get(identity)
     row = next(connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
-    if item is None or row != current_row(item):
+    if item is None or row not in _rows_of(connection, item):
         raise _wrong(f"the row of {identity} does not agree with its newest revision", identity)
     if isinstance(item, Knowledge):
         sql = "SELECT target FROM dependencies WHERE dependent = ? ORDER BY target"
@@ -69,6 +70,13 @@ def _check_current(connection: apsw.Connection, identity: str) -> None:
         sql = "SELECT count(*) FROM segments WHERE source_id = ? AND vanished IS NULL"
         if stored != list(item.segments) or [(len(stored),)] != list(connection.execute(sql, (identity,))):
             raise _wrong(f"the segments of {identity} do not agree with its newest revision", identity)
+
+
+def _rows_of(connection: apsw.Connection, item: Object) -> tuple[tuple[str | int | None, ...], ...]:
+    """Return the rows an object may have: of a decision in a space of an older version, without its claim key."""
+    row = current_row(item)
+    keyless = item.kind == "decision" and connection.pragma("user_version") < CLAIMING_DECISIONS
+    return (row, (*row[:-1], None)) if keyless else (row,)
 
 
 def _wrong(what: str, identity: str) -> Corrupt:

@@ -38,6 +38,9 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("believe a candidate", "treering crystallize --mode promote know:01k…"),
         ("replace what is no longer so", "treering crystallize --mode supersede know:01k… --by know:01m…"),
         ("work done with everything it produced", "treering crystallize --mode activity --input @activity.json"),
+        ("finish a draft", "treering crystallize act:01k… --status finalized"),
+        ("fold a node into another", "treering crystallize node:01k… --into node:01m…"),
+        ("say that a source is wrong", "treering crystallize src:01k… --status invalid"),
         ("resolve a task", 'treering crystallize work:01k… --kind task --status resolved --resolution "Done"'),
     ),
     "lint": (

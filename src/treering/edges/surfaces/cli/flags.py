@@ -159,6 +159,7 @@ class RecordFlags:
         list[str] | None, Option("--step", metavar="TEXT", help="Procedure: a step; repeatable, in order.")
     ] = None
     resolution: Annotated[str, Option("--resolution", metavar="TEXT", help="Work: what resolved it.")] = ""
+    into: Annotated[str, Option("--into", metavar="ID", help="Node: the node it is merged into.")] = ""
     by: Annotated[str, Option("--by", metavar="ID", help="Supersede: the knowledge that replaces it.")] = ""
 
 

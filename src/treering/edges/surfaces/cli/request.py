@@ -10,6 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from treering.core.errors import InvalidInput
+from treering.core.ids import PREFIXES
 from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.objects import WorkItem
 from treering.core.scope import parse_scope
@@ -18,6 +19,7 @@ from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope, Mode, Verb, parse
 
 _WORK_KINDS = frozenset(get_args(WorkItem.model_fields["kind"].annotation))
+_MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
 _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
 
@@ -82,13 +84,15 @@ def question_from(words: Sequence[str], mode: str) -> dict[str, Any]:
             return {_ONE_TEXT.get(other, "text"): " ".join(words)}
 
 
-def mode_of(saying: RecordFlags) -> str:
-    """Tell which mode of `crystallize` a kind belongs to; empty where it says nothing."""
+def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
+    """Tell which mode of `crystallize` is meant, by a kind or by the type of an id; empty where neither says it."""
     if saying.by:
         return "supersede"
     if saying.kind in PAYLOADS:
         return "knowledge"
-    return "work_item" if saying.kind in _WORK_KINDS else ""
+    if saying.kind in _WORK_KINDS:
+        return "work_item"
+    return _MODE_BY_PREFIX.get(ids[0].partition(":")[0], "") if ids else ""
 
 
 def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str, Any]:

@@ -31,7 +31,8 @@ from treering.edges.surfaces.space import Space
 from treering.tools import catalog
 from treering.tools.envelope import Envelope, Report, Verb
 from treering.tools.ingest_report import IngestReport
-from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint_audit import AuditReport
 
 _FAILED = 1
 _STDIN = "-"
@@ -79,7 +80,7 @@ def crystallize(
     writing: WriteFlags,
 ) -> None:
     """Record something."""
-    chosen = mode or mode_of(saying)
+    chosen = mode or mode_of(ids, saying)
     given = record_from(ids, chosen, saying)
     if not given and not calling.input:
         raise InvalidInput(

@@ -14,9 +14,11 @@ from treering.tools.browsing import Expanded, ExpandReport, HistoryEntry, PageRe
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
 from treering.tools.ingest_report import IngestReport, ItemResult, JobReport
-from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint_audit import AuditReport
 from treering.tools.reading import ReadReport
 from treering.tools.search import SearchReport
+from treering.tools.standing import told_status
 from treering.tools.submission import WriteReport
 
 _LEAST = 40  # tokens: a shorter beginning of a text tells nobody anything
@@ -87,7 +89,8 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
         case SearchReport():
             return f"Hits: {len(report.hits)}.", list(_hits(report))
         case PageReport():
-            return f"{quoted(report.title)}: {report.object.get('status', '')}", list(_page(report))
+            status = told_status(str(report.object.get("status", "")), current=report.current)
+            return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
             return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
         case RecentReport():
@@ -126,7 +129,8 @@ def _outline_of_work(report: Report) -> tuple[str, list[AnswerEntry]]:
 
 def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
     for number, hit in enumerate(report.hits, start=1):
-        state = "" if hit.status == "active" else f" ({hit.status})"
+        status = told_status(hit.status, current=hit.current)
+        state = "" if status == "active" else f" ({status})"
         warning = f" — warning: {', '.join(hit.flags)}" if hit.flags else ""
         name = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
         ref = f"{hit.object_id} {hit.segment_id}".strip()
@@ -153,7 +157,7 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
 def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
-        state = f"{one.type}/{one.kind}, {one.status}"
+        state = f"{one.type}/{one.kind}, {told_status(one.status, current=one.current)}"
         yield AnswerEntry(
             f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
@@ -162,7 +166,9 @@ def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
         what = f"{change.event} `{change.id}` {quoted(change.title)}"
-        yield AnswerEntry(f"- {change.time} {what} {_by(change)}", ref=change.id)
+        status = told_status(change.status, current=change.current)
+        over = f" ({status})" if status != change.status else ""
+        yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)
 
 
 def _by(change: HistoryEntry) -> str:
@@ -172,7 +178,8 @@ def _by(change: HistoryEntry) -> str:
 
 def _opened(item: Expanded) -> AnswerEntry:
     cut = " (cut)" if item.cut else ""
-    head = f"`{item.id}` {quoted(item.title)} ({item.status}, {item.versions} versions){cut}"
+    status = told_status(item.status, current=item.current)
+    head = f"`{item.id}` {quoted(item.title)} ({status}, {item.versions} versions){cut}"
     text = item.text if item.object is None else _fields(item.object)
     return AnswerEntry(head, text, origin=", ".join(item.places) or item.title, ref=item.id)
 

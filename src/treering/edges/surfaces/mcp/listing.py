@@ -14,9 +14,11 @@ from pydantic import BaseModel
 
 from treering.core.errors import TreeringError
 from treering.tools.catalog import TOOLS
+from treering.tools.crystallize_activity import ActivityFields, ActivityInput
 from treering.tools.crystallize_knowledge import KnowledgeInput
+from treering.tools.crystallize_node import NodeInput
 from treering.tools.crystallize_work import WorkItemInput
-from treering.tools.drafting import KnowledgeFields, WorkItemFields
+from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.tools.envelope import Envelope, Mode, Report, Tool
 from treering.tools.rights import WRITES
 
@@ -31,9 +33,18 @@ MAX_TOKENS: Schema = {
     "default": DEFAULT_TOKENS,
     "description": "Bound of the answer; what does not fit is named.",
 }
-_OPEN: Mapping[type[BaseModel], type[BaseModel]] = {KnowledgeInput: KnowledgeFields, WorkItemInput: WorkItemFields}
+_OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
+    ActivityInput: ActivityFields,
+    KnowledgeInput: KnowledgeFields,
+    WorkItemInput: WorkItemFields,
+    NodeInput: NodeFields,
+}
 """Inputs that take the fields of a new object beside their own, and which fields those are."""
-_ALIKE = {KnowledgeFields.__name__: "knowledge", WorkItemFields.__name__: "work_item"}
+_ALIKE = {
+    KnowledgeFields.__name__: "knowledge",
+    WorkItemFields.__name__: "work_item",
+    NodeFields.__name__: "node",
+}
 """Nested fields that a mode of its own spells out."""
 
 GRANTED = replace(WRITES, reads_files=True)

@@ -7,9 +7,11 @@ from pydantic import BaseModel, Field, create_model
 
 from treering.core.scope import ROOT, Scope
 from treering.tools.catalog import TOOLS
+from treering.tools.crystallize_activity import ActivityFields, ActivityInput
 from treering.tools.crystallize_knowledge import KnowledgeInput
+from treering.tools.crystallize_node import NodeInput
 from treering.tools.crystallize_work import LinkFields, WorkItemInput
-from treering.tools.drafting import KnowledgeFields, WorkItemFields
+from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.tools.envelope import Envelope, Mode, Tool, Value
 
 _SCOPE = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
@@ -20,6 +22,18 @@ class NewWorkItem(WorkItemFields):
     """Work to track, with its relations to other objects."""
 
     links: tuple[LinkFields, ...] = ()
+
+
+class ActivityChange(ActivityInput):
+    """What changes of an activity."""
+
+    id: str = Field(min_length=1, description="The activity to change.")
+
+
+class NodeChange(NodeInput):
+    """What changes of a node."""
+
+    id: str = Field(min_length=1, description="The node to change.")
 
 
 class KnowledgeChange(KnowledgeInput):
@@ -35,6 +49,8 @@ class WorkItemChange(WorkItemInput):
 
 
 _OPEN: Mapping[type[Value], Mapping[str, type[Value]]] = {
+    ActivityInput: {"New": ActivityFields, "Change": ActivityChange},
+    NodeInput: {"New": NodeFields, "Change": NodeChange},
     KnowledgeInput: {"New": KnowledgeFields, "Change": KnowledgeChange},
     WorkItemInput: {"New": NewWorkItem, "Change": WorkItemChange},
 }

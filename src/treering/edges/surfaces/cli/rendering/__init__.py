@@ -9,7 +9,8 @@ from treering.tools.browsing import ExpandReport, PageReport, RecentReport, Rela
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
 from treering.tools.ingest_report import IngestReport, JobReport
-from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint_audit import AuditReport
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 

@@ -12,6 +12,7 @@ from treering.tools.browsing import ExpandReport, HistoryEntry, PageReport, Rece
 from treering.tools.context import ContextReport
 from treering.tools.reading import Empty, ShownHit
 from treering.tools.search import SearchReport
+from treering.tools.standing import told_status
 
 _SNIPPET_LINES = 6
 _SNIPPET_CHARS = 400
@@ -46,7 +47,7 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedL
         versions = "" if item.versions == 1 else f", {item.versions} versions"
         places = [_name(place, fenced=fenced) for place in item.places[:3]]
         called = "" if fenced else one_line(item.title or item.id)
-        yield line((called, "bold"), f"  ({item.status}{versions})")
+        yield line((called, "bold"), f"  ({told_status(item.status, current=item.current)}{versions})")
         yield line((", ".join((*places, item.id)), "dim"), indent=2)
         text = item.text if item.object is None else json.dumps(item.object, indent=2, ensure_ascii=False)
         text = titled(item.title, text) if fenced else text
@@ -61,7 +62,8 @@ def render_expanded(report: ExpandReport, *, fenced: bool) -> Iterator[IndentedL
 def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show one object whole: fields, links, what rests on it, history."""
     shown = report.object
-    yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {shown.get('status')})")
+    status = told_status(str(shown.get("status")), current=report.current)
+    yield line((_name(report.title, fenced=fenced), "bold"), f"  ({shown.get('kind')}, {status})")
     yield line((f"{shown.get('id')}  {shown.get('scope')}  revision {shown.get('revision')}", "dim"))
     fields = {name: _value(value) for name, value in shown.items() if name not in _SHOWN_APART and value}
     if fenced:
@@ -85,9 +87,8 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedL
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         title = _name(one.title, fenced=fenced)
-        yield line(
-            f"{arrow} {one.relation}  ", (title, "bold"), f"  ({one.kind}, {one.status})", indent=2 * one.depth - 2
-        )
+        status = told_status(one.status, current=one.current)
+        yield line(f"{arrow} {one.relation}  ", (title, "bold"), f"  ({one.kind}, {status})", indent=2 * one.depth - 2)
         yield line((one.id, "dim"), indent=2 * one.depth)
 
 
@@ -97,7 +98,9 @@ def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLin
         yield line("Nothing changed in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
-        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (title, "bold"), f"  by {actor}")
+        status = told_status(one.status, current=one.current)
+        over = f" ({status})" if status != one.status else ""
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (title, "bold"), f"{over}  by {actor}")
         why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
         yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
     if report.more:
@@ -129,7 +132,7 @@ def _pack_item(item: PackItem) -> Iterator[IndentedLine]:
 
 
 def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
-    state = "" if hit.status in _USUAL else f", {hit.status}"
+    state = "" if hit.status in _USUAL and hit.current else f", {told_status(hit.status, current=hit.current)}"
     title = " — ".join(dict.fromkeys(filter(None, (hit.title, hit.heading))))
     called = "" if fenced else one_line(title or hit.origin)
     text = titled(title, _snippet(hit.text)) if fenced else _snippet(hit.text)

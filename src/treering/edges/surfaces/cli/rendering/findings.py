@@ -1,11 +1,14 @@
 """What `lint` found, as lines."""
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 
-from treering.core.characters import one_line
+from treering.core.canonical import canonical_json
+from treering.core.characters import label, one_line
 from treering.edges.surfaces.cli.rendering.changes import render_diff
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint_audit import AuditReport
 from treering.tools.rules.survey import Finding, Severity
 
 _SEVERITIES: Mapping[Severity, tuple[str, str]] = {
@@ -13,6 +16,7 @@ _SEVERITIES: Mapping[Severity, tuple[str, str]] = {
     "warning": ("Warnings", "bold yellow"),
     "info": ("For information", "bold cyan"),
 }
+_VALUE_CHARS = 120
 _MOST_IDS = 4
 _SAID_CHARS = 600
 
@@ -70,7 +74,15 @@ def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
     else:
         yield line(("The audit log does not verify: ", "red"), report.problem)
     yield from (line(("index differs: ", "yellow"), one) for one in report.differences)
-    yield from (line(one_line(event, most=_SAID_CHARS), indent=2) for event in report.events)
+    for event, change in zip_longest(report.events, report.changes):
+        yield line(one_line(event, most=_SAID_CHARS), indent=2)
+        for one in change.fields if change else ():
+            yield line((f"{one.field}: ", "dim"), f"{_value(one.before)} → {_value(one.after)}", indent=4)
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else canonical_json(value)
+    return label(text, most=_VALUE_CHARS) if value not in (None, "", [], {}) else "nothing"
 
 
 def _finding(one: Finding) -> Iterator[IndentedLine]:
