@@ -8,7 +8,9 @@ import pytest
 
 import treering
 from treering.core.objects import Source
+from treering.core.patch import Author, Create
 from treering.ports.ledger import Selection
+from treering.tools.submission import new_patch
 
 OLD, NEW = "# Port\n\nThe gateway listens on port 8080.\n", "# Port\n\nThe gateway listens on port 9090.\n"
 
@@ -294,3 +296,142 @@ def test_identity_ends_at_a_scope(wiki, project):
     ingest(wiki, moved, scope="/two")
     assert str(project) + "#" in sources(wiki, "/one")["port.md"].origin
     assert sources(wiki, "/two")["port.md"].id == two
+
+
+def keep(wiki, origin, text, scope="/"):
+    """Keep a file as earlier versions did: by an origin made of the folder that was named."""
+    return wiki.ingest("source", scope, {"text": text, "origin": origin, "title": origin.rpartition("/")[2]}).items[0]
+
+
+def lint(wiki, scope="/"):
+    return [one for one in wiki.lint("structure", scope).findings if one.rule == "same-file"]
+
+
+def earlier_names(project):
+    return [f"file:{project}#docs/port.md", f"file:{project}/docs#port.md", f"file:{project}/docs/port.md"]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_space_of_before_gets_todays_names_and_loses_no_history(wiki, project, number):
+    old = keep(wiki, earlier_names(project)[number], OLD)
+    write(project, {"docs/port.md": NEW})
+    ingest(wiki, project)
+    assert sources(wiki)["port.md"].id == old.source_id
+    assert wiki.engine.ledger.history(old.source_id)[0].segments[0].excerpt in OLD
+    assert said(wiki) == {"9090"}
+    assert ingest(wiki, project).status == "unchanged"
+
+
+def test_a_file_that_stood_three_times_stands_once_after_the_next_ingest(wiki, project):
+    for name, text in zip(earlier_names(project), (OLD, OLD, NEW), strict=True):
+        keep(wiki, name, text)
+    assert said(wiki) == {"8080", "9090"}
+    write(project, {"docs/port.md": NEW})
+    ingest(wiki, project)
+    assert said(wiki) == {"9090"}
+    assert set(sources(wiki)) == {"port.md", "start.md", "README.md"}
+
+
+def test_knowledge_of_a_source_that_is_folded_goes_on_where_its_words_stand(wiki, project):
+    keep(wiki, f"file:{project}/docs/start.md", "# Start\n\nRun the gateway.\n")
+    decided = decide(wiki, None)
+    keep(wiki, f"file:{project}#docs/start.md", "# Start\n\nRun the gateway.\n")
+    ingest(wiki, project)
+    assert sources(wiki)["start.md"].status == "active"
+    assert wiki.engine.ledger.get(decided).status == "active"
+
+
+def test_lint_reports_two_sources_of_one_file_and_repair_shows_and_folds_them(wiki, project):
+    first, second, third = (
+        keep(wiki, name, OLD + word) for name, word in zip(earlier_names(project), "abc", strict=True)
+    )
+    (finding,) = lint(wiki)
+    assert finding.severity == "error"
+    assert set(finding.ids) == {first.source_id, second.source_id, third.source_id}
+    shown = wiki.lint("repair", input={"rules": ["same-file"]})
+    assert [one.outcome for one in shown.repairs] == ["planned"]
+    assert len(lint(wiki)) == 1
+    done = wiki.lint("repair", input={"rules": ["same-file"]}, options={"apply": True})
+    assert [one.outcome for one in done.repairs] == ["applied"]
+    assert lint(wiki) == []
+    assert sources(wiki)["port.md"].id == third.source_id
+    assert {wiki.engine.ledger.get(one.source_id).status for one in (first, second)} == {"archived"}
+    assert wiki.lint("audit").verified
+
+
+def test_repair_moves_evidence_to_the_source_that_is_kept(wiki, project):
+    keep(wiki, f"file:{project}#docs/start.md", "# Start\n\nRun the gateway.\n")
+    decided = decide(wiki, None)
+    kept = keep(wiki, f"file:{project}/docs/start.md", "# Start\n\nRun the gateway.\n\n# More\n\nThen wait.\n")
+    wiki.lint("repair", input={"rules": ["same-file"]}, options={"apply": True})
+    item = wiki.engine.ledger.get(decided)
+    assert item.status == "active"
+    assert {ref.source_id for ref in item.evidence_refs} == {kept.source_id}
+
+
+def test_a_file_read_by_itself_and_in_its_repository_is_reported_and_repaired(wiki, project):
+    git_remote = "https://example.org/acme/gateway.git"
+    committed(project)
+    git(project, "remote", "add", "origin", git_remote)
+    ingest(wiki, project)
+    keep(wiki, f"file:{project}/docs/port.md", NEW)
+    assert said(wiki) == {"8080", "9090"}
+    assert len(lint(wiki)) == 1
+    wiki.lint("repair", input={"rules": ["same-file"]}, options={"apply": True})
+    assert said(wiki) == {"9090"}
+    assert sources(wiki)["port.md"].origin == f"repo:{git_remote}#docs/port.md"
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+def test_what_was_read_before_and_after_a_move_is_reported_and_repaired(wiki, project, in_git):
+    if in_git:
+        committed(project)
+    ingest(wiki, project)
+    first = {one.id for one in sources(wiki).values()}
+    moved = project.rename(project.with_name("renamed"))
+    write(moved, {"docs/port.md": NEW})
+    with treering.open(":memory:", background=False) as later:
+        ingest(later, committed(moved) if in_git else moved)
+        bring(wiki, later)
+    assert said(wiki) == {"8080", "9090"}
+    assert len(lint(wiki)) == (4 if in_git else 3)
+    wiki.lint("repair", input={"rules": ["same-file"]}, options={"apply": True})
+    assert lint(wiki) == []
+    assert said(wiki) == {"9090"}
+    assert not first & {one.id for one in sources(wiki).values()}
+    ingest(wiki, moved)
+    assert said(wiki) == {"9090"}
+
+
+def bring(wiki, later):
+    """Bring what another space read into this one, as earlier versions wrote it: under an origin of its own."""
+    found = list(later.engine.ledger.select(Selection(types=("source",))))
+    author = Author(actor="adapter", channel="adapter", tool="ingest")
+    operations = tuple(Create(object=one) for one in found)
+    wiki.engine.ledger.commit(new_patch(wiki.engine, operations, author=author, reason="Ingest").value)
+
+
+def test_the_next_ingest_joins_what_was_read_before_and_after_a_move(wiki, project):
+    ingest(wiki, committed(project))
+    moved = project.rename(project.with_name("renamed"))
+    write(moved, {"docs/port.md": NEW})
+    with treering.open(":memory:", background=False) as later:
+        ingest(later, committed(moved))
+        bring(wiki, later)
+    ingest(wiki, moved)
+    assert set(sources(wiki)) == {"port.md", "start.md", "README.md"}
+    assert said(wiki) == {"9090"}
+    assert lint(wiki) == []
+
+
+def test_copies_that_both_lie_there_are_no_finding(wiki, project):
+    ingest(wiki, project)
+    shutil.copytree(project, project.with_name("copy"))
+    ingest(wiki, project.with_name("copy"))
+    assert lint(wiki) == []
+
+
+def test_the_same_file_in_two_scopes_is_no_finding(wiki, project):
+    for scope in ("/one", "/two"):
+        keep(wiki, f"file:{project}/docs/port.md", OLD, scope)
+    assert lint(wiki) == []

@@ -58,7 +58,7 @@ def _carried_along(
     places = {_parts(origin): origin for origin in there}
     carried: dict[str, str] = {}
     for (old, new), count in votes.most_common():
-        left = [origin for origin in gone if _parts(origin)[: len(old)] == old]
+        left = [origin for origin in gone if _parts(origin)[: len(old)] == old and len(_parts(origin)) > len(old)]
         for origin in left if 2 * count > len(left) else ():
             place = places.get(new + _parts(origin)[len(old) :])
             if place is not None and origin not in moves:

@@ -1,11 +1,11 @@
 """What the four verbs work with: one space's parts behind their ports."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from treering.core.patch import Author
-from treering.ports.adapter import Adapter, ReadLimits
+from treering.ports.adapter import Adapter, FileLookup, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Index
@@ -51,6 +51,8 @@ class Engine:
     progress: Progress = silent
     segmenters: Mapping[str, Segmenter] = field(default_factory=dict)
     """How inline texts are cut, by content type (`text`, `markdown`)."""
+    file_lookups: Callable[[], Sequence[FileLookup]] = tuple
+    """What looks where files lie that were read before: nothing where files may not be read."""
 
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""

@@ -76,9 +76,16 @@ def moved_here(
 
 def origins_today(origins: Iterable[str], named: FileOrigins) -> dict[str, str]:
     """Return by origin the one that its file has today, empty where the file is gone."""
+    roots: dict[str, str | None] = {}
     found: dict[str, str] = {}
     for origin in origins:
-        today = _of_repository(origin, named) if origin.startswith("repo:") else _of_file(origin, named)
+        root, sign, path = origin.partition("#")
+        if not root.startswith("repo:"):
+            today = _of_file(origin, named)
+        else:
+            if root not in roots:
+                roots[root] = _root_today(root, named)
+            today = roots[root] and f"{roots[root]}{sign}{path}"
         if today is not None:
             found[origin] = today
     return found
@@ -93,14 +100,20 @@ def _of_file(origin: str, named: FileOrigins) -> str | None:
     return named.origin(found[0]) + found[1] if found else None
 
 
-def _of_repository(origin: str, named: FileOrigins) -> str | None:
-    place, (_, sign, path) = place_of_repository(origin), origin.partition("#")
+def _root_today(root: str, named: FileOrigins) -> str | None:
+    """Return the origin a repository goes by today, empty where it is gone, `None` where nobody can tell."""
+    place, known = place_of_repository(root), named.repositories()
     if place is None or not named.access.holds(place):
         return None
     identity = identity_at(place, named.access)
-    if identity is None:
-        return None if place.exists() else ""
-    return identity.settle(named.repositories()).root + sign + path
+    if identity is not None:
+        return identity.settle(known).root
+    if place.exists():
+        return None
+    gone = next((one for one in known if one.origin == root), None)
+    others = filter(None, (place_of_repository(one.origin) for one in known if one is not gone))
+    lying = filter(None, (identity_at(other, named.access) for other in others if named.access.holds(other)))
+    return next((other.settle(known).root for other in lying if gone and other.is_same(gone)), "")
 
 
 def _is_gone(origin: str, access: FileAccess) -> bool:
