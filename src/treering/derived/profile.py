@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from treering.core.locator import Lines
 from treering.derived.retrieval import Hit
 
 TEST_WEIGHT = 0.7
@@ -22,4 +23,6 @@ def code_before_tests(hits: Sequence[Hit], task: str) -> list[Hit]:
 
 
 def _is_test(hit: Hit) -> bool:
-    return _TEST_PATH.search(hit.head.origin.rpartition("#")[2]) is not None
+    # A file's origin may name the folders it happens to lie in; its lines cite the path in its project.
+    path = hit.locator.path if isinstance(hit.locator, Lines) else hit.head.origin.rpartition("#")[2]
+    return _TEST_PATH.search(path) is not None

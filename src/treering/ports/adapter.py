@@ -1,9 +1,9 @@
 """The port for reading outside material. An adapter finds it; a format reads it. It never decides, never writes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from treering.core.evidence import Definition, Triple
 from treering.core.locator import Locator
@@ -96,6 +96,17 @@ class Vanished:
 
 
 @dataclass(frozen=True, slots=True)
+class Renamed:
+    """A source known by another origin than the one it has today: the same file or repository, whatever it says now.
+
+    It comes before what is said of `origin` itself.
+    """
+
+    before: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """An item left out on purpose, and why."""
 
@@ -111,15 +122,34 @@ class Failed:
     why: str
 
 
-Reading = SourceDraft | Unchanged | Vanished | Skipped | Failed
+Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRepository:
+    """A repository the ledger holds the map of: the origin, title and payload of its map."""
+
+    origin: str
+    title: str
+    payload: Mapping[str, Any]
+
+
+def _nothing(_root: str) -> Mapping[str, str]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyRead:
-    """What the ledger already holds below one root: fingerprint by origin, and the last commit read."""
+    """What the ledger already holds below one root: fingerprint by origin, and the last commit read.
+
+    The same file may be known by other origins: `below` gives the fingerprints of another root (its own, and those
+    that follow it with `#` or `/`), `repositories` the repositories known. Both tell of the scope of the call alone.
+    """
 
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     commit: str | None = None
+    below: Callable[[str], Mapping[str, str]] = field(default=_nothing, compare=False)
+    repositories: Callable[[], Sequence[KnownRepository]] = field(default=tuple, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +167,7 @@ class Adapter(Protocol):
     def origin(self, target: str) -> str:
         """Return the stable root origin of `target`.
 
-        Every item's origin is it, or starts with it and `#`, or is a name that the item has wherever it lies.
+        Every item's origin is it, or starts with it and `#` or `/`, or is a name that the item has wherever it lies.
         """
         ...
 
@@ -149,4 +179,16 @@ class Adapter(Protocol):
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
         """Yield one result per item. Raises `InvalidInput` where `target` itself cannot be read."""
+        ...
+
+
+@runtime_checkable
+class FileLookup(Protocol):
+    """An adapter that can look where files lie that were read before, without reading them."""
+
+    def origins_today(self, origins: Iterable[str], repositories: Sequence[KnownRepository]) -> Mapping[str, str]:
+        """Return by origin the one that its file has today, empty where the file is gone.
+
+        What is no file, or lies where nobody may look, is left out.
+        """
         ...

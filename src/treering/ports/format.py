@@ -74,11 +74,18 @@ class DocumentDraft:
     """What a person should know, such as a redacted secret (kind and line, never the secret)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that is of the format, and so damaged or hostile that nothing of it is kept; and why."""
+
+    why: str
+
+
 class Format(Protocol):
     """Reads files that are one source each. The same bytes under the same path always give the same document.
 
-    It raises for no content: damaged bytes are not of the format, or give a document that says in its warnings what is
-    missing. The contract suite is `treering.testing.format_contract`.
+    It raises for no content: damaged bytes are not of the format, are `Unreadable`, or give a document that says in its
+    warnings what is missing. The contract suite is `treering.testing.format_contract`.
     """
 
     @property
@@ -98,7 +105,7 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | None:
+    def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable | None:
         """Read a file. `None`: it is not of this format after all, and the next one is asked.
 
         Text shaped like instructions is named in `metadata["flags"]`.

@@ -303,7 +303,7 @@ class Ledger(Protocol):
         ...
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in exactly this scope whose origin is `root` or starts with `root#`."""
+        """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
         ...
 
     def scopes(self, below: str) -> Sequence[str]:

@@ -23,7 +23,7 @@ import pytest
 
 from treering.core.locator import Lines
 from treering.ports.adapter import Failed, ReadLimits, SegmentDraft, Skipped, SourceDraft
-from treering.ports.format import HEAD_BYTES, Collection, DocumentDraft, FileToRead, Format
+from treering.ports.format import HEAD_BYTES, Collection, DocumentDraft, FileToRead, Format, Unreadable
 
 FileSaying = Callable[[str], tuple[str, bytes]]
 """Makes a file of the format that says a text of a few lines: its path and its bytes."""
@@ -182,8 +182,11 @@ def _damaged(data: bytes) -> list[bytes]:
     return [bytes(copy) for copy in copies]
 
 
-def _check(document: DocumentDraft | None) -> DocumentDraft | None:
+def _check(document: DocumentDraft | Unreadable | None) -> DocumentDraft | None:
     """Return a document that is sound, or none."""
+    if isinstance(document, Unreadable):
+        assert document.why
+        return None
     if document is not None:
         _check_segments(document.segments)
         assert all(0 <= stated.segment < len(document.segments) for stated in document.knowledge)

@@ -174,7 +174,7 @@ class MemoryLedger:
             for item in self._tables.current():
                 if not isinstance(item, Source) or item.scope != scope:
                     continue
-                below = item.origin == root or item.origin.startswith(root + "#")
+                below = item.origin == root or item.origin.startswith((f"{root}#", f"{root}/"))
                 # An archived source gives way to a later one with the same origin.
                 if below and (item.origin not in states or states[item.origin].status == "archived"):
                     states[item.origin] = SourceState(item.id, item.fingerprint, item.status, item.revision)

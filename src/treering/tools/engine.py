@@ -1,11 +1,11 @@
 """What the four verbs work with: one space's parts behind their ports."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from treering.core.patch import Author
-from treering.ports.adapter import Adapter, ReadLimits
+from treering.ports.adapter import Adapter, FileLookup, ReadLimits
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess, NoFiles
@@ -54,6 +54,8 @@ class Engine:
     """How inline texts are cut, by content type (`text`, `markdown`)."""
     files: FileAccess = field(default_factory=NoFiles)
     """Which of the files that a call names may be read; the adapters keep to the same."""
+    file_lookups: Callable[[], Sequence[FileLookup]] = tuple
+    """What looks where files lie that were read before: nothing where files may not be read."""
 
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""

@@ -1,9 +1,9 @@
 """The one envelope of all four verbs, and what every report carries."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, Generic, Literal, TypeVar
 
@@ -14,6 +14,7 @@ from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
 from treering.core.scope import ROOT, Scope, parse_scope
 from treering.core.screening import screened
+from treering.ports.adapter import Adapter, FileLookup
 from treering.ports.files import FileAccess, NoFiles
 from treering.tools.engine import Engine
 from treering.tools.paths import placed
@@ -115,7 +116,8 @@ class Operation(Generic[Answer]):
         require(self.name, self.rights, granted=granted)
         asked = parse(self.input, given or {}, where="input")
         wishes = parse(self.options, options or {}, where="options")
-        return self.answer(Call(lent(engine, self.rights), parse_scope(scope)), asked, wishes)
+        reaching = lent(engine, self.rights, granted=granted)
+        return self.answer(Call(reaching, parse_scope(scope)), asked, wishes)
 
     def answer(self, call: Call, given: Value, options: Value) -> Answer:
         """Run it on checked values. Raises `Denied` for a path among them that the call may not read.
@@ -170,18 +172,28 @@ class Tool:
         self.require(mode, granted=granted)
         given = parse(mode.input, envelope.input, where="input")
         options = parse(mode.options, envelope.options, where="options")
-        return mode.answer(_call(engine, envelope, self.name, mode, options), given, options)
+        reaching = lent(engine, mode.rights, granted=granted)
+        return mode.answer(_call(reaching, envelope, self.name, mode, options), given, options)
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
         """Raise `Denied` for a mode that does more than is granted."""
         require(f"{self.name} in mode {mode.name!r}", mode.rights, granted=granted)
 
 
-def lent(engine: Engine, rights: Rights) -> Engine:
-    """Return an engine that reaches no further than rights say: adapters only for what reads outside the space."""
+def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:
+    """Return an engine that reaches no further than rights say: adapters only for what reads outside the space.
+
+    Where files might be read, an operation that reads none may still look whether those read before lie there.
+    """
     if rights.reads_files:
         return engine
-    return replace(engine, files=NoFiles(), adapters=engine.adapters if rights.fetches else {})
+    lookups = partial(_file_lookups, engine.adapters) if granted.reads_files else tuple
+    adapters = engine.adapters if rights.fetches else {}
+    return replace(engine, files=NoFiles(), adapters=adapters, file_lookups=lookups)
+
+
+def _file_lookups(adapters: Mapping[str, Adapter]) -> Sequence[FileLookup]:
+    return [adapter for adapter in adapters.values() if isinstance(adapter, FileLookup)]
 
 
 def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Value) -> Call:
@@ -191,7 +203,7 @@ def _call(engine: Engine, envelope: Envelope, verb: str, mode: Mode, options: Va
     ledger = seen(engine.ledger, scope=envelope.scope, descend=descend)
     keyed = getattr(options, "idempotency_key", None) is not None
     request = _request(f"{verb} {mode.name}", envelope) if keyed else ""
-    return Call(replace(lent(engine, mode.rights), ledger=ledger), envelope.scope, request)
+    return Call(replace(engine, ledger=ledger), envelope.scope, request)
 
 
 def _request(ability: str, envelope: Envelope) -> str:

@@ -8,7 +8,7 @@ from treering.core.objects import Source
 from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
 from treering.core.policy import needs_review
 from treering.tools.engine import Engine
-from treering.tools.ingest_changes import Item, SourceChanges, SourceGone, SourceToWrite, origins_of
+from treering.tools.ingest_changes import Item, SourceChanges, SourceGone, SourceRenamed, SourceToWrite, origins_of
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import ItemResult
 from treering.tools.retrying import retry_on_conflict
@@ -16,7 +16,7 @@ from treering.tools.submission import new_patch
 
 _MOST_PROPOSALS = 10_000
 _Mark = tuple[str, str]
-"""A proposed change: a source's id, or the origin of a new one, and the fingerprint it would get."""
+"""A proposed change: a source's id, or the origin of a new one, and the fingerprint or the origin it would get."""
 _REFUSALS = (Conflict, InvalidInput, NotFound, Denied)
 
 
@@ -128,6 +128,8 @@ def _mark(item: Item, result: ItemResult) -> _Mark:
     match item:
         case SourceToWrite(draft, _):
             return (draft.origin if result.outcome == "created" else result.source_id, draft.fingerprint)
+        case SourceRenamed(origin, _):
+            return (result.source_id, origin)
         case SourceGone():
             return (result.source_id, _GONE)
 
@@ -139,6 +141,8 @@ def _marks(record: PatchRecord, scope: str) -> Iterator[_Mark]:
                 yield source.origin, source.fingerprint
             case Update(id=identity, changes={"fingerprint": str(fingerprint)}):
                 yield identity, fingerprint
+            case Update(id=identity, changes={"origin": str(origin)}):
+                yield identity, origin
             case Transition(id=identity, to="archived"):
                 yield identity, _GONE
             case _:

@@ -18,14 +18,23 @@ from treering.tools.ingest_known import KnownSources, is_live, is_undated, node_
 from treering.tools.ingest_report import ItemResult
 from treering.tools.relocation import moved_refs
 from treering.tools.segments import Carried, carry, first_segments
+from treering.tools.twins import Twins, repointed, twins_of
 
 
 @dataclass(frozen=True, slots=True)
 class SourceToWrite:
-    """A source as read that the ledger does not hold so yet. `moved_from` names its origin until now."""
+    """A source as read that the ledger does not hold so yet. `earlier` are origins it had until now."""
 
     draft: SourceDraft
-    moved_from: str = ""
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRenamed:
+    """A source that has another origin now, and says what it said. `earlier` are those it had until now."""
+
+    origin: str
+    earlier: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +44,16 @@ class SourceGone:
     origin: str
 
 
-Item = SourceToWrite | SourceGone
+Item = SourceToWrite | SourceRenamed | SourceGone
 
 
 def origins_of(item: Item) -> tuple[str, ...]:
     """Return the origins an item is about."""
     match item:
-        case SourceToWrite(draft, moved_from):
-            return (draft.origin, moved_from) if moved_from else (draft.origin,)
+        case SourceToWrite(draft, earlier):
+            return (draft.origin, *earlier)
+        case SourceRenamed(origin, earlier):
+            return (origin, *earlier)
         case SourceGone(origin):
             return (origin,)
 
@@ -93,28 +104,54 @@ class SourceChanges:
 
     def _take(self, item: Item) -> ItemResult:
         match item:
-            case SourceToWrite(draft, moved_from):
-                return self._arrive(draft, moved_from)
+            case SourceToWrite(draft, earlier):
+                return self._arrive(draft, earlier)
+            case SourceRenamed(origin, earlier):
+                return self._rename(origin, earlier)
             case SourceGone(origin):
                 return self._depart(origin)
 
-    def _arrive(self, draft: SourceDraft, moved_from: str) -> ItemResult:
+    def _arrive(self, draft: SourceDraft, earlier: tuple[str, ...]) -> ItemResult:
         here = self._known_sources.source(draft.origin)
-        if here and here.fingerprint == draft.fingerprint and not moved_from:
+        if here and here.fingerprint == draft.fingerprint and not earlier:
             return ItemResult(origin=draft.origin, outcome="unchanged", source_id=here.id)
         if here and is_dated(draft) and (kept := why_kept(self._known_sources.whole(here.id), draft)):
             return ItemResult(origin=draft.origin, outcome="skipped", source_id=here.id, why=kept)
-        there = self._known_sources.source(moved_from) if moved_from else None
-        if here and there:
-            self._depart(moved_from)
         self._bring_nodes(draft.nodes)
-        state = here or there
-        if state is None:
+        twins = twins_of(draft.origin, earlier, self._known_sources)
+        if twins is None:
             return ItemResult(origin=draft.origin, outcome="created", source_id=self._create(draft))
-        parted = self._update(draft, state)
-        if here:
-            return ItemResult(origin=draft.origin, outcome="updated", source_id=state.id, why=parted)
-        return ItemResult(origin=draft.origin, outcome="moved", source_id=state.id, moved_from=moved_from)
+        self._operations += twins.archiving()
+        parted, segments = self._update(draft, twins.kept)
+        self._repoint(twins, segments)
+        why = "; ".join(filter(None, [parted, twins.note()]))
+        if here and here.id == twins.kept.id and not twins.folded:
+            return ItemResult(origin=draft.origin, outcome="updated", source_id=here.id, why=why)
+        return _moved(draft.origin, twins, why)
+
+    def _rename(self, origin: str, earlier: tuple[str, ...]) -> ItemResult:
+        twins = twins_of(origin, earlier, self._known_sources)
+        if twins is None:
+            return ItemResult(origin=origin, outcome="unchanged")
+        here, kept = self._known_sources.source(origin), twins.kept
+        self._operations += twins.archiving()
+        if here is None or here.id != kept.id:
+            self._operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
+        elif not twins.folded:
+            return ItemResult(origin=origin, outcome="unchanged", source_id=kept.id, why=twins.note())
+        if twins.folded:
+            self._repoint(twins, self._known_sources.whole(kept.id).segments)
+        return _moved(origin, twins, twins.note())
+
+    def _repoint(self, twins: Twins, segments: Sequence[Segment]) -> None:
+        """Move the evidence of candidates from the sources that are folded to the one that goes on."""
+        for state in twins.folded:
+            folded = self._known_sources.whole(state.id)
+            for item in filter(is_live, self._known_sources.resting_on(state.id)):
+                refs = self._evidence.get(item.id, item).evidence_refs
+                moved = repointed(refs, folded, twins.kept.id, segments)
+                if moved != refs:
+                    self._evidence[item.id] = item.model_copy(update={"evidence_refs": moved})
 
     def _depart(self, origin: str) -> ItemResult:
         state = self._known_sources.source(origin)
@@ -140,8 +177,8 @@ class SourceChanges:
             self._state(self._claim(known, source.id, segments))
         return source.id
 
-    def _update(self, draft: SourceDraft, state: SourceState) -> str:
-        """Bring a source up to date; say where its turns part from those before, if they do."""
+    def _update(self, draft: SourceDraft, state: SourceState) -> tuple[str, Sequence[Segment]]:
+        """Bring a source up to date; return where its turns part from those before, if they do, and its segments."""
         before = self._known_sources.whole(state.id)
         resting = self._known_sources.resting_on(state.id)
         named = {ref.segment_id for item in resting if is_live(item) for ref in item.evidence_refs}
@@ -162,7 +199,7 @@ class SourceChanges:
                 self._restate(said_before, claim.evidence_refs[0], gone=carried.gone)
             elif said_before is None or not self._known_sources.was_turned_down(said_before):
                 self._state(claim)
-        return divergence(before.segments, draft.segments, gone=carried.gone)
+        return divergence(before.segments, draft.segments, gone=carried.gone), carried.segments
 
     def _fields(self, draft: SourceDraft) -> dict[str, Any]:
         return {
@@ -280,6 +317,10 @@ class SourceChanges:
 
     def _segment_id(self) -> str:
         return fresh_segment_id(self._clock)
+
+
+def _moved(origin: str, twins: Twins, why: str) -> ItemResult:
+    return ItemResult(origin=origin, outcome="moved", source_id=twins.kept.id, moved_from=twins.before, why=why)
 
 
 def _by_meaning(items: Iterable[Knowledge]) -> Mapping[str, Knowledge]:

@@ -1,12 +1,12 @@
 """What the ledger holds of the things a reading meets, read as far as it is asked for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from treering.core.errors import Corrupt
 from treering.core.filters import And, Compare, Filter
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Knowledge, Node, Object, Source
-from treering.ports.adapter import AlreadyRead
+from treering.ports.adapter import AlreadyRead, KnownRepository
 from treering.ports.ledger import Ledger, Selection, SourceState
 
 
@@ -17,6 +17,7 @@ class KnownSources:
         self._ledger = ledger
         self._scope = scope
         self._root = root
+        self._roots = [root] if root is not None else []
         self._sources: dict[str, SourceState | None] = dict(self._below(root)) if root is not None else {}
         self._unsure: set[str] = set()
         self._nodes: dict[str, Node] | None = None
@@ -27,13 +28,13 @@ class KnownSources:
         states = {origin: state for origin, state in self._sources.items() if state}
         root = self.source(self._root) if self._root is not None else None
         commit = self.whole(root.id).payload.get("commit") if root else None
-        fingerprints = {origin: state.fingerprint for origin, state in states.items()}
-        return AlreadyRead(fingerprints, commit if isinstance(commit, str) else None)
+        return AlreadyRead(
+            _fingerprints(states), commit if isinstance(commit, str) else None, self._also_below, self._repositories
+        )
 
     def source(self, origin: str) -> SourceState | None:
         """Return the state of the source with this origin that is not archived."""
-        covered = self._root is not None and (origin == self._root or origin.startswith(f"{self._root}#"))
-        if origin in self._unsure or (origin not in self._sources and not covered):
+        if origin in self._unsure or (origin not in self._sources and not self._covers(origin)):
             self._unsure.discard(origin)
             self._sources[origin] = self._below(origin).get(origin)
         return self._sources.get(origin)
@@ -93,6 +94,21 @@ class KnownSources:
         self._nodes = None
         self._stale = None
 
+    def _covers(self, origin: str) -> bool:
+        return any(origin == root or origin.startswith((f"{root}#", f"{root}/")) for root in self._roots)
+
+    def _also_below(self, root: str) -> Mapping[str, str]:
+        """Return the fingerprints at and below another root, which is read at once."""
+        found = self._below(root)
+        self._sources |= {origin: state for origin, state in found.items() if origin not in self._sources}
+        self._roots.append(root)
+        return _fingerprints(found)
+
+    def _repositories(self) -> Sequence[KnownRepository]:
+        where = And((Compare("kind", "eq", "repo"), Compare("status", "ne", "archived")))
+        found = self._select("source", where)
+        return [KnownRepository(one.origin, one.title, one.payload) for one in found if isinstance(one, Source)]
+
     def _below(self, root: str) -> dict[str, SourceState]:
         found = self._ledger.sources(scope=self._scope, root=root)
         return {origin: state for origin, state in found.items() if state.status != "archived"}
@@ -105,6 +121,10 @@ class KnownSources:
         for item in items:
             if isinstance(item, Knowledge) and _may_be_restated(item) and self._stale is not None:
                 self._stale.setdefault(item.duplicate_key(), []).append(item)
+
+
+def _fingerprints(states: Mapping[str, SourceState]) -> dict[str, str]:
+    return {origin: state.fingerprint for origin, state in states.items()}
 
 
 def node_key(node: Node) -> str:

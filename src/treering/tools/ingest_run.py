@@ -9,11 +9,11 @@ from typing import Any
 
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.screening import Screened, screened
-from treering.ports.adapter import Failed, Reading, Skipped, SourceDraft, Unchanged, Vanished
+from treering.ports.adapter import Failed, Reading, Renamed, Skipped, SourceDraft, Unchanged, Vanished
 from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
 from treering.tools.ingest_batch import BatchOutcome, BatchWriter
-from treering.tools.ingest_changes import Item, SourceGone, SourceToWrite, origins_of
+from treering.tools.ingest_changes import Item, SourceGone, SourceRenamed, SourceToWrite, origins_of
 from treering.tools.ingest_report import (
     IngestReport,
     ItemResult,
@@ -91,6 +91,7 @@ class Run:
         self._origins: set[str] = set()
         self._chars = 0
         self._moves: dict[str, str] = {}
+        self._renames: dict[str, list[str]] = {}
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
 
@@ -103,6 +104,8 @@ class Run:
                 self._take(reading)
                 if number % _SHOW_EVERY == 0:
                     self._show(number)
+            for origin, earlier in self._renames.items():
+                self._put(SourceRenamed(origin, tuple(earlier)))
             for origin in self._moves.values():
                 self._depart(origin)
             self._flush()
@@ -137,12 +140,12 @@ class Run:
         match reading:
             case SourceDraft():
                 self._arrive(reading)
+            case Renamed(before, origin):
+                self._renames.setdefault(origin, []).append(before)
             case Unchanged(origin):
-                self.account.add(ItemResult(origin=origin, outcome="unchanged"))
-            case Vanished(origin, None):
-                self._depart(origin)
-            case Vanished(origin, str(moved_to)):
-                self._moves[moved_to] = origin
+                self._stay(origin)
+            case Vanished(origin, moved_to):
+                self._vanish(origin, moved_to)
             case Skipped(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
             case Failed(origin, why):
@@ -152,15 +155,31 @@ class Run:
         if draft.origin in self._origins:
             self._flush()
         state = self._known_sources.source(draft.origin)
-        moved_from = self._moves.pop(draft.origin, "")
-        if state and state.fingerprint == draft.fingerprint and not moved_from:
+        earlier = (*self._renames.pop(draft.origin, ()), *filter(None, [self._moves.pop(draft.origin, "")]))
+        if state and state.fingerprint == draft.fingerprint and not earlier:
             self.account.add(ItemResult(origin=draft.origin, outcome="unchanged", source_id=state.id))
             return
         kept = _without_secrets(draft) if self._task.redact_secrets else Screened(draft)
         draft, recalled = without_recalled_segments(with_short_names(kept.value))
         warnings = [*draft.warnings, *kept.warnings, *([recalled_warning(recalled)] if recalled else [])]
         self.account.warnings += [f"{draft.origin}: {warning}" for warning in warnings]
-        self._put(SourceToWrite(draft, moved_from))
+        self._put(SourceToWrite(draft, earlier))
+
+    def _stay(self, origin: str) -> None:
+        if origin in self._renames:
+            self._put(SourceRenamed(origin, tuple(self._renames.pop(origin))))
+        else:
+            self.account.add(ItemResult(origin=origin, outcome="unchanged"))
+
+    def _vanish(self, origin: str, moved_to: str | None) -> None:
+        earlier = self._renames.pop(origin, [])
+        if moved_to is not None:
+            self._moves[moved_to] = origin
+            if earlier:
+                self._renames.setdefault(moved_to, []).extend(earlier)
+            return
+        for name in (origin, *earlier):
+            self._depart(name)
 
     def _depart(self, origin: str) -> None:
         if self._known_sources.source(origin):

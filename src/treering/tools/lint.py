@@ -1,24 +1,28 @@
 """The verb `lint`: find drift and repair it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
 from treering.core.diff import ObjectChange, changes_of
 from treering.core.errors import InvalidInput, TreeringError, nearest
+from treering.core.objects import Source
 from treering.core.policy import needs_review
+from treering.ports.adapter import KnownRepository
 from treering.ports.interrupt import check_between_steps
 from treering.tools.envelope import Call, Mode, Report, Tool, Value
 from treering.tools.lint_audit import AUDIT, told_of_index
 from treering.tools.reading import behind_warning
 from treering.tools.rights import READS, WRITES
-from treering.tools.rules import semantic, structure
+from treering.tools.rules import identity, semantic, structure
 from treering.tools.rules.survey import Finding, Rule, Survey, survey
 from treering.tools.scoped_ledger import whole
 from treering.tools.submission import build_patch
 
-_EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
+_STRUCTURE: Mapping[str, Rule] = {**structure.RULES, **identity.RULES}
+_EVERY_RULE: Mapping[str, Rule] = {**_STRUCTURE, **semantic.RULES}
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _EVENTS = 500  # of the log, at a time
 
@@ -46,7 +50,7 @@ class LintReport(Report):
 
 def lint_structure(call: Call, given: LintInput, options: LintOptions) -> LintReport:
     """Find broken form."""
-    return _lint(call, "structure", structure.RULES, given, options)
+    return _lint(call, "structure", _STRUCTURE, given, options)
 
 
 def lint_semantic(call: Call, given: LintInput, options: LintOptions) -> LintReport:
@@ -191,7 +195,23 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
     wanted = [name for name in given.rules or rules if name not in silenced]
     # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
     seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
+    if not identity.RULES.keys().isdisjoint(wanted):
+        seen = replace(seen, origins_today=_origins_today(call, seen))
     return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen
+
+
+def _origins_today(call: Call, seen: Survey) -> Mapping[str, str]:
+    """Look where the files of active sources lie now, as far as an adapter can and may."""
+    found: dict[str, str] = {}
+    by_scope: dict[str, list[Source]] = {}
+    for source in seen.current(Source):
+        by_scope.setdefault(source.scope, []).append(source)
+    lookups = call.engine.file_lookups()
+    for sources in by_scope.values():
+        maps = [KnownRepository(one.origin, one.title, one.payload) for one in sources if one.kind == "repo"]
+        for lookup in lookups:
+            found |= lookup.origins_today([one.origin for one in sources], maps)
+    return found
 
 
 def _unknown_silenced(call: Call) -> tuple[str, ...]:

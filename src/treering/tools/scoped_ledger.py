@@ -139,7 +139,7 @@ class ScopedLedger:
         return (item for item in self.whole.select(selection, altered=altered) if self._sees(item.scope))
 
     def sources(self, *, scope: str, root: str) -> Mapping[str, SourceState]:
-        """Give, by origin, the sources in exactly this scope whose origin is `root` or starts with `root#`."""
+        """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
         return self.whole.sources(scope=scope, root=root) if self._sees(scope) else {}
 
     def scopes(self, below: str) -> Sequence[str]:

@@ -358,7 +358,7 @@ def place(draft: SegmentDraft) -> Lines:
 
 
 def cut(path: str, text: str, max_chars: int = 4_000) -> list[SegmentDraft]:
-    return segment_code(path, text, commit=None, max_chars=max_chars)[0]
+    return segment_code(path, text, outline(path, text), commit=None, max_chars=max_chars)
 
 
 def assert_every_line_once(text: str, drafts: list[SegmentDraft]) -> None:
@@ -534,7 +534,8 @@ def test_noise_ends_without_an_outline():
 
 def test_a_minified_file_is_kept_whole_as_data():
     text = "var a=1;" * 1_000 + "\nvar b\n"
-    drafts, found = segment_code("a.min.js", text, commit=None, max_chars=2_000)
+    found = outline("a.min.js", text)
+    drafts = segment_code("a.min.js", text, found, commit=None, max_chars=2_000)
     assert found is None
     assert drafts[0].role == "data"
     assert len(drafts[0].gist or "") < 100
@@ -543,7 +544,8 @@ def test_a_minified_file_is_kept_whole_as_data():
 
 def test_a_file_of_no_known_language_is_cut_as_plain_lines():
     text = "\n".join(f"line {number}" for number in range(400))
-    drafts, found = segment_code("a.unknown", text, commit="c0ffee", max_chars=1_000)
+    found = outline("a.unknown", text)
+    drafts = segment_code("a.unknown", text, found, commit="c0ffee", max_chars=1_000)
     assert found is None
     assert {draft.role for draft in drafts} == {"code"}
     assert {place(draft).commit for draft in drafts} == {"c0ffee"}
@@ -629,10 +631,11 @@ FRAGMENTS = [line for text in LANGUAGE_SAMPLES.values() for line in text.split("
 )
 def test_any_text_is_covered_once_and_always_the_same_way(path, lines, end, max_chars):
     text = end.join(lines)
-    drafts, found = segment_code(path, text, commit=None, max_chars=max_chars)
+    found = outline(path, text)
+    drafts = segment_code(path, text, found, commit=None, max_chars=max_chars)
     assert_every_line_once(text, drafts)
     assert all(len(draft.text) <= max_chars or "\n" not in draft.text for draft in drafts)
-    assert (drafts, found) == segment_code(path, text, commit=None, max_chars=max_chars)
+    assert drafts == segment_code(path, text, outline(path, text), commit=None, max_chars=max_chars)
 
 
 def test_threads_may_read_files_at_the_same_time():

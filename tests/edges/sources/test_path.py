@@ -46,7 +46,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def names(root: Path, readings: list[Reading]) -> list[str]:
-    return [reading.origin.removeprefix(f"file:{root.resolve().as_posix()}#") for reading in readings]
+    return [reading.origin.removeprefix(f"file:{root.resolve().as_posix()}/") for reading in readings]
 
 
 def known_of(readings: list[Reading]) -> AlreadyRead:
@@ -65,7 +65,7 @@ def test_origins_are_the_root_and_the_path_below_it(tmp_path: Path) -> None:
     tree(tmp_path, {"a/note.md": "Text."})
     root = f"file:{tmp_path.resolve().as_posix()}"
     assert ADAPTER.origin(str(tmp_path)) == root
-    assert [one.origin for one in read(tmp_path)] == [f"{root}#a/note.md"]
+    assert [one.origin for one in read(tmp_path)] == [f"{root}/a/note.md"]
     assert [one.origin for one in read(tmp_path / "a" / "note.md")] == [f"{root}/a/note.md"]
 
 
@@ -167,9 +167,9 @@ def test_what_is_gone_is_reported_first_and_where_it_went(tmp_path: Path) -> Non
     readings = read(tmp_path, before)
     root = ADAPTER.origin(str(tmp_path))
     assert readings[:3] == [
-        Vanished(f"{root}#a/one.txt", moved_to=f"{root}#uno.txt"),
-        Vanished(f"{root}#empty"),
-        Vanished(f"{root}#two.txt"),
+        Vanished(f"{root}/a/one.txt", moved_to=f"{root}/uno.txt"),
+        Vanished(f"{root}/empty"),
+        Vanished(f"{root}/two.txt"),
     ]
     assert [type(reading) for reading in readings[3:]] == [Unchanged, SourceDraft, SourceDraft]
 
@@ -180,7 +180,7 @@ def test_of_two_copies_the_one_of_the_same_name_is_where_it_went(tmp_path: Path)
     (tmp_path / "old" / "readme.txt").unlink()
     tree(tmp_path, {"a.txt": "same", "new/readme.txt": "same"})
     assert read(tmp_path, before)[0] == Vanished(
-        f"{ADAPTER.origin(str(tmp_path))}#old/readme.txt", f"{ADAPTER.origin(str(tmp_path))}#new/readme.txt"
+        f"{ADAPTER.origin(str(tmp_path))}/old/readme.txt", f"{ADAPTER.origin(str(tmp_path))}/new/readme.txt"
     )
 
 
@@ -188,13 +188,13 @@ def test_a_file_that_is_ignored_from_now_on_is_gone(tmp_path: Path) -> None:
     tree(tmp_path, {"a.txt": "a", "b.log": "b"})
     before = known_of(read(tmp_path))
     (tmp_path / ".gitignore").write_text("*.log\n")
-    assert Vanished(f"{ADAPTER.origin(str(tmp_path))}#b.log") in read(tmp_path, before)
+    assert Vanished(f"{ADAPTER.origin(str(tmp_path))}/b.log") in read(tmp_path, before)
 
 
 def test_other_roots_are_left_alone(tmp_path: Path) -> None:
     tree(tmp_path, {"docs/a.txt": "a", "docs-old/b.txt": "b"})
     origin = ADAPTER.origin(str(tmp_path / "docs"))
-    known = AlreadyRead({f"{origin}-old#b.txt": "1", f"{origin}/x#c.txt": "2", origin: "3"})
+    known = AlreadyRead({f"{origin}-old#b.txt": "1", f"{origin}-old/b.txt": "2", origin: "3"})
     assert not [one for one in read(tmp_path / "docs", known) if isinstance(one, Vanished)]
 
 

@@ -1,11 +1,12 @@
-"""Files that are no text: kept as stubs that say what they are."""
+"""Files that are no text: kept as stubs that say what they are. A zip file that is damaged or hostile is refused."""
 
 import mimetypes
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from treering.ports.format import DocumentDraft, FileToRead, FormatLimits
+from treering.edges.sources.conversations.archive import ZipBounds, fault_of
+from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,16 @@ class BinaryFormat:
         """Claim every file."""
         return True
 
-    def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft:
+    def read(self, data: bytes, file: FileToRead, /) -> DocumentDraft | Unreadable:
         """Say what a file is."""
-        described = {"size": len(data), "sha256": sha256(data).hexdigest(), "media_type": _media_type(file.path, data)}
-        return DocumentDraft("binary_stub", payload=described)
+        media_type = _media_type(file.path, data)
+        if media_type == "application/zip" or data.startswith(_ZIP):
+            fault = fault_of(data, ZipBounds())
+            if fault:
+                return Unreadable(fault)
+        described = {"size": len(data), "sha256": sha256(data).hexdigest(), "media_type": media_type}
+        warnings = (_UNKNOWN,) if data and _is_unknown(media_type, data) else ()
+        return DocumentDraft("binary_stub", payload=described, warnings=warnings)
 
 
 _MEDIA = mimetypes.MimeTypes()  # the table of the language, not of the machine
@@ -39,6 +46,15 @@ _SIGNATURES = {
     b"MZ": "application/x-msdownload",
     b"\0asm": "application/wasm",
 }
+_ZIP = b"PK\x03\x04"
+_TEXTUAL = ("application/json", "application/xml", "application/javascript", "application/x-sh", "text/")
+_UNKNOWN = "its bytes are neither text nor a known binary format: only its size and hash are kept"
+
+
+def _is_unknown(media_type: str, data: bytes) -> bool:
+    """Tell whether neither the bytes nor the name tell of a binary format."""
+    told = media_type != "application/octet-stream" and not media_type.startswith(_TEXTUAL)
+    return not told and not data.startswith(tuple(_SIGNATURES))
 
 
 def _media_type(path: str, data: bytes) -> str:

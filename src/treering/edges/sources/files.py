@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from treering.edges.sources.formats import BUILT_IN
 from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
-from treering.ports.format import HEAD_BYTES, DocumentDraft, FileToRead, Format, Formats, allowed_bytes
+from treering.ports.format import HEAD_BYTES, DocumentDraft, FileToRead, Format, Formats, Unreadable, allowed_bytes
 
 
 def draft_file(
@@ -29,6 +29,8 @@ def draft_file(
                 document = one.read(data, file)
             except RecursionError:
                 return Failed(origin, "its text is nested too deeply to be read")
+            if isinstance(document, Unreadable):
+                return Failed(origin, document.why)
             if document is not None:
                 return _source(_bounded(document, one), data, path, origin)
     most = formats.max_bytes(path, limits)

@@ -3,6 +3,7 @@
 from treering.edges.sources import markdown
 from treering.edges.sources.binary import BinaryFormat
 from treering.edges.sources.code.languages import language_of
+from treering.edges.sources.code.outline_process import OutlineProcess, OutlineStopped
 from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.sources import ConversationFormat
@@ -35,8 +36,10 @@ def _is_code(path: str, head: bytes) -> bool:
 
 
 def _cut_code(clean: CleanText) -> Cut:
-    segments, outline = segment_code(clean.path, clean.text, commit=clean.commit, max_chars=clean.max_chars)
-    return Cut(segments, language=clean.language, outline=outline)
+    found = _OUTLINES.outline(clean.path, clean.text)
+    outline, warning = (None, found.why) if isinstance(found, OutlineStopped) else (found, "")
+    segments = segment_code(clean.path, clean.text, outline, commit=clean.commit, max_chars=clean.max_chars)
+    return Cut(segments, language=clean.language, outline=outline, warning=warning)
 
 
 def _is_any(_path: str, _head: bytes) -> bool:
@@ -47,6 +50,7 @@ def _cut_text(clean: CleanText) -> Cut:
     return Cut(segment_text(clean.path, clean.text, commit=clean.commit, max_chars=clean.max_chars))
 
 
+_OUTLINES = OutlineProcess()
 MARKDOWN = InlineTextFormat(
     "markdown", _is_markdown, _cut_markdown, segmenter=markdown.segment_inline_markdown, kind="markdown"
 )

@@ -77,7 +77,8 @@ class GitRepository:
     """A repository opened for reading, as it stood then.
 
     `home` is the work tree, or the git folder of a repository without one; `top` the work tree, `None` without;
-    `prefix` the folder asked for, relative to `top`, with forward slashes (empty: the whole). Every method raises
+    `prefix` the folder asked for, relative to `top`, with forward slashes (empty: the whole). `common` holds what all
+    its work trees share, and `linked` says whether this is one that was added. Every method raises
     `Unavailable` where git is missing, does not answer in time, or fails, and `Denied` where a part of the repository
     lies outside of what may be read.
     """
@@ -86,6 +87,8 @@ class GitRepository:
     top: Path | None
     prefix: str
     shallow: bool
+    common: Path
+    linked: bool
     _config: RepositoryConfig
     _git: PrivateGitFolder
 
@@ -101,6 +104,15 @@ class GitRepository:
     def head(self) -> str | None:
         """Return the commit checked out, `None` in a repository without commits."""
         return self._ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+
+    def root_commit(self, commit: str) -> str | None:
+        """Return the first commit of the line that leads to `commit`: the same in every clone of a repository.
+
+        `None` where the repository has no such commit, or, as a shallow clone, not its beginnings.
+        """
+        if self.shallow:
+            return None
+        return self._ask("rev-list", "--first-parent", "--max-parents=0", "--end-of-options", f"{commit}^{{commit}}")
 
     def branch(self) -> str | None:
         """Return the branch checked out, `None` where HEAD is detached."""
@@ -230,6 +242,8 @@ def open_repository(target: Path | str, access: FileAccess | None = None) -> Git
         top=top,
         prefix=printable(os.fsencode(inner.as_posix())) if inner.parts else "",
         shallow=bool(read_part(layout.common / "shallow", access)),
+        common=layout.common,
+        linked=layout.linked,
         _config=config,
         _git=PrivateGitFolder(layout, config, access),
     )

@@ -1,13 +1,14 @@
 """The adapter for files and folders."""
 
-from collections.abc import Container, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.edges.sources.access import AnyFile
+from treering.edges.sources.file_origins import FileOrigins, earlier_origins
 from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import (
     FolderEntry,
@@ -20,7 +21,19 @@ from treering.edges.sources.folder import (
     walk,
 )
 from treering.edges.sources.formats import BUILT_IN
-from treering.ports.adapter import AlreadyRead, Failed, Reading, ReadLimits, Skipped, Unchanged, Vanished
+from treering.edges.sources.path_known import KnownFiles, known_files, lies_in, moved_here, origins_today
+from treering.ports.adapter import (
+    AlreadyRead,
+    Failed,
+    KnownRepository,
+    Reading,
+    ReadLimits,
+    Renamed,
+    Skipped,
+    SourceDraft,
+    Unchanged,
+    Vanished,
+)
 from treering.ports.files import FileAccess
 from treering.ports.format import Collection, FileToRead, Formats
 
@@ -39,12 +52,13 @@ class PathAdapter:
         self._access = access or AnyFile()
 
     def origin(self, target: str) -> str:
-        """Return `file:` and the absolute path; a file in a folder adds `#` and its path from there.
+        """Return `file:` and the real path; in a repository the repository's origin, `#` and the path there.
 
-        A conversation adds `#` and its id to its file, unless it bears a name of its own that is the same in
-        every export, such as `chatgpt:` and a UUID.
+        So a file has one origin, however it was asked for. A conversation adds `#` and its id to its file, unless it
+        bears a name of its own that is the same in every export, such as `chatgpt:` and a UUID.
         """
-        return _origin(self._access.place(target))
+        place = self._access.place(target)
+        return FileOrigins(self._access).origin(place, folder=place.is_dir())
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:  # noqa: ARG002 - one shape for all adapters
         """Count the items `read` will report on, besides those that are gone."""
@@ -58,37 +72,90 @@ class PathAdapter:
         A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is no file
         and no folder, or an option is wrong, `Denied` where it lies outside of what may be read.
         """
-        root, redact_secrets = self._access.place(target), _redact_secrets(options)
-        if root.is_dir() or root.is_file():
-            return _readings(_Plan(_origin(root), known, limits, redact_secrets, tuple(walk(root)), self._formats))
-        if not root.exists() and _origin(root) in known.fingerprints:
-            return iter([Vanished(_origin(root))])
+        place, redact_secrets = self._access.place(target), _redact_secrets(options)
+        origins = FileOrigins(self._access, known.repositories)
+        if place.is_dir() or place.is_file():
+            return _readings(_planned(place, _Reader(limits, redact_secrets, self._formats), origins, known))
+        gone = [] if place.exists() else _known_as(place, origins, known)
+        if gone:
+            return iter([Vanished(origin) for origin in gone])
         raise InvalidInput(
             f"{target!r} is neither a file nor a folder.",
             hint="Give the path of a file or folder that exists.",
-            details={"path": str(root)},
+            details={"path": str(place)},
         )
+
+    def origins_today(self, origins: Iterable[str], repositories: Sequence[KnownRepository]) -> Mapping[str, str]:
+        """Return by origin the one that its file has today, empty where the file is gone."""
+        return origins_today(origins, FileOrigins(self._access, lambda: repositories))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How files are read."""
+
+    limits: ReadLimits
+    redact_secrets: bool
+    formats: Formats
+
+    def max_bytes(self, entry: FoundFile) -> int:
+        usual = self.limits.max_file_bytes
+        return usual if entry.size <= usual else self.formats.max_bytes(entry.relative or entry.file.name, self.limits)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    root: str
-    known: AlreadyRead
-    limits: ReadLimits
-    redact_secrets: bool
+    place: Path
+    known: KnownFiles
     entries: tuple[FolderEntry, ...]
-    formats: Formats
+    reader: _Reader
+    origins: FileOrigins
 
     def origin(self, relative: str) -> str:
-        return f"{self.root}#{relative}" if relative else self.root
+        return self.origins.origin(self.place / relative) if relative else self.whole
 
-    def max_bytes(self, entry: FoundFile) -> int:
-        usual = self.limits.max_file_bytes
-        return usual if entry.size <= usual else self.formats.max_bytes(_path(entry), self.limits)
+    @property
+    def whole(self) -> str:
+        return self.origins.origin(self.place, folder=self.place.is_dir())
+
+    def path(self, entry: FoundFile) -> str:
+        """Return what the segments of a file cite: its path in its repository, else from the folder that is read."""
+        owner = self.origins.owner(entry.file.parent)
+        return owner.path(entry.file) if owner else entry.relative or entry.file.name
+
+    def fingerprint(self, entry: FoundFile, data: bytes) -> str:
+        owner = self.origins.owner(entry.file.parent)
+        return owner.fingerprint(data, redact=self.reader.redact_secrets) if owner else sha256(data).hexdigest()
 
 
-def _origin(root: Path) -> str:
-    return f"file:{root.as_posix()}"
+def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyRead) -> _Plan:
+    entries = tuple(walk(place))
+    found = [entry for entry in entries if isinstance(entry, FoundFile)]
+    here = known_files(place, [entry.file for entry in found], origins, known)
+    plan = _Plan(place, here, entries, reader, origins)
+    new = [entry for entry in found if origins.origin(entry.file) not in here.fingerprints]
+    if not new:
+        return plan
+    moved = moved_here(lambda: _contents(plan, new), {**here.fingerprints, **here.renamed}, origins.access, known)
+    elsewhere = known.below("file:") if moved else {}
+    fingerprints = {**{now: elsewhere[before] for before, now in moved.items()}, **here.fingerprints}
+    return replace(plan, known=replace(here, fingerprints=fingerprints, renamed={**here.renamed, **moved}))
+
+
+def _contents(plan: _Plan, entries: Sequence[FoundFile]) -> Mapping[str, str]:
+    """Return what tells the contents of files apart wherever they lie, by origin; empty of what cannot be read."""
+    return {plan.origin(entry.relative): _digest(plan, entry) for entry in entries}
+
+
+def _digest(plan: _Plan, entry: FoundFile) -> str:
+    data = _bytes(plan, entry)
+    return sha256(data).hexdigest() if data else ""
+
+
+def _known_as(place: Path, origins: FileOrigins, known: AlreadyRead) -> list[str]:
+    """Return the origins by which a file that is gone is known."""
+    names = dict.fromkeys((origins.origin(place), *earlier_origins(place)))
+    return [name for name in names if name in known.fingerprints or name in known.below(name)]
 
 
 def _redact_secrets(options: Mapping[str, Any]) -> bool:
@@ -99,21 +166,22 @@ def _redact_secrets(options: Mapping[str, Any]) -> bool:
 
 
 def _readings(plan: _Plan) -> Iterator[Reading]:
+    yield from (Renamed(before, origin) for before, origin in plan.known.renamed.items())
     gone = _gone(plan)
     moves = _moves(plan, gone) if gone else {}
     yield from (Vanished(origin, moves.get(origin)) for origin in gone)
     left_out = set(gone)
     for place, entry in enumerate(plan.entries):
         origin = plan.origin(entry.relative)
-        if place >= plan.limits.max_items:
-            yield Skipped(origin, f"over the limit max_items of {plan.limits.max_items:,}")
+        if place >= plan.reader.limits.max_items:
+            yield Skipped(origin, f"over the limit max_items of {plan.reader.limits.max_items:,}")
         elif origin not in left_out:
             yield from _item(plan, entry, origin)
 
 
 def _item(plan: _Plan, entry: FolderEntry, origin: str) -> Iterator[Reading]:
     if isinstance(entry, FoundFile):
-        for collection in plan.formats.collections_of(_path(entry)):
+        for collection in plan.reader.formats.collections_of(plan.path(entry)):
             told = yield from _collected(plan, collection, entry, origin)
             if told:
                 return
@@ -125,7 +193,7 @@ def _collected(plan: _Plan, collection: Collection, entry: FoundFile, origin: st
 
     One that was kept as a file before is that no more.
     """
-    file = FileToRead(_path(entry), plan.limits, redact_secrets=plan.redact_secrets)
+    file = FileToRead(plan.path(entry), plan.reader.limits, redact_secrets=plan.reader.redact_secrets)
     as_file = origin in plan.known.fingerprints
     try:
         stream = open_regular(entry.file)
@@ -151,53 +219,62 @@ def _reading(plan: _Plan, entry: FolderEntry) -> Reading:
             return Skipped(origin, entry.why)
         case UnreadablePath():
             return Failed(origin, entry.why)
-        case FoundFile() if entry.size > plan.max_bytes(entry):
-            return Skipped(origin, over_limit(entry.size, plan.max_bytes(entry), plan.limits))
+        case FoundFile() if entry.size > plan.reader.max_bytes(entry):
+            return Skipped(origin, over_limit(entry.size, plan.reader.max_bytes(entry), plan.reader.limits))
         case FoundFile():
             return _file(plan, entry, origin)
 
 
 def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     try:
-        data = read_bytes(entry.file, plan.max_bytes(entry))
+        data = read_bytes(entry.file, plan.reader.max_bytes(entry))
     except OSError as error:
         return Failed(origin, reason(error))
     if data is None:
         return Skipped(origin, "it was replaced by something that is not a regular file")
-    if plan.known.fingerprints.get(origin) == sha256(data).hexdigest():
+    fingerprint = plan.fingerprint(entry, data)
+    if plan.known.fingerprints.get(origin) == fingerprint:
         return Unchanged(origin)
-    return draft_file(
+    reading = draft_file(
         data,
-        path=_path(entry),
+        path=plan.path(entry),
         origin=origin,
         commit=None,
-        limits=plan.limits,
-        redact_secrets=plan.redact_secrets,
-        formats=plan.formats,
+        limits=plan.reader.limits,
+        redact_secrets=plan.reader.redact_secrets,
+        formats=plan.reader.formats,
     )
-
-
-def _path(entry: FoundFile) -> str:
-    return entry.relative or entry.file.name
+    return replace(reading, fingerprint=fingerprint) if isinstance(reading, SourceDraft) else reading
 
 
 def _gone(plan: _Plan) -> list[str]:
     """Return the origins known below the root at which there is no file any more, unless nobody could look."""
     present = {plan.origin(entry.relative) for entry in plan.entries if not isinstance(entry, PassedOver)}
     unseen = [entry.relative for entry in plan.entries if isinstance(entry, UnreadablePath) and entry.folder]
-    hidden = tuple(plan.origin(f"{relative}/" if relative else "") for relative in unseen)
-    below = sorted(origin for origin in plan.known.fingerprints if origin.startswith(f"{plan.root}#"))
+    hidden = tuple(_as_path(plan.origin(relative)) + "/" for relative in unseen)
     return [
         origin
-        for origin in below
-        if origin not in present and not (hidden and origin.startswith(hidden)) and not _is_told(plan, origin, present)
+        for origin in sorted(plan.known.below())
+        if origin not in present
+        and not (hidden and _as_path(origin).startswith(hidden))
+        and not _is_told(plan, origin, present)
+        and not _lies_ignored(plan, origin)
     ]
 
 
 def _is_told(plan: _Plan, origin: str, present: Container[str]) -> bool:
     """Tell whether this is a source of a file that is there: a newer export may leave it out, it was said."""
     files = (origin[:at] for at, char in enumerate(origin) if char == "#")
-    return any(file in present and any(plan.formats.collections_of(file)) for file in files)
+    return any(file in present and any(plan.reader.formats.collections_of(file)) for file in files)
+
+
+def _lies_ignored(plan: _Plan, origin: str) -> bool:
+    """Tell whether a file of a repository is there after all: git may know what `.gitignore` leaves out here."""
+    return any(origin.startswith(f"{owner.settled.root}#") and lies_in(owner, origin) for owner in plan.known.owners)
+
+
+def _as_path(origin: str) -> str:
+    return origin.replace("#", "/") if origin.startswith("file:") else origin
 
 
 def _moves(plan: _Plan, gone: list[str]) -> dict[str, str]:
@@ -224,12 +301,17 @@ def _arrived(plan: _Plan) -> dict[str, list[str]]:
 
 
 def _fingerprint(plan: _Plan, entry: FoundFile) -> str | None:
+    data = _bytes(plan, entry)
+    return plan.fingerprint(entry, data) if data else None
+
+
+def _bytes(plan: _Plan, entry: FoundFile) -> bytes | None:
+    """Read a file within the limit, if it can be read; where not, that is reported when its turn comes."""
     try:
-        most = plan.max_bytes(entry)
-        data = read_bytes(entry.file, most) if entry.size <= most else None
-    except OSError:  # reported when its turn comes
+        most = plan.reader.max_bytes(entry)
+        return read_bytes(entry.file, most) if entry.size <= most else None
+    except OSError:
         return None
-    return sha256(data).hexdigest() if data else None
 
 
 def _name(origin: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.redaction import redact
 from treering.edges.sources.access import AnyFile
+from treering.edges.sources.file_origins import git_fingerprint, known_by_path, renames
 from treering.edges.sources.files import draft_file, over_limit
 from treering.edges.sources.folder import read_bytes
 from treering.edges.sources.formats import BUILT_IN
@@ -22,7 +23,7 @@ from treering.edges.sources.git import (
     open_repository,
 )
 from treering.edges.sources.git_blobs import blob_id
-from treering.edges.sources.names import printable
+from treering.edges.sources.repo_identity import RepositoryIdentity, SettledRepository, names_below
 from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, RepoSelection, parse_attributes, parse_selection
 from treering.ports.adapter import (
@@ -30,6 +31,7 @@ from treering.ports.adapter import (
     Failed,
     Reading,
     ReadLimits,
+    Renamed,
     Skipped,
     SourceDraft,
     Unchanged,
@@ -38,7 +40,7 @@ from treering.ports.adapter import (
 from treering.ports.files import FileAccess
 from treering.ports.format import Formats
 
-_MAP_VERSION = 1
+_MAP_VERSION = 2
 _MAX_ATTRIBUTES = 100_000
 _LFS = b"version https://git-lfs.github.com/spec/"
 _KINDS = {
@@ -62,8 +64,11 @@ class RepoAdapter:
         self._access = access or AnyFile()
 
     def origin(self, target: str) -> str:
-        """Return `repo:` and the remote's address without credentials, or the absolute path without a remote."""
-        return _root(self._open(target))
+        """Return `repo:` and the remote's address without credentials, or the absolute path without a remote.
+
+        A repository that a space knows by another origin, from where it lay before, keeps to that one or is renamed.
+        """
+        return self._open(target).origin
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """Count the files `read` will report on, and the map."""
@@ -82,8 +87,8 @@ class RepoAdapter:
         """
         return _readings(_Plan.make(self._open(target), known, _Reader(self._formats, limits), options))
 
-    def _open(self, target: str) -> GitRepository:
-        return open_repository(target, self._access)
+    def _open(self, target: str) -> RepositoryIdentity:
+        return RepositoryIdentity(open_repository(target, self._access), self._access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +116,40 @@ class _Reader:
 class _Plan:
     """Everything one reading rests on."""
 
-    repository: GitRepository
-    root: str
+    identity: RepositoryIdentity
+    settled: SettledRepository
     commit: str | None
     items: Sequence[_Item]
     selection: RepoSelection
     known: AlreadyRead
+    renamed: Mapping[str, str]
     reader: _Reader
 
     @classmethod
     def make(
-        cls, repository: GitRepository, known: AlreadyRead, reader: _Reader, options: Mapping[str, Any]
+        cls, identity: RepositoryIdentity, known: AlreadyRead, reader: _Reader, options: Mapping[str, Any]
     ) -> "_Plan":
+        repository = identity.repository
         selection = parse_selection(options, prefix=repository.prefix)
         commit = repository.resolve(selection.commit) if selection.commit else repository.head()
         items = _snapshot(repository, commit, selection, reader)
-        plan = cls(repository, _root(repository), commit, items, selection, known, reader)
+        settled = identity.settle(known.repositories())
+        known, renamed = _by_todays_origins(known, identity, settled, items)
+        plan = cls(identity, settled, commit, items, selection, known, renamed, reader)
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
                 f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
                 hint="Check `subfolder`, `include` and `exclude`; folders are named relative to the target.",
             )
         return plan
+
+    @property
+    def repository(self) -> GitRepository:
+        return self.identity.repository
+
+    @property
+    def root(self) -> str:
+        return self.settled.root
 
     @cached_property
     def selected(self) -> list[_Item]:
@@ -144,6 +161,15 @@ class _Plan:
         text = next((data for _, data in self.contents(marked) if data), b"")
         return parse_attributes(text.decode("utf-8", "replace"))
 
+    @cached_property
+    def committed_before(self) -> frozenset[str]:
+        """The paths of the commit read last, as far as the repository has it still."""
+        try:
+            commit = self.repository.resolve(self.known.commit or "")
+            return frozenset(entry.path for entry in self.repository.entries(commit))
+        except TreeringError:
+            return frozenset()
+
     def knows_folder(self) -> bool:
         start = self.origin(f"{self.selection.folder}/")
         return any(origin.startswith(start) for origin in self.known.fingerprints)
@@ -152,8 +178,7 @@ class _Plan:
         return f"{self.root}#{path}"
 
     def fingerprint(self, entry: TreeEntry) -> str:
-        # Turning redaction on has to reach files that were read without it.
-        return f"git-blob:{entry.blob}" + ("" if self.selection.redact else "+unredacted")
+        return git_fingerprint(entry.blob, redact=self.selection.redact)
 
     def contents(self, items: Iterable[_Item]) -> Iterator[tuple[_Item, bytes | None]]:
         """Read items, a few in memory at a time, those on disk first; `None` where one cannot be read."""
@@ -167,7 +192,33 @@ class _Plan:
         yield from ((item, data) for item, (_, data) in zip(stored, blobs, strict=True))
 
 
+def _by_todays_origins(
+    known: AlreadyRead, identity: RepositoryIdentity, settled: SettledRepository, items: Sequence[_Item]
+) -> tuple[AlreadyRead, Mapping[str, str]]:
+    """Return what is known of the repository by today's origins, and those that were others, by what they were."""
+    root, fingerprints = settled.root, dict(known.fingerprints)
+    if root != identity.origin:
+        fingerprints = dict(known.below(root))
+    before: dict[str, str] = {}
+    renamed: dict[str, str] = {}
+    for other in settled.others:
+        told = known.below(other)
+        before |= told
+        renamed |= {origin: root + origin.removeprefix(other) for origin in names_below(list(told), other)}
+    top = identity.repository.top
+    if top is not None:
+        lying = known_by_path(top.resolve(), known)
+        places = {top.resolve() / item.entry.path: f"{root}#{item.entry.path}" for item in items} if lying else {}
+        before |= lying
+        renamed |= renames(places, lying)
+    for origin, today in renamed.items():
+        fingerprints.setdefault(today, before[origin])
+    commit = settled.known.payload.get("commit") if settled.known else None
+    return replace(known, fingerprints=fingerprints, commit=known.commit or (commit and str(commit))), renamed
+
+
 def _readings(plan: _Plan) -> Iterator[Reading]:
+    yield from (Renamed(before, origin) for before, origin in plan.renamed.items())
     if plan.commit is None and not plan.selection.worktree:
         yield Skipped(plan.root, "the repository has no commit yet; the option worktree reads the files as they lie")
     else:
@@ -220,9 +271,20 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
 def _vanished(plan: _Plan) -> Iterator[Vanished]:
     present = {plan.origin(item.entry.path) for item in plan.items}
     below = (origin for origin in plan.known.fingerprints if origin.startswith(plan.origin("")))
-    gone = [origin for origin in below if origin not in present]
+    gone = [origin for origin in below if origin not in present and not _lies_uncommitted(plan, origin)]
     moves = _moves(plan, gone) if gone else {}
     yield from (Vanished(origin, moves.get(origin)) for origin in gone)
+
+
+def _lies_uncommitted(plan: _Plan, origin: str) -> bool:
+    """Tell whether a file that was read by itself lies in the work tree, though no commit read so far has it."""
+    top = plan.repository.top
+    if top is None or plan.selection.commit is not None:
+        return False
+    path = origin.removeprefix(plan.origin("")).partition("#")[0]
+    file = top / path
+    lies = file.is_file() and not file.is_symlink() and file.resolve().is_relative_to(top.resolve())
+    return lies and path not in plan.committed_before
 
 
 def _moves(plan: _Plan, gone: Sequence[str]) -> dict[str, str]:
@@ -314,11 +376,14 @@ def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
 
 def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
     repository, remote = plan.repository, plan.repository.remote()
-    name = _repo_name(repository, remote)
+    name, known = _repo_name(repository, remote), plan.settled.known
+    told = known.payload if known else {}
     return RepoFacts(
         origin=plan.root,
         name=name,
-        slug=name.lower().replace("/", "-"),
+        # Nodes go by it: it stays, whatever the repository is called or wherever it lies later.
+        slug=told.get("slug") or (known.title if known else name).lower().replace("/", "-"),
+        root_commit=plan.identity.root_commit or told.get("root_commit"),
         commit=plan.commit,
         committed_at=repository.committed_at(plan.commit) if plan.commit else None,
         branch=branch,
@@ -336,12 +401,6 @@ def _repo_name(repository: GitRepository, remote: str | None) -> str:
         parts = remote.rpartition("://")[2].replace(":", "/").strip("/").split("/")[1:]
         return "/".join(parts[-2:]).removesuffix(".git") or remote
     return Path(remote or repository.home).name.removesuffix(".git") or "repository"
-
-
-def _root(repository: GitRepository) -> str:
-    address = repository.remote() or (repository.top or repository.home).resolve().as_posix()
-    # An item's origin adds `#` and its path; the root itself must hold no other.
-    return "repo:" + printable(address.encode("utf-8", "surrogateescape")).replace("#", "%23")
 
 
 def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSelection, reader: _Reader) -> list[_Item]:

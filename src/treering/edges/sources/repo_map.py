@@ -67,6 +67,7 @@ class RepoFacts:
     origin: str
     name: str
     slug: str
+    root_commit: str | None
     commit: str | None
     committed_at: datetime | None
     branch: str | None
@@ -142,6 +143,8 @@ def _payload(
     top = [entry for entry in entries if "/" not in entry.path]
     readme, licence = _first(top, _README), _first(top, _LICENCE)
     return {
+        "slug": facts.slug,
+        "root_commit": facts.root_commit,
         "commit": facts.commit,
         "committed_at": facts.committed_at and facts.committed_at.isoformat(),
         "branch": facts.branch,

@@ -45,6 +45,8 @@ class Cut:
     outline: CodeOutline | None = None
     hint: str | None = None
     """Why only its first lines are kept."""
+    warning: str = ""
+    """What a person should know of how it was cut."""
 
     def note(self) -> str:
         """Say that only the first lines are kept; empty where all are."""
@@ -79,7 +81,9 @@ class TextFormat:
             kind=self.kind,
             metadata=_metadata(file, cut) | {"encoding": decoded.encoding} | _flags(redacted.text),
             knowledge=() if cut.hint else statements(file.path, redacted.text, cut.segments),
-            warnings=tuple(filter(None, [decoded.warning(), *map(_warning, redacted.findings), cut.note()])),
+            warnings=tuple(
+                filter(None, [decoded.warning(), *map(_warning, redacted.findings), cut.note(), cut.warning])
+            ),
         )
 
     def _cut(self, file: FileToRead, text: str) -> Cut:

@@ -136,13 +136,15 @@ class LedgerReads(LedgerStage):
     def test_the_sources_of_an_origin_are_listed_with_its_parts(self, ledger: Ledger, make: Builder) -> None:
         whole = make.source("All.", origin="repo", fingerprint="f1")
         part = make.source("Part.", origin="repo#a.py", fingerprint="f2")
+        below = make.source("Below.", origin="repo/b.py", fingerprint="f3")
         other = make.source("Other.", origin="repository")
         away = make.source("Away.", origin="repo#b.py", scope="/away")
-        ledger.commit(make.patch(whole, part, other, away))
+        ledger.commit(make.patch(whole, part, below, other, away))
         states = ledger.sources(scope="/", root="repo")
         assert states == {
             "repo": SourceState(whole.id, "f1", "active", 1),
             "repo#a.py": SourceState(part.id, "f2", "active", 1),
+            "repo/b.py": SourceState(below.id, "f3", "active", 1),
         }
 
     def test_the_scopes_below_one_are_listed(self, ledger: Ledger, make: Builder) -> None:

@@ -119,7 +119,7 @@ def test_ids_that_are_not_unique_everywhere_belong_to_their_file(space, tmp_path
     export(tmp_path, chatgpt(("user", "Hi"), identity="c1"), name="a.json")
     export(tmp_path, chatgpt(("user", "Hello"), identity="c1"), name="b.json")
     report = ingest(space, tmp_path)
-    assert [item.origin.partition("#")[2] for item in report.items] == ["a.json#c1", "b.json#c1"]
+    assert [item.origin.rpartition("/")[2] for item in report.items] == ["a.json#c1", "b.json#c1"]
     (tmp_path / "a.json").unlink()
     assert ingest(space, tmp_path).counts == {"removed": 1, "unchanged": 1}
 
@@ -201,5 +201,5 @@ def test_other_files_of_a_folder_are_read_as_before(space, tmp_path: Path) -> No
     (tmp_path / "a.zip").write_bytes(packed({"a.txt": b"x"}))
     ingest(space, tmp_path)
     root = f"file:{tmp_path.resolve().as_posix()}"
-    kinds = {name: held(space, f"{root}#{name}").kind for name in ("package.json", "notes.md", "a.zip")}
+    kinds = {name: held(space, f"{root}/{name}").kind for name in ("package.json", "notes.md", "a.zip")}
     assert kinds == {"package.json": "file", "notes.md": "markdown", "a.zip": "file"}

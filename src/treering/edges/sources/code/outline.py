@@ -6,7 +6,6 @@ Lines are 1-based and inclusive. Positions inside the parser are UTF-8 bytes and
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 from tree_sitter import Node, Parser, QueryCursor, Tree
 
@@ -32,7 +31,6 @@ _CHUNK = 1 << 15
 _STEPS_AT_LEAST = 300
 _STEPS_PER_BYTE = 0.05
 """Three times the most that real files were seen to need."""
-_SECONDS = 5.0
 _SIGNATURE_CHARS = 300
 _MOST_STRAY_SIGNS = 2_000
 _EXPORTS_PREFIX = re.compile(r"^(?:module\.)?exports\.|\.prototype(?=\.)")
@@ -98,12 +96,11 @@ class _Page:
 @dataclass(slots=True)
 class _Patience:
     steps: int
-    until: float
     over: bool = False
 
     def is_over(self, _offset: int, _in_error: bool) -> bool:
         self.steps -= 1
-        self.over = self.steps < 0 or monotonic() > self.until
+        self.over = self.steps < 0
         return self.over
 
 
@@ -135,11 +132,11 @@ class _Open:
 def _parse(page: _Page, parsing: Parsing) -> Tree | None:
     """Parse, or give up: on noise the grammars' error recovery may take minutes where code takes milliseconds.
 
-    Steps are counted first, so that a file gives the same answer on every machine; the clock only stops
-    inputs whose single steps are slow, which no real file has shown.
+    Steps are counted, so that a file gives the same answer on every machine. Inputs whose single steps are slow,
+    which no real file has shown, are stopped from outside (`outline_process`).
     """
     steps = _STEPS_AT_LEAST + int(len(page.data) * _STEPS_PER_BYTE)
-    patience = _Patience(steps, until=monotonic() + _SECONDS)
+    patience = _Patience(steps)
     # A parser and a cursor hold state, so each file gets its own: files may be read in several threads.
     parser = Parser(parsing.grammar)
     try:

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from treering.core.evidence import Definition
 from treering.core.locator import Lines
 from treering.edges.sources.code.gist import gist_of, gist_of_part
-from treering.edges.sources.code.outline import LONGEST_LINE, CodeOutline, outline
+from treering.edges.sources.code.outline import LONGEST_LINE, CodeOutline
 from treering.edges.sources.code.stretches import FileLines, LineRange, joined, parts, stretches
 from treering.ports.adapter import Role, SegmentDraft
 
@@ -21,21 +21,20 @@ _MOST_DEFINITIONS = 64
 
 
 def segment_code(
-    path: str, text: str, *, commit: str | None, max_chars: int
-) -> tuple[list[SegmentDraft], CodeOutline | None]:
-    """Cut a file into segments of at most `max_chars` characters, and outline it.
+    path: str, text: str, found: CodeOutline | None, *, commit: str | None, max_chars: int
+) -> list[SegmentDraft]:
+    """Cut a file, whose outline is `found`, into segments of at most `max_chars` characters.
 
-    A single line longer than `max_chars` stays whole. A file of no known language is cut as plain lines.
+    A single line longer than `max_chars` stays whole. A file without an outline is cut as plain lines.
     A segment's text is its lines joined by a line feed: a carriage return at the end of a line is left out.
     """
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     page = FileLines(lines, [0, *accumulate(len(line) + 1 for line in lines)])
-    found = outline(path, text)
     file = _File(path, commit, page, found, frozenset(found.public if found else ()), _members(found))
     drafts: list[SegmentDraft] = []
     for stretch in joined(page, stretches(page, found.symbols if found else ()), max_chars):
         drafts += _drafts(file, stretch, max_chars)
-    return drafts, found
+    return drafts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """Zip files that strangers wrote: members are read into memory, within bounds, and never put on a disk."""
 
 import re
+import stat
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from lzma import LZMAError
+from posixpath import dirname, normpath
 from typing import BinaryIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -57,6 +60,22 @@ class Archive:
         """Return the names of all members that are files, in order."""
         return sorted(self._members)
 
+    def leading_out(self) -> str | None:
+        """Return the first entry by whose name, or as a symbolic link, a file outside of the zip file is reached."""
+        return next((info.orig_filename for info in self._archive.infolist() if self._leads_out(info)), None)
+
+    def _leads_out(self, info: ZipInfo) -> bool:
+        if _OUTSIDE.search(info.orig_filename):
+            return True
+        if not stat.S_ISLNK(info.external_attr >> 16) or info.file_size > _LONGEST_LINK:
+            return False
+        try:
+            target = self._archive.read(info).decode("utf-8", "replace")
+        except _BROKEN:
+            return True
+        place = normpath(f"{dirname(info.filename)}/{target}" if dirname(info.filename) else target)
+        return target.startswith(("/", "\\")) or place.startswith("..")
+
     def read(self, name: str) -> bytes | Refused:
         """Read a member. What it says of its own size is not believed."""
         info = self._members[name]
@@ -90,8 +109,19 @@ def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
     return Archive(archive, bounds)
 
 
+def fault_of(data: bytes, bounds: ZipBounds) -> str:
+    """Say why a zip file is not to be kept: cut off, damaged, or with an entry that leads out of it. Else empty."""
+    archive = open_archive(BytesIO(data), bounds)
+    if isinstance(archive, Refused):
+        return f"{archive.why}; it may be cut off"
+    outside = archive.leading_out()
+    return f"its entry {outside[:_SHOWN]!r} points outside of the zip file" if outside is not None else ""
+
+
 _END_MARK, _END_BYTES, _LONGEST_COMMENT = b"PK\x05\x06", 22, 65_535
 _SHOWN = 80
+_LONGEST_LINK = 4_096
+_OUTSIDE = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:")
 _LEADS_OUT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[/\\]|^[A-Za-z]:|\\|[\x00-\x1f]")
 
 

@@ -1,0 +1,76 @@
+"""Rules about identity: sources that are the same file. Each is a function from a survey."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from treering.core.characters import named
+from treering.core.file_moves import moved_files
+from treering.core.objects import Knowledge, Source
+from treering.core.patch import Operation, Transition, Update
+from treering.tools.rules.survey import Finding, Rule, Survey
+from treering.tools.twins import repointed
+
+
+def same_files(seen: Survey) -> Iterator[Finding]:
+    """Report active sources that are the same file or repository: by where it lies today, or by where it has moved."""
+    for (scope, origin), group in sorted(_by_file(seen).items()):
+        if len(group) > 1:
+            group.sort(key=lambda source: (source.captured_at, source.id), reverse=True)
+            kept, *older = group
+            yield Finding(
+                rule="same-file",
+                severity="error",
+                ids=tuple(source.id for source in group),
+                explanation=f"{len(group)} active sources of {scope} are the same file: "
+                f"{', '.join(named(source.origin) for source in group)}. The first one was read last.",
+                fix=_folding(kept, older, origin, seen),
+                fix_summary=f"Keep what was read last ({kept.id}), move evidence there where its words still stand, "
+                f"and archive the {'other' if len(older) == 1 else 'others'}.",
+            )
+
+
+def _by_file(seen: Survey) -> Mapping[tuple[str, str], list[Source]]:
+    """Group active sources by scope and the origin that their file has today."""
+    by_scope: dict[str, list[Source]] = defaultdict(list)
+    for source in seen.current(Source):
+        by_scope[source.scope].append(source)
+    groups: dict[tuple[str, str], list[Source]] = defaultdict(list)
+    for scope, sources in by_scope.items():
+        moved = _moved(sources, seen.origins_today)
+        for source in sources:
+            today = seen.origins_today.get(source.origin) or moved.get(source.origin) or source.origin
+            groups[scope, today].append(source)
+    return groups
+
+
+def _moved(sources: Sequence[Source], today: Mapping[str, str]) -> Mapping[str, str]:
+    """Return where the files went that are gone from their place."""
+    gone = {one.origin: one.fingerprint for one in sources if today.get(one.origin) == ""}
+    there = {today.get(one.origin, one.origin): one.fingerprint for one in sources if one.origin not in gone}
+    return moved_files(gone, there) if gone else {}
+
+
+def _folding(kept: Source, older: Sequence[Source], origin: str, seen: Survey) -> tuple[Operation, ...]:
+    operations: list[Operation] = [
+        Transition(id=one.id, expected_revision=one.revision, to="archived") for one in older
+    ]
+    if kept.origin != origin:
+        operations.append(Update(id=kept.id, expected_revision=kept.revision, changes={"origin": origin}))
+    return (*operations, *_evidence(kept, older, seen))
+
+
+def _evidence(kept: Source, older: Sequence[Source], seen: Survey) -> Iterator[Operation]:
+    """Yield the updates that point evidence to where its words stand in the source that is kept."""
+    resting = {identity for one in older for identity in seen.ledger.dependents(one.id)}
+    for identity in sorted(resting):
+        item = seen.find(identity)
+        if not isinstance(item, Knowledge):
+            continue
+        refs = item.evidence_refs
+        for one in older:
+            refs = repointed(refs, one, kept.id, kept.segments)
+        if refs != item.evidence_refs:
+            yield Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
+
+
+RULES: Mapping[str, Rule] = {"same-file": same_files}
