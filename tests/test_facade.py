@@ -15,7 +15,6 @@ PUBLIC = [
     "NODE_TYPES",
     "Activity",
     "Answer",
-    "Author",
     "Budget",
     "BuiltInGenerator",
     "Channel",
