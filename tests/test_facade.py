@@ -16,7 +16,6 @@ PUBLIC = [
     "NODE_TYPES",
     "Activity",
     "Answer",
-    "Author",
     "Budget",
     "BuiltInGenerator",
     "Channel",

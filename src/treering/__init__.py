@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from treering.core.evidence import EvidenceRef, Segment, Triple
     from treering.core.objects import Activity, Channel, Knowledge, Node, Source, WorkItem
     from treering.core.pack import ContextPack
-    from treering.core.patch import Author, Receipt
+    from treering.core.patch import Receipt
     from treering.core.policy import Policy
     from treering.derived.asking import Budget
     from treering.derived.extraction_by_model import ModelExtractor
@@ -67,7 +67,6 @@ __all__ = [
     "NODE_TYPES",
     "Activity",
     "Answer",
-    "Author",
     "Budget",
     "BuiltInGenerator",
     "Channel",
@@ -134,7 +133,7 @@ _HOMES = {
     "treering.core.evidence": ["EvidenceRef", "Segment", "Triple"],
     "treering.core.objects": ["Activity", "Channel", "Knowledge", "Node", "Source", "WorkItem"],
     "treering.core.pack": ["ContextPack"],
-    "treering.core.patch": ["Author", "Receipt"],
+    "treering.core.patch": ["Receipt"],
     "treering.core.policy": ["Policy"],
     "treering.derived.asking": ["Budget"],
     "treering.derived.extraction_by_model": ["ModelExtractor"],

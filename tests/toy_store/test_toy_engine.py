@@ -195,3 +195,16 @@ def test_on_a_late_index_nothing_withdrawn_is_shown_and_catching_up_finds_the_re
     assert found(space, "bees hive") == []
     assert space.engine.index.catch_up().events == 0
     assert list(space.engine.index.upkeep.differences()) == []
+
+
+def test_a_late_index_says_so_and_what_is_erased_is_erased_in_it_too(folder):
+    space = on(toy_engine(late=True))
+    space.ingest("path", input={"path": str(folder)})
+    report = space.query("search", input={"text": "bees"})
+    assert (report.hits, report.empty.reason) == ((), "not_indexed_yet")
+    assert any("brought up to date" in warning for warning in report.warnings)
+    space.engine.index.catch_up()
+    (hit,) = space.query("search", input={"text": "bees"}).hits
+    receipt = space.erase([hit.source_id])
+    assert receipt.clean
+    assert {probe.name: probe.found for probe in receipt.probes}["index rows"] == 0

@@ -19,6 +19,8 @@ from treering.ports.reach import Reach
 from treering.ports.text import TextFound, TextRequest
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 
+_STEP = 100
+
 
 class ToyIndex:
     """`ports.index.Index`, and itself most of its parts. A late one applies changes only when told to catch up."""
@@ -59,9 +61,13 @@ class ToyIndex:
             return rows + sum(name in gone for name in own)
 
     def behind(self) -> Behind:
-        return Behind(0, 0)
+        with self.reading() as tables:
+            there = self._ledger.sequence()
+            return Behind(tables.cursor, there) if tables.cursor < there else Behind(0, 0)
 
-    advance = behind
+    def advance(self) -> Behind:
+        self.catch_up(_STEP)
+        return self.behind()
 
     def rebuild(self) -> int:
         with self._lock:
@@ -121,7 +127,8 @@ class ToyVectors:
     def lag(self) -> Lag:
         with self._index.reading() as tables:
             current = tables.current()
-            return Lag(sum(row.text_hash not in tables.vectors for row in current), len(current))
+            pending = sum(row.text_hash not in tables.vectors for row in current)
+            return Lag(pending, len(current), self._index.behind().waiting)
 
     def pending(self, limit: int) -> Sequence[Pending]:
         with self._index.reading() as tables:

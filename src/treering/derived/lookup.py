@@ -8,7 +8,7 @@ from treering.ports.text import TextRequest
 
 
 def make_whole(index: Index, *, told: Callable[[Behind], None] = lambda _: None) -> None:
-    """Finish an index that is being made anew, telling after each step how far it is.
+    """Finish an index that is being made anew, or is late, telling after each step how far it is.
 
     For whoever takes what is not found for absent. A search that says what it may lack need not wait. Raises
     `Unavailable` where the space cannot be written.

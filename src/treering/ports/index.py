@@ -12,14 +12,17 @@ from treering.ports.vectors import Vectors
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """How far an index is with being made anew: so many objects of how many. 0 of 0 where it is whole."""
+    """How far an index is with being made anew (in objects), or with what it was told (in audit events).
+
+    0 of 0 where it is whole and knows everything that was written.
+    """
 
     done: int
     total: int
 
     @property
     def waiting(self) -> int:
-        """Return how many objects it does not know yet."""
+        """Return how many objects or changes it does not know yet."""
         return self.total - self.done
 
 
@@ -27,7 +30,7 @@ class Upkeep(Protocol):
     """What keeps an index right. It may always be made anew from the ledger."""
 
     def remains(self, object_ids: Sequence[str]) -> int:
-        """Count what the index still holds of objects, in whatever state; 0 after they were erased."""
+        """Count what the index still holds of objects, in whatever state; 0 once it was told that they are erased."""
         ...
 
     def rebuild(self) -> int:
@@ -35,11 +38,13 @@ class Upkeep(Protocol):
         ...
 
     def behind(self) -> Behind:
-        """Tell how far it is with being made anew. Costs little."""
+        """Tell how far it is with being made anew, or behind the ledger. Costs little."""
         ...
 
     def advance(self) -> Behind:
         """Go on with making the index anew, where that was begun when the space was opened; tell how far it is then.
+
+        An index that lives elsewhere goes on with the change feed.
 
         Works for a moment (a fraction of a second) and keeps it, so that writers wait little and nothing is lost
         where the process ends. Whoever calls it again, in whatever process, goes on from there.

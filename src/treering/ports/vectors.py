@@ -38,8 +38,8 @@ class Near:
 class Lag:
     """How many live passages wait for their vector, of how many.
 
-    `behind`: how many objects the index does not know yet, because it is being made anew. Their passages are in
-    neither of the two numbers.
+    `behind`: how many objects or changes the index does not know yet, because it is being made anew, or lives
+    elsewhere and is late (`ports.index.Behind`). Their passages are in neither of the two numbers.
     """
 
     pending: int

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from treering.ports.graph import Graph
-from treering.ports.index import Index, Upkeep
+from treering.ports.index import Behind, Index, Upkeep
 from treering.ports.passages import PassageRequest, Passages, PassagesFound
 from treering.ports.reach import Reach
 from treering.ports.text import TextFound, TextRequest, TextSearch
@@ -45,7 +45,7 @@ class LateIndex:
     @property
     def vectors(self) -> Vectors:
         """Search by meaning in what was there."""
-        return _LateVectors(self._inner.vectors, self._late)
+        return _LateVectors(self._inner.vectors, self._late, self.unknown)
 
     @property
     def graph(self) -> Graph:
@@ -54,8 +54,12 @@ class LateIndex:
 
     @property
     def upkeep(self) -> Upkeep:
-        """What keeps the index behind it right."""
-        return self._inner.upkeep
+        """What keeps the index behind it right. It is behind as long as it is held; going on lets it catch up."""
+        return _LateUpkeep(self._inner.upkeep, self)
+
+    def unknown(self) -> int:
+        """Count the audit events that were written since it was held."""
+        return 0 if self._held is None else self._sequence() - self._held
 
     def _late(self, reach: Reach) -> Reach:
         if self._held is None:
@@ -88,18 +92,45 @@ class _LateText:
 
 
 class _LateVectors:
-    def __init__(self, inner: Vectors, late: _Late) -> None:
+    def __init__(self, inner: Vectors, late: _Late, unknown: Callable[[], int]) -> None:
         self._inner = inner
         self._late = late
+        self._unknown = unknown
 
     def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
         return self._inner.search([replace(one, reach=self._late(one.reach)) for one in requests])
 
     def lag(self) -> Lag:
-        return self._inner.lag()
+        lag = self._inner.lag()
+        return replace(lag, behind=lag.behind + self._unknown())
 
     def pending(self, limit: int) -> Sequence[Pending]:
         return self._inner.pending(limit)
 
     def add(self, vectors: Mapping[str, Vector]) -> None:
         self._inner.add(vectors)
+
+
+class _LateUpkeep:
+    def __init__(self, inner: Upkeep, index: LateIndex) -> None:
+        self._inner = inner
+        self._index = index
+
+    def remains(self, object_ids: Sequence[str]) -> int:
+        return self._inner.remains(object_ids)
+
+    def rebuild(self) -> int:
+        return self._inner.rebuild()
+
+    def behind(self) -> Behind:
+        unknown = self._index.unknown()
+        return Behind(0, unknown) if unknown else self._inner.behind()
+
+    def advance(self) -> Behind:
+        if not self._index.unknown():
+            return self._inner.advance()
+        self._index.catch_up()
+        return self.behind()
+
+    def differences(self) -> Sequence[str]:
+        return self._inner.differences()

@@ -9,7 +9,7 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError
 from treering.core.objects import Object, Source, title_of
 from treering.core.patch import Erase
 from treering.derived.analysis import query_terms
-from treering.derived.lookup import look_up
+from treering.derived.lookup import look_up, make_whole
 from treering.derived.passages import passages_of
 from treering.ports.ledger import Record
 from treering.ports.reach import Reach
@@ -173,14 +173,22 @@ def _held(records: Iterable[Record], gone: frozenset[str], texts: set[str]) -> _
     return _Held(found, tuple(repeated))
 
 
+def _rows_left(engine: Engine, identities: Sequence[str]) -> int:
+    """Count what the index holds of the erased. One that was not told of it yet is told first."""
+    upkeep = engine.index.upkeep
+    if upkeep.remains(identities):
+        make_whole(engine.index)
+    return upkeep.remains(identities)
+
+
 def _probes(engine: Engine, identities: Sequence[str], texts: set[str], held: _Held) -> tuple[Probe, ...]:
-    gone = set(identities)
+    gone, rows = set(identities), _rows_left(engine, identities)
     return (
         Probe(name="object rows", found=len(engine.ledger.heads(identities))),
         Probe(name="revisions", found=sum(_remembers(engine, identity) for identity in identities)),
         Probe(name="stored records", found=held.records),
         Probe(name="full text", found=sum(_found(engine, text, gone) for text in texts)),
-        Probe(name="index rows", found=engine.index.upkeep.remains(identities)),
+        Probe(name="index rows", found=rows),
         Probe(name="jobs", found=engine.jobs.remains(identities)),
     )
 

@@ -205,7 +205,7 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
         return Empty(reason="unknown_entity", hint="The question has no searchable words.")
     if question.lag.behind:
         # Whatever else were found out would be about the part that the index knows.
-        hint = "The index is being made anew; ask again."
+        hint = "The index is being made anew or brought up to date; ask again."
         return Empty(reason="not_indexed_yet", count=question.lag.behind, hint=hint)
     unfiltered = _matches(call, question, replace(reach, where=EVERYTHING))
     if reach.where != EVERYTHING and unfiltered:
@@ -237,10 +237,13 @@ def lag_warning(lag: Lag) -> tuple[str, ...]:
 
 
 def behind_warning(behind: int) -> tuple[str, ...]:
-    """Warn of objects that an index being made anew does not know yet: what is not found may be there all the same."""
+    """Warn of objects or changes that an index does not know yet: what is not found may be there all the same."""
     if not behind:
         return ()
-    return (f"The index is being made anew: it does not know {behind} objects yet, so they are not found.",)
+    return (
+        f"The index is being made anew or brought up to date: it does not know {behind} objects yet,"
+        " or changes to them, so they are not found.",
+    )
 
 
 def warnings_of(question: Question) -> tuple[str, ...]:

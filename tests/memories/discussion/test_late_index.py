@@ -8,8 +8,10 @@ from recollection_parts import SETTINGS, TALK, Script, said, summaries
 from treering.core.patch import Update
 from treering.memories.discussion.identity import apply_patch
 from treering.memories.discussion.memory import DiscussionMemory
+from treering.memories.discussion.operations import SEARCH
 from treering.memories.discussion.recall.search import DiscussionSearch
 from treering.testing.late_index import LateIndex
+from treering.tools.rights import EVERYTHING
 
 MODES = ("keywords", "natural", "semantic", "hybrid")
 
@@ -112,3 +114,35 @@ def test_what_is_found_once_the_index_has_caught_up(space, mode):
     assert discussion.search("red boat", DiscussionSearch(what="turns", mode="keywords")) == []
     index.catch_up()
     assert TALK[0] in found(discussion, "red boat", mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_search_says_that_the_index_is_late(space, mode):
+    index = LateIndex(space.engine.index, space.engine.ledger.sequence)
+    discussion = opened(replace(space.engine, index=index))
+    index.hold()
+    discussion.record(said(*TALK), start=0)
+    options = DiscussionSearch(what="turns", mode=mode)
+    (warning,) = [one for one in discussion.search("red boat", options).warnings if "up to date" in one]
+    assert "does not know" in warning
+    space.embed_pending()
+    index.catch_up()
+    assert discussion.search("red boat", options).warnings == ()
+
+
+def test_a_search_for_meaning_says_that_vectors_are_missing(space):
+    discussion = opened(space.engine)
+    discussion.record(said(*TALK), start=0)
+    (warning,) = discussion.search("red boat", DiscussionSearch(what="turns", mode="semantic")).warnings
+    assert "no vector yet" in warning
+    assert discussion.search("red boat", DiscussionSearch(what="turns", mode="keywords")).warnings == ()
+
+
+def test_the_operation_hands_the_warning_on(space):
+    index = LateIndex(space.engine.index, space.engine.ledger.sequence)
+    late = replace(space.engine, index=index)
+    opened(late).record(said("Bees hum."), start=0)
+    index.hold()
+    opened(late).record(said("Bees hum.", "Ants dig."), start=0)
+    report = SEARCH.perform(late, given={"id": "talk", "query": "bees"}, granted=EVERYTHING)
+    assert any("up to date" in warning for warning in report.warnings)

@@ -11,7 +11,7 @@ from treering.memories.discussion.identity import DiscussionRef, discussion_ref,
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import DeletedMessages, MessageLog, Recorded
 from treering.memories.discussion.making import MakingReport, MemoryMaker
-from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, search
+from treering.memories.discussion.recall.search import DiscussionHit, DiscussionHits, DiscussionSearch, search
 from treering.memories.discussion.restoring import Imported, import_discussion
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.discussion.summaries.memories import Memory
@@ -98,8 +98,8 @@ class DiscussionMemory:
         scopes = self._engine.ledger.scopes(home)
         return sorted({scope.removeprefix(f"{home}/").partition("/")[0] for scope in scopes})
 
-    def search(self, query: str, options: DiscussionSearch | None = None) -> list[DiscussionHit]:
-        """Find memories and messages of all these discussions, best first."""
+    def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
+        """Find memories and messages of all these discussions, best first; `warnings` say what may be missing."""
         return search(self._engine, home_of(self._within), query, options or DiscussionSearch(), descend=True)
 
 
@@ -163,8 +163,8 @@ class Discussion:
         """Return the memories that the summary does not tell of, oldest first."""
         return self._memories.untold(self._summaries)
 
-    def search(self, query: str, options: DiscussionSearch | None = None) -> list[DiscussionHit]:
-        """Find memories and messages, best first."""
+    def search(self, query: str, options: DiscussionSearch | None = None) -> DiscussionHits:
+        """Find memories and messages, best first; `warnings` say what may be missing."""
         return search(self._engine, self.ref.scope, query, options or DiscussionSearch())
 
     def summary(self, *, refresh: bool = False) -> str:

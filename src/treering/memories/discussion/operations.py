@@ -137,10 +137,11 @@ class FoundIn:
 
 
 class DiscussionsFound(Value):
-    """What answers, best first."""
+    """What answers, best first. `warnings` say what may be missing."""
 
     query: str
     found: tuple[FoundIn, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class StateShown(Value):
@@ -230,10 +231,9 @@ def _search(call: Call, given: DiscussionSearchInput, options: LookingOptions) -
     )
     searched = _all_of(call) if given.id is None else known_discussion(call, given.id)
     home = f"{home_of(call.scope)}/"
-    found = tuple(
-        FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in searched.search(given.query, wanted)
-    )
-    return DiscussionsFound(query=given.query, found=found)
+    hits = searched.search(given.query, wanted)
+    found = tuple(FoundIn(one.scope.removeprefix(home).partition("/")[0], one) for one in hits)
+    return DiscussionsFound(query=given.query, found=found, warnings=hits.warnings)
 
 
 def _all_of(call: Call) -> DiscussionMemory:

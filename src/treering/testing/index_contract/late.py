@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from treering.core.lifecycle import CURRENT
 from treering.core.objects import Object
 from treering.core.patch import Erase, Transition
+from treering.derived.lookup import make_whole
 from treering.derived.projection import entries_of
 from treering.derived.question import Question
 from treering.derived.retrieval import Hit, retrieve
@@ -29,6 +30,24 @@ class LateIndexContract(IndexStage):
         assert space.find("bees") == []
         space.catch_up()
         assert space.find("bees") == [source.id]
+
+    def test_it_says_how_far_it_is_behind_until_it_was_brought_up_to_date(self, space: IndexedSpace) -> None:
+        source = space.make.source("Bees hum.")
+        assert (space.index.upkeep.behind().waiting, space.index.vectors.lag().behind) == (0, 0)
+        space.ledger.commit(space.make.patch(source))
+        assert space.index.upkeep.behind().waiting > 0
+        assert space.index.vectors.lag().behind > 0
+        make_whole(space.index)
+        assert (space.index.upkeep.behind().waiting, space.index.vectors.lag().behind) == (0, 0)
+        assert space.find("bees") == [source.id]
+
+    def test_what_was_erased_remains_until_it_is_told_so(self, space: IndexedSpace) -> None:
+        source = space.make.source("Bees hum.")
+        space.commit(source)
+        space.ledger.commit(space.make.patch(Erase(id=source.id, expected_revision=1)))
+        assert space.index.upkeep.remains([source.id]) > 0
+        make_whole(space.index)
+        assert space.index.upkeep.remains([source.id]) == 0
 
     def test_what_was_withdrawn_since_is_proposed_and_not_shown(self, space: IndexedSpace) -> None:
         kept, gone, hidden = (space.make.source("Bees hum.", origin=name) for name in ("kept", "gone", "hidden"))

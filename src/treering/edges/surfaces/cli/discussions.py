@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 import typer
@@ -15,6 +16,7 @@ from treering.edges.surfaces.cli.chat_files import STDIN, read_conversation
 from treering.edges.surfaces.cli.endpoints import plan_of
 from treering.edges.surfaces.cli.flags import Access, MakingFlags, WriteFlags
 from treering.edges.surfaces.cli.printing import say_document
+from treering.edges.surfaces.cli.rendering import render_warnings
 from treering.edges.surfaces.cli.rendering.discussions import (
     counted,
     render_deleted,
@@ -133,8 +135,9 @@ def search(words: Sequence[str], within: str, looking: SearchArguments, access: 
     with opened(access) as space:
         report = space.perform(SEARCH, within, given, options)
     placed = [(one.discussion, one.found) for one in report.found]
-    data = {"query": query, "found": [{"discussion": name, **asdict(one)} for name, one in placed]}
-    answer(access, data, render_found(placed, fenced=is_piped()))
+    found = [{"discussion": name, **asdict(one)} for name, one in placed]
+    data = {"query": query, "found": found, "warnings": report.warnings}
+    answer(access, data, chain(render_found(placed, fenced=is_piped()), render_warnings(report.warnings)))
 
 
 def print_state(identity: str, within: str, access: Access) -> None:

@@ -25,7 +25,7 @@ from treering.ports.text import NamePart, Scored, TextRequest
 from treering.ports.vectors import NearRequest
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
-from treering.tools.reading import question_of
+from treering.tools.reading import behind_warning, lag_warning, question_of
 
 RecallKind = Literal["memories", "turns", "both"]
 RecallMode = Literal["keywords", "natural", "semantic", "hybrid"]
@@ -121,9 +121,18 @@ class DiscussionHit:
         return {"title": item.title, "summary": item.summary, **listed}
 
 
+class DiscussionHits(list[DiscussionHit]):
+    """What answers, best first, and what it may lack."""
+
+    def __init__(self, found: Iterable[DiscussionHit] = (), *, warnings: Sequence[str] = ()) -> None:
+        super().__init__(found)
+        self.warnings = tuple(warnings)
+        """That the index is late, or that texts have no vector yet where these are asked for."""
+
+
 def search(
     engine: Engine, scope: str, query: str, options: DiscussionSearch, *, descend: bool = False
-) -> list[DiscussionHit]:
+) -> DiscussionHits:
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
     Keywords stand between semicolons, and each is a phrase; those that stand nowhere find nothing. A question in a
@@ -131,12 +140,17 @@ def search(
     mode messages come in the order in which the space's own search gives them. A blank query finds nothing.
     """
     if not query.strip():
-        return []
+        return DiscussionHits()
+    # Asked before the search: an index that catches up meanwhile is warned of in vain, one that is late never unsaid.
+    lag = engine.index.vectors.lag()
     looked = _Search(engine, scope, descend, options)
     found = looked.found(query)
     if options.expand_entities and found and len(found) < options.limit:
         found += looked.relatives(found)
-    return found[: options.limit]
+    by_meaning = options.mode in ("semantic", "hybrid")
+    return DiscussionHits(
+        found[: options.limit], warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind)
+    )
 
 
 def faded(found: Sequence[DiscussionHit], half_life: float | None) -> list[DiscussionHit]:

@@ -1,6 +1,6 @@
 """Reports as lines for people. Pure: a report in, lines out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from treering.core.characters import one_line
 from treering.edges.surfaces.cli.rendering import answers, changes, findings
@@ -21,10 +21,15 @@ _WARNING_CHARS = 600
 def render(report: Report, *, fenced: bool = False) -> Iterator[IndentedLine]:
     """Yield the lines of a report. `fenced`: mark recalled text as data, for an answer that a model may read."""
     yield from _body(report, fenced=fenced)
-    for warning in report.warnings[:_MOST_WARNINGS]:
+    yield from render_warnings(report.warnings)
+
+
+def render_warnings(warnings: Sequence[str]) -> Iterator[IndentedLine]:
+    """Yield the first of some warnings, and how many more there are."""
+    for warning in warnings[:_MOST_WARNINGS]:
         yield line(("warning: ", "yellow"), one_line(warning, most=_WARNING_CHARS))
-    if len(report.warnings) > _MOST_WARNINGS:
-        yield line(f"{len(report.warnings) - _MOST_WARNINGS} more warnings; --json shows them")
+    if len(warnings) > _MOST_WARNINGS:
+        yield line(f"{len(warnings) - _MOST_WARNINGS} more warnings; --json shows them")
 
 
 def _body(report: Report, *, fenced: bool) -> Iterator[IndentedLine]:
