@@ -5,9 +5,10 @@ date ("in May", but not "May I").
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cache
 
 from treering.derived import periods
 from treering.derived.date_words import (
@@ -79,14 +80,25 @@ ReadDates = Callable[[Found, Reference], Sequence[Period]]
 class Rule:
     """A form of naming dates. `read` raises `ValueError` or `OverflowError` for what is in no calendar."""
 
-    pattern: re.Pattern[str]
+    pattern: str
+    """Capitals do not matter to it."""
     read: ReadDates
     needs: tuple[frozenset[str], ...]
 
     @classmethod
     def of(cls, pattern: str, read: ReadDates, *needs: frozenset[str]) -> "Rule":
-        """Make a rule; capitals do not matter. A text without one of each of `needs` (`words_of`) has no match."""
-        return cls(re.compile(pattern, re.IGNORECASE | re.ASCII), read, needs)
+        """Make a rule. A text without one of each of `needs` (`words_of`) has no match."""
+        return cls(pattern, read, needs)
+
+    def found_in(self, text: str) -> Iterator[Found]:
+        """Return where a text names dates in this form."""
+        return _compiled(self.pattern).finditer(text)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile the pattern of a rule when a text may have a match of it."""
+    return re.compile(pattern, re.IGNORECASE | re.ASCII)
 
 
 def unit_of(found: Found) -> Unit:

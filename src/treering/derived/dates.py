@@ -84,7 +84,7 @@ def _ranges(text: str, reference: Reference) -> tuple[DateRange, ...]:
 
 
 def _found(rule: Rule, text: str, reference: Reference) -> Iterator[_Phrase]:
-    for match in rule.pattern.finditer(text):
+    for match in rule.found_in(text):
         start, end = _extent(match)
         try:
             named = tuple(rule.read(match, reference))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from treering.derived.extraction.letters import HAN, HANGUL, KATAKANA, LETTER, SPACED, THAI, UPPER
 from treering.derived.extraction.words import BODIES, GENERIC, LEADING, OPENERS, ROLES
@@ -22,7 +23,7 @@ def read(text: str, *, title: str = "") -> NamedEntities:
     found: list[Entity] = []
     ends: list[int] = []
     plain = frozenset(_PLAIN_WORD.findall(text))
-    for match in _SCAN.finditer(text):
+    for match in _scan().finditer(text):
         match match.lastgroup:
             case "name":
                 opens = _opens_sentence(text, ends[-1] if ends else 0, match.start())
@@ -35,6 +36,12 @@ def read(text: str, *, title: str = "") -> NamedEntities:
                 found.append(_entity(text, match, group))
     ends.append(len(text))
     return NamedEntities(_with_title(text, [one for one in found if len(one.name) <= _LONGEST], title), ends)
+
+
+@cache
+def _scan() -> re.Pattern[str]:
+    """Compile the pattern of what running text names. It takes long, and a process that only asks may not need it."""
+    return re.compile(_SCAN)
 
 
 _LONGEST = 120  # characters; a longer run of capitals is no name
@@ -169,7 +176,7 @@ _KOREAN = (  # a word without the particle that is glued to it
     rf"(?<![{HANGUL}])[{HANGUL}]{{2,12}}?"
     rf"(?=(?:은|는|이|가|을|를|의|에|에서|와|과|도|로|으로|이다|입니다)?(?![{HANGUL}]))"
 )
-_SCAN = re.compile(
+_SCAN = (
     rf"(?P<plain>(?:[a-z]++(?![\w’'\-])[ ,;]*+)++)"
     rf"|(?P<quoted>(?:[\"“”«]|``) ?(?P<title>[{UPPER}\d][^\"“”«»`\n]{{0,60}}?)[,.;]? ?(?:[\"”»]|''))"
     r"|(?P<symbol>[A-Za-z][A-Za-z0-9]*+_\w++(?:\.\w++)*+)|`(?P<ticked>[^`\s][^`\n]{1,60})`"

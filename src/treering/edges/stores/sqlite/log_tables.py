@@ -1,6 +1,7 @@
 """Tables of the audit log, of patches and of idempotency keys: their rows, over one connection."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,42 @@ from treering.edges.stores.sqlite.packing import pack, unpack_model
 from treering.edges.stores.sqlite.read_checks import ReadChecks, missing_revision, policy_told
 from treering.ports.ledger import AsOf
 
+_END = """
+SELECT last.seq, last.hash, last.timestamp, told.seq, told.body
+FROM (SELECT seq, hash, timestamp FROM audit ORDER BY seq DESC LIMIT 1) AS last
+LEFT JOIN (SELECT seq, body FROM audit WHERE target = ? ORDER BY seq DESC LIMIT 1) AS told
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """How far the audit log has come, as its rows say: the last event, and the last one about the policy."""
+
+    seq: int | None
+    hash: str | None
+    timestamp: str | None
+    policy_seq: int | None
+    policy_body: bytes | str | None
+
+    @property
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        with row_of("the audit log"):
+            return Anchor.model_validate({"seq": self.seq or 0, "hash": self.hash or GENESIS})
+
+    @property
+    def last_time(self) -> datetime | None:
+        """Return the time of the last event, or `None` before the first."""
+        with row_of("the audit log"):
+            return parse_time(self.timestamp) if self.timestamp is not None else None
+
+    @property
+    def policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        if self.policy_seq is None or self.policy_body is None:
+            return None
+        return policy_told(self.policy_seq, self.policy_body)
+
 
 class LogTables:
     """The audit log, patches and idempotency keys of one ledger, over a connection inside a transaction.
@@ -27,17 +64,9 @@ class LogTables:
         self._connection = connection
         self._checks = checks
 
-    def head(self) -> Anchor:
-        """Return the head of the audit log."""
-        row = self._row("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1")
-        with row_of("the audit log"):
-            return Anchor(seq=row[0], hash=row[1]) if row else Anchor(seq=0, hash=GENESIS)
-
-    def last_time(self) -> datetime | None:
-        """Return the time of the last event, or `None` before the first."""
-        row = self._row("SELECT timestamp FROM audit ORDER BY seq DESC LIMIT 1")
-        with row_of("the audit log"):
-            return parse_time(row[0]) if row else None
+    def end(self) -> "LogEnd":
+        """Return what every writer asks of the log, in one query."""
+        return LogEnd(*(self._row(_END, POLICY) or (None,) * 5))
 
     def sequence(self, as_of: AsOf) -> int:
         """Return the sequence number at a point in history; 0 before the first event."""

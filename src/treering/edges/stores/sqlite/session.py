@@ -12,7 +12,7 @@ from treering.core.patch import PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.edges.stores.sqlite.follower import Follower
-from treering.edges.stores.sqlite.log_tables import LogTables
+from treering.edges.stores.sqlite.log_tables import LogEnd, LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.overwriting import note_erasure
 from treering.edges.stores.sqlite.read_checks import ReadChecks
@@ -35,10 +35,11 @@ class SqliteSession:
         self._log = LogTables(connection, checks)
         self._clock = clock
         self._changes: list[Change] = []
+        self._end: LogEnd | None = None
 
     def told_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""
-        return self._log.policy()
+        return self._log_end.policy
 
     def now(self) -> datetime:
         """Return the machine's time: processes that share a file share a machine."""
@@ -54,11 +55,11 @@ class SqliteSession:
 
     def head(self) -> Anchor:
         """Return the head of the audit log."""
-        return self._log.head()
+        return self._log_end.head
 
     def last_time(self) -> datetime | None:
         """Return the time of the last audit event, or `None` before the first."""
-        return self._log.last_time()
+        return self._log_end.last_time
 
     def record(self, patch_id: str) -> PatchRecord | None:
         """Return the record of a patch, or `None`."""
@@ -90,6 +91,7 @@ class SqliteSession:
 
     def keep(self, planned: Plan, result: Journal) -> None:
         """Keep writes, events and records; note what an erasure leaves to be overwritten in the file."""
+        self._end = None
         tables = ObjectTables(self._connection)
         for write, event in zip(planned.writes, result.events, strict=False):
             tables.store(write, event.seq)
@@ -104,12 +106,14 @@ class SqliteSession:
 
     def keep_notice(self, notice: Notice) -> None:
         """Keep an event about a patch, and the patch's record."""
+        self._end = None
         self._log.keep_event(notice.event)
         self._log.keep_record(notice.record)
         self.reached = Anchor(seq=notice.event.seq, hash=notice.event.hash)
 
     def keep_event(self, event: AuditEvent) -> None:
         """Keep an event that is about neither an object nor a patch."""
+        self._end = None
         self._log.keep_event(event)
         self.reached = Anchor(seq=event.seq, hash=event.hash)
 
@@ -119,10 +123,12 @@ class SqliteSession:
 
     def clear(self) -> None:
         """Remove the events of a log that is bare."""
+        self._end = None
         self._log.clear()
 
     def fill(self, records: Iterable[Record]) -> None:
         """Keep the records of an export."""
+        self._end = None
         self._changes += load_records(self._connection, records)
 
     def verify(self) -> Anchor:
@@ -134,6 +140,12 @@ class SqliteSession:
         """Let followers apply the changes, as the last thing in the transaction."""
         for follower in followers if self._changes else ():
             follower.follow(self._connection, self._changes)
+
+    @property
+    def _log_end(self) -> LogEnd:
+        """Read the end of the log once: no other writer comes between, and what this one keeps makes it forget it."""
+        self._end = self._end or self._log.end()
+        return self._end
 
 
 def _change(write: Write, seq: int) -> list[Change]:
