@@ -127,12 +127,12 @@ def weight_of(sentence: str) -> float:
     if not words or all(word in _EMPTY for word in words):
         return -1.0
     weight = sum(worth for cue, worth in _CUES if cue.search(sentence))
-    weight += _TELLS_TO if _INSTRUCTION.match(sentence) or _REQUEST.match(sentence) else 0.0
     weight += _MEASURED if _MEASURE.search(sentence) else 0.0
     weight += sum(min(count, 2) * _KINDS.get(kind, 0.0) for kind, count in _kinds(sentence).items())
     weight += _PER_WORD * min(sum(word not in _SMALL for word in words), _MOST_WORDS) if sentence.isascii() else _BASE
     asks = sentence.rstrip("\"'”’) ").endswith(("?", "？"))
-    weight -= _QUESTION if asks and not _REQUEST.match(sentence) else 0.0
+    tells_to = _REQUEST.match(sentence) or (_INSTRUCTION.match(sentence) and not asks)
+    weight += _TELLS_TO if tells_to else -_QUESTION if asks else 0.0
     return weight - (_FRAGMENT if _length(sentence) < _FEW_WORDS and not _MEASURE.search(sentence) else 0.0)
 
 

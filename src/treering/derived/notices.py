@@ -14,12 +14,14 @@ _EVENTS = (
     r"(?:set|cleared) the channel (?:topic|purpose|description)\b|(?:un)?archived the channel\b|"
     r"renamed the channel\b|pinned a message\b|added an integration\b)"
 )
-_NOTICE = re.compile(rf"\s*(?:{_CHANGES})", re.IGNORECASE)
-_EVENT = re.compile(rf"\s*@?[^\n:.!?]{{0,60}}?\b{_EVENTS}", re.IGNORECASE)
+_NOTICE = re.compile(_CHANGES, re.IGNORECASE)
+_EVENT = re.compile(rf"@?[^\n:.!?]{{0,60}}?\b{_EVENTS}", re.IGNORECASE)
 _MACHINE = re.compile(
     r".*\[bot\]|.*[-_ .](?:bot|webhook|ci)|[A-Za-z]+[a-z]Bot|slackbot|dependabot|renovate|github|gitlab|bitbucket|jira|"
     r"jenkins|travis|circleci|buildkite|codecov|coveralls|sentry|pagerduty|zapier|ifttt|webhook|statuspage"
 )
+_LONGEST = 500
+"""Characters by which a notice is known."""
 _BOT = "bot"
 _ASKING = frozenset({"user", "human", "you", "me", "customer", "visitor"})
 """Who speaks to a model that is called a bot."""
@@ -27,7 +29,8 @@ _ASKING = frozenset({"user", "human", "you", "me", "customer", "visitor"})
 
 def is_notice(text: str) -> bool:
     """Tell whether a line announces what happened elsewhere: a commit, a build, a file, who joined."""
-    return _NOTICE.match(text) is not None or _EVENT.match(text) is not None
+    begin = text.lstrip()[:_LONGEST]
+    return _NOTICE.match(begin) is not None or _EVENT.match(begin) is not None
 
 
 def is_machine(speaker: str, speakers: Collection[str]) -> bool:

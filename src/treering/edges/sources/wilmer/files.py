@@ -17,6 +17,7 @@ import apsw
 
 from treering.core.errors import InvalidInput
 from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.parsing import first_words
 
 FileKind = Literal["memories", "summary", "state", "tracker"]
 
@@ -61,12 +62,6 @@ def read_file(name: str, content: bytes) -> WilmerFile:
     if not isinstance(data, list):
         raise _refused(name, f"it holds a JSON {_called(data)} where a list belongs")
     return _blocks(kind, data)
-
-
-def first_words(text: str) -> str:
-    """Return what a memory without a title is called: the beginning of its first line."""
-    line = next(line.strip() for line in text.splitlines() if line.strip())
-    return line if len(line) <= _MOST_WORDS else f"{line[: _MOST_WORDS - 1].rsplit(' ', 1)[0]}…"
 
 
 def _kind_of(name: str) -> FileKind:
@@ -251,4 +246,3 @@ _TRACKED = "SELECT * FROM vector_memory_tracker LIMIT 1"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MOST_BYTES = 200_000_000
 _MOST_TITLE = 300
-_MOST_WORDS = 80

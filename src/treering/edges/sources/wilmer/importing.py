@@ -19,9 +19,10 @@ from treering.core.locator import Pointer
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.edges.sources.wilmer.covering import cover
-from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, first_words, read_file
+from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, read_file
 from treering.memories.discussion.files import message_hash
 from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.parsing import first_words
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import MessageLog

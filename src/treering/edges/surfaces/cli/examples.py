@@ -118,7 +118,13 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         ("from another program", "my-chat --dump | treering discussion record lamp -"),
     ),
-    "discussion update": (("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),),
+    "discussion update": (
+        ("make what is due, or wait for who is at it", "treering discussion update lamp --wait 60"),
+        (
+            "by the workflows of a config file, and a model",
+            "treering discussion update lamp --config discussion.json --endpoint main=openai:gpt-5-mini",
+        ),
+    ),
     "discussion show": (
         ("how it stands", "treering discussion show lamp"),
         ("all of it, for a program", "treering discussion show lamp --memories 1000 --messages 1000 --json"),
@@ -135,7 +141,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("take it, to correct it", "treering discussion state lamp > state.md"),
         ("give it back", "treering discussion state lamp --edit state.md"),
     ),
-    "discussion export": (("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),),
+    "discussion export": (
+        ("plain files, to keep, to read or to move", "treering discussion export lamp lamp-files"),
+        ("as WilmerAI keeps a discussion", "treering discussion export lamp lamp-files --as wilmer"),
+    ),
     "discussion import": (
         ("a discussion somewhere else", "treering discussion import lamp lamp-files --space copy"),
         ("memories of WilmerAI", "treering discussion import lamp memories.json"),

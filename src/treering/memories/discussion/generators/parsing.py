@@ -72,10 +72,11 @@ def parse_items(answer: str) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
 
 def plain_item(text: str) -> MemoryItem:
     """Make a memory of a text: called by its first words, with the names and phrases that stand in it."""
-    sentences = sentences_of(text)
+    summary = text if len(text) <= _MOST_SUMMARY else f"{text[: _MOST_SUMMARY - 1].rstrip()}…"
+    sentences = sentences_of(summary)
     return MemoryItem(
         title=first_words(text),
-        summary=text if len(text) <= _MOST_SUMMARY else f"{text[: _MOST_SUMMARY - 1].rstrip()}…",
+        summary=summary,
         entities=tuple(entities_of(sentences)[:_MOST_ENTITIES]),
         key_phrases=tuple(phrases_of(sentences)[:_MOST_PHRASES]),
     )
