@@ -16,13 +16,13 @@ from treering.tools.envelope import Call, Mode, Report, Tool, Value
 from treering.tools.lint_audit import AUDIT, told_of_index
 from treering.tools.reading import behind_warning
 from treering.tools.rights import READS, WRITES
-from treering.tools.rules import identity, semantic, structure
+from treering.tools.rules import semantic, structure
+from treering.tools.rules.identity import SAME_FILE
 from treering.tools.rules.survey import Finding, Rule, Survey, survey
 from treering.tools.scoped_ledger import whole
 from treering.tools.submission import build_patch
 
-_STRUCTURE: Mapping[str, Rule] = {**structure.RULES, **identity.RULES}
-_EVERY_RULE: Mapping[str, Rule] = {**_STRUCTURE, **semantic.RULES}
+_EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _EVENTS = 500  # of the log, at a time
 
@@ -50,7 +50,7 @@ class LintReport(Report):
 
 def lint_structure(call: Call, given: LintInput, options: LintOptions) -> LintReport:
     """Find broken form."""
-    return _lint(call, "structure", _STRUCTURE, given, options)
+    return _lint(call, "structure", structure.RULES, given, options)
 
 
 def lint_semantic(call: Call, given: LintInput, options: LintOptions) -> LintReport:
@@ -195,7 +195,7 @@ def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[lis
     wanted = [name for name in given.rules or rules if name not in silenced]
     # Rules look at the whole space, so that a reference to another scope is not taken for a broken one.
     seen = survey(whole(ledger), scope=call.scope, now=call.engine.clock.now())
-    if not identity.RULES.keys().isdisjoint(wanted):
+    if SAME_FILE in wanted:
         seen = replace(seen, origins_today=_origins_today(call, seen))
     return [finding for name in dict.fromkeys(wanted) for finding in rules[name](seen)], seen
 

@@ -7,8 +7,10 @@ from treering.core.characters import named
 from treering.core.file_moves import moved_files
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Operation, Transition, Update
-from treering.tools.rules.survey import Finding, Rule, Survey
+from treering.tools.rules.survey import Finding, Survey
 from treering.tools.twins import repointed
+
+SAME_FILE = "same-file"
 
 
 def same_files(seen: Survey) -> Iterator[Finding]:
@@ -18,7 +20,7 @@ def same_files(seen: Survey) -> Iterator[Finding]:
             group.sort(key=lambda source: (source.captured_at, source.id), reverse=True)
             kept, *older = group
             yield Finding(
-                rule="same-file",
+                rule=SAME_FILE,
                 severity="error",
                 ids=tuple(source.id for source in group),
                 explanation=f"{len(group)} active sources of {scope} are the same file: "
@@ -71,6 +73,3 @@ def _evidence(kept: Source, older: Sequence[Source], seen: Survey) -> Iterator[O
             refs = repointed(refs, one, kept.id, kept.segments)
         if refs != item.evidence_refs:
             yield Update(id=item.id, expected_revision=item.revision, changes={"evidence_refs": refs})
-
-
-RULES: Mapping[str, Rule] = {"same-file": same_files}

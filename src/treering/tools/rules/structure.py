@@ -12,6 +12,7 @@ from treering.core.redaction import redact
 from treering.core.references import ACYCLIC_FIELDS, REFERENCE_FIELDS, cycle_of, references_of
 from treering.core.scope import ROOT, is_within
 from treering.derived.passages import passages_of
+from treering.tools.rules.identity import SAME_FILE, same_files
 from treering.tools.rules.survey import Finding, Rule, Survey
 
 
@@ -198,6 +199,7 @@ RULES: Mapping[str, Rule] = {
     "cycle": cycles,
     "orphan-node": orphan_nodes,
     "duplicate-node": duplicate_nodes,
+    SAME_FILE: same_files,
     "secret-at-rest": secrets_at_rest,
     "instruction-shaped": instruction_shaped_texts,
 }
