@@ -83,7 +83,7 @@ def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tup
     declared = fields.memory_source or _default_source(call, fields)
     note: tuple[Operation, ...] = ()
     if declared == "user_declared" and not fields.evidence_refs and not fields.derived_from:
-        source = declaration_note(call, fields)
+        source = declaration_note(call, make(call, Knowledge, {**given, "status": "candidate"}))
         given["evidence_refs"] = [{"source_id": source.id, "segment_id": source.segments[0].segment_id}]
         note = (Create(object=source),)
     given["status"] = fields.status or ("active" if declared == "user_declared" else "candidate")
@@ -127,19 +127,19 @@ def make(call: Call, cls: type[_Made], fields: dict[str, Any]) -> _Made:
         raise invalid_fields(error, known=sorted(cls.model_fields)) from error
 
 
-def declaration_note(call: Call, fields: KnowledgeFields) -> Source:
+def declaration_note(call: Call, item: Knowledge) -> Source:
     """Make the note that holds a person's declaration word for word, but for secrets, so that it can be cited."""
-    fields = screened(fields).value
-    words = _declaration(call, fields)
+    item = screened(item).value
+    words = passages_of(item)[0].text or canonical_json(item.payload.model_dump(mode="json"))
     now = call.engine.clock.now()
     salt = fresh_salt(call.engine.clock)
     segment = Segment(
         segment_id=fresh_segment_id(call.engine.clock),
-        locator=Section(heading=shortened(fields.title, HEADING)),
+        locator=Section(heading=shortened(item.title, HEADING)),
         excerpt=words,
         hash=segment_hash(words, salt=salt),
         position=0,
-        heading=shortened(fields.title, HEADING),
+        heading=shortened(item.title, HEADING),
     )
     identity = fresh_id("source", call.engine.clock)
     return Source(
@@ -151,16 +151,11 @@ def declaration_note(call: Call, fields: KnowledgeFields) -> Source:
         origin_channel=call.engine.author.channel,
         salt=salt,
         origin=f"declaration:{identity.partition(':')[2]}",
-        title=shortened(f"Declared by {call.engine.author.actor}: {fields.title}", TITLE),
+        title=shortened(f"Declared by {call.engine.author.actor}: {item.title}", TITLE),
         fingerprint=digest(words),
         captured_at=now,
         segments=(segment,),
     )
-
-
-def _declaration(call: Call, fields: KnowledgeFields) -> str:
-    probe = make(call, Knowledge, fields.model_dump(mode="json", exclude_none=True, exclude={"status"}))
-    return passages_of(probe)[0].text or canonical_json(fields.payload)
 
 
 def _default_source(call: Call, fields: KnowledgeFields) -> MemorySource:

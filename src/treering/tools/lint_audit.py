@@ -169,7 +169,8 @@ def _move(event: AuditEvent) -> str:
 
 
 def _standing(state: dict[str, Any] | None) -> str:
-    return f"r{state['revision']} {state['status']}" if state and "revision" in state else ""
+    # What a damaged log says is printed as far as it can be read.
+    return f"r{state['revision']} {state.get('status', '')}".rstrip() if state and "revision" in state else ""
 
 
 def _changes(ledger: Ledger, events: Iterable[AuditEvent], *, whole: bool) -> Iterator[AuditedChange]:

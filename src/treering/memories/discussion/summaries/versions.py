@@ -22,7 +22,7 @@ from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.summaries.lines import with_hand
 from treering.memories.discussion.summaries.memories import Memory
 from treering.ports.ledger import Selection
-from treering.tools.drafting import KnowledgeFields, declaration_note, make
+from treering.tools.drafting import declaration_note, make
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
 
@@ -179,8 +179,7 @@ class Versions:
         """Return a version with what it rests on: where that is nothing, a note of what somebody declared."""
         if item.evidence_refs or item.derived_from:
             return item, None
-        said = item.model_dump(mode="json", include={"kind", "title", "summary", "payload"})
-        note = declaration_note(self._call, KnowledgeFields.model_validate(said))
+        note = declaration_note(self._call, item)
         ref = EvidenceRef(source_id=note.id, segment_id=note.segments[0].segment_id)
         return item.model_copy(update={"evidence_refs": (ref,)}), note
 
