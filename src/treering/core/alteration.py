@@ -90,7 +90,7 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
 
 def _activation(item: Knowledge, draft: Draft) -> dict[str, Any]:
     require_support(item, draft)
-    against = rivals(item.model_copy(update={"status": "active"}), draft)
+    against = rivals(item, draft)
     if item.status == "contested" and against:
         raise InvalidPatch(
             f"{item.id} is contradicted by {against[0].id}.",

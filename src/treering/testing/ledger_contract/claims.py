@@ -114,6 +114,21 @@ class Claims(LedgerStage):
             ledger.commit(make.patch(_move(one.id, 2, "active")))
         assert refused.value.details["rivals"] == [two.id]
 
+    def test_a_contested_claim_is_activated_in_the_patch_that_removes_its_rival(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        _, one, two = _contest(ledger, make)
+        ledger.commit(make.patch(_move(two.id, 2, "archived"), _move(one.id, 2, "active")))
+        assert status_of(ledger, one.id, two.id) == ["active", "archived"]
+
+    def test_an_archived_claim_that_comes_back_contests_what_took_its_place(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        _, one, two = _contest(ledger, make)
+        ledger.commit(make.patch(_move(two.id, 2, "archived")))
+        ledger.commit(make.patch(_move(two.id, 3, "active")))
+        assert status_of(ledger, one.id, two.id) == ["contested", "contested"]
+
     def test_a_claim_is_free_when_its_rival_is_gone(self, ledger: Ledger, make: Builder) -> None:
         _, one, two = _contest(ledger, make)
         ledger.commit(make.patch(_move(two.id, 2, "archived")))
@@ -235,6 +250,26 @@ class Claims(LedgerStage):
         assert status_of(ledger, fact.id) == ["active"]
         with pytest.raises(InvalidPatch, match="disputed"):
             ledger.commit(make.patch(Update(id=fact.id, expected_revision=1, changes={"disputed": True})))
+
+    def test_a_claim_that_won_over_one_rival_stays_contested_by_another(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        third = make.source("5 hives.", origin="third.md")
+        three = make.fact("Ada", "hives", 5, make.evidence(third))
+        ledger.commit(make.patch(third, three))
+        ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
+        assert status_of(ledger, one.id, two.id, three.id) == ["superseded", "contested", "contested"]
+
+    def test_a_claim_without_evidence_does_not_win(self, ledger: Ledger, make: Builder) -> None:
+        one, two = make.relation("Ada", "lives in", "Rome"), make.relation("Ada", "lives in", "Paris")
+        ledger.commit(make.patch(one, two))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(Supersede(id=one.id, expected_revision=2, by=two.id)))
+
+    def test_what_was_put_away_is_not_superseded(self, ledger: Ledger, make: Builder) -> None:
+        _, one, two = _contest(ledger, make)
+        ledger.commit(make.patch(_move(one.id, 2, "archived")))
+        with pytest.raises(IllegalTransition):
+            ledger.commit(make.patch(Supersede(id=one.id, expected_revision=3, by=two.id)))
 
     def test_what_derives_from_superseded_knowledge_becomes_stale(self, ledger: Ledger, make: Builder) -> None:
         source, old, new = _two_years(make)

@@ -5,7 +5,7 @@ import pytest
 from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.ports.ledger import Ledger, Selection
-from treering.testing.builders import ADA, Builder
+from treering.testing.builders import ADA, BOB, Builder
 from treering.testing.ledger_contract.stage import LedgerStage, contents, source_of
 
 MARK = "xyzzy-plugh"
@@ -88,6 +88,17 @@ class Erasure(LedgerStage):
         event = ledger.events_of(about.id)[-1]
         assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
 
+    def test_an_approved_erasure_takes_the_proposals_that_mention_it_along(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hive")
+        ledger.commit(make.patch(node))
+        about = make.patch(Update(id=node.id, expected_revision=1, changes={"summary": MARK}))
+        erasing = make.patch(Erase(id=node.id, expected_revision=1))
+        for patch in (about, erasing):
+            ledger.propose(patch)
+        ledger.approve(erasing.id, by=BOB)
+        assert (ledger.patch(about.id).status, ledger.patch(erasing.id).status) == ("rejected", "applied")
+        assert not any(MARK in text for text in contents(ledger))
+
     def test_an_idempotency_key_is_erased_and_still_recognised(self, ledger: Ledger, make: Builder) -> None:
         node, other = make.node("Hive"), make.node("Box")
         first = ledger.commit(make.patch(node), idempotency_key=MARK)
@@ -105,6 +116,16 @@ class Erasure(LedgerStage):
         keys = {record.row["key"] for record in ledger.records() if record.table == "receipt"}
         assert {"kept", "erasing"} < keys
         assert len(keys) == 4
+
+    def test_a_key_is_recognised_after_a_second_erasure_of_what_its_patch_touched(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        nodes = make.node("Hive"), make.node("Box")
+        first = ledger.commit(make.patch(*nodes), idempotency_key=MARK)
+        for node in nodes:
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        again = ledger.commit(make.patch(make.node("Hive")), idempotency_key=MARK)
+        assert again == first.model_copy(update={"replayed": True})
 
     def test_nothing_can_be_written_to_it(self, ledger: Ledger, make: Builder) -> None:
         source = make.source("3 hives.")

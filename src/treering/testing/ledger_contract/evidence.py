@@ -131,6 +131,14 @@ class Evidence(LedgerStage):
         stored = knowledge_of(ledger, fact.id)
         assert (stored.status, stored.title, stored.evidence_refs) == ("stale", "Three hives", refs)
 
+    def test_active_knowledge_cannot_give_its_evidence_up(self, ledger: Ledger, make: Builder) -> None:
+        source = make.source("Ada has 3 hives.")
+        fact, guess = make.fact("Ada", "hives", 3, make.evidence(source)), make.fact("Bob", "hives", 3)
+        ledger.commit(make.patch(source, fact, guess))
+        with pytest.raises(InvalidPatch):
+            ledger.commit(make.patch(_update(fact.id, 1, evidence_refs=[])))
+        ledger.commit(make.patch(_update(guess.id, 1, title="Perhaps")))
+
     def test_stale_knowledge_is_active_again_once_verified(self, ledger: Ledger, make: Builder) -> None:
         old, new = make.source("Ada has 3 hives."), make.source("Still 3 hives.", origin="new.md")
         fact = make.fact("Ada", "hives", 3, make.evidence(old))
@@ -175,6 +183,7 @@ class Evidence(LedgerStage):
         ledger.commit(make.patch(MoveScope(id=found.id, expected_revision=1, to="/")))
         assert len(knowledge_of(ledger, known.id).evidence_refs) == 2
         assert ledger.get(found.id).status == "archived"
+        assert ledger.events_of(found.id)[-1].event_type == "merged"
 
     def test_dependents_are_listed(self, ledger: Ledger, make: Builder) -> None:
         source, fact, derived, last = _chain(make)

@@ -36,12 +36,19 @@ class Rules(LedgerStage):
         assert event.after["hash"] == policy_hash(REVIEWED)
         assert policy_in(event) == REVIEWED
         assert list(ledger.events_of(POLICY)) == [event]
+        ledger.change_policy(OPEN, by=ADA)
+        assert ledger.events_of(POLICY)[-1].before == {"hash": policy_hash(REVIEWED)}
 
     def test_the_same_policy_again_changes_nothing(self, ledger: Ledger) -> None:
         assert not ledger.change_policy(Policy(), by=ADA)
         ledger.change_policy(REVIEWED, by=ADA)
         assert not ledger.change_policy(REVIEWED.model_copy(), by=ADA)
         assert ledger.sequence() == 1
+
+    def test_the_default_of_a_ledger_is_in_the_log_once_it_is_set(self, open_ledger: OpenLedger) -> None:
+        ledger = open_ledger(policy=REVIEWED)
+        assert ledger.change_policy(REVIEWED, by=ADA)
+        assert [policy_in(event) for event in ledger.events_of(POLICY)] == [REVIEWED]
 
     def test_what_was_direct_before_a_change_waits_after_it(self, ledger: Ledger, make: Builder) -> None:
         ledger.commit(make.patch(make.node("Hive"), by=EVE))

@@ -163,6 +163,16 @@ class Writing(LedgerStage):
         with pytest.raises(InvalidPatch) as refused:
             ledger.commit(make.patch(Update(id=node.id, expected_revision=1, changes={field: value, "name": "New"})))
         assert refused.value.details == {"fields": [field]}
+        with pytest.raises(InvalidPatch) as refused:
+            ledger.commit(make.patch(_update(node.id, updated_at=other.updated_at, id=other.id)))
+        assert refused.value.details == {"fields": ["id", "updated_at"]}
+
+    def test_an_update_may_name_what_the_patch_found_to_be_there_already(self, ledger: Ledger, make: Builder) -> None:
+        node, work = make.node("Hive"), make.work("Mow")
+        ledger.commit(make.patch(node, work))
+        twin = make.node("Hive")
+        ledger.commit(make.patch(twin, _update(work.id, related_node_refs=[twin.id])))
+        assert getattr(ledger.get(work.id), "related_node_refs", ()) == (node.id,)
 
     def test_words_through_a_less_trusted_channel_bring_the_object_down_to_it(
         self, ledger: Ledger, make: Builder
@@ -174,6 +184,15 @@ class Writing(LedgerStage):
         assert [ledger.get(node.id).origin_channel for node in (said, filed)] == ["agent", "user"]
         ledger.commit(make.patch(Update(id=said.id, expected_revision=2, changes={"name": "Hive"}), by=user))
         assert ledger.get(said.id).origin_channel == "agent"
+        same = {"name": "Box", "slug": "crate"}
+        ledger.commit(make.patch(Update(id=filed.id, expected_revision=2, changes=same), by=agent))
+        assert ledger.get(filed.id).origin_channel == "user"
+
+    def test_words_through_a_more_trusted_channel_do_not_raise_the_object(self, ledger: Ledger, make: Builder) -> None:
+        read = make.node("Hive")
+        ledger.commit(make.patch(read, by=author("adapter")))
+        ledger.commit(make.patch(_update(read.id, name="Hives"), by=author("user")))
+        assert ledger.get(read.id).origin_channel == "adapter"
 
     def test_every_way_to_change_an_object_has_its_own_event(self, ledger: Ledger, make: Builder) -> None:
         one, two, three, work = make.node("One"), make.node("Two"), make.node("Three"), make.work("Mow")
@@ -358,8 +377,10 @@ class Writing(LedgerStage):
             ledger.commit(make.patch(AddLink(link=Link(type="about", source=one.id, target=one.id))))
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(AddLink(link=Link(type="similar_to", source=one.id, target=two.id))))
-        with pytest.raises(NotFound):
-            ledger.commit(make.patch(AddLink(link=Link(type="about", source=one.id, target=make.node("X").id))))
+        nobody = make.node("X").id
+        for source, target in ((one.id, nobody), (nobody, one.id)):
+            with pytest.raises(NotFound):
+                ledger.commit(make.patch(AddLink(link=Link(type="about", source=source, target=target))))
 
     def test_an_object_moves_to_another_scope(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive", scope="/run/1")
