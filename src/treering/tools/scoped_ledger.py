@@ -152,6 +152,12 @@ class ScopedLedger:
         seen = self._ids(found)
         return [other for other in found if other in seen]
 
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects in sight of which a revision names this id."""
+        found = self.whole.referrers(identity)
+        seen = self._ids(found)
+        return [other for other in found if other in seen]
+
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links of an object whose ends lie in sight."""
         with self._as_missing(identity):
@@ -232,6 +238,9 @@ class ScopedLedger:
             segments={place: segment for place, segment in found.segments.items() if place[0] in heads},
             dependents={
                 identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
+            },
+            referrers={
+                identity: tuple(one for one in ids if one in objects) for identity, ids in found.referrers.items()
             },
             altered={identity: what for identity, what in found.altered.items() if identity in seen},
         )

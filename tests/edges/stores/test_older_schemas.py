@@ -3,11 +3,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import treering
 from treering.core.filters import parse_filter
 from treering.core.policy import Policy
+from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.schema import VERSION
 from treering.ports.ledger import Selection
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -34,7 +36,8 @@ def test_a_space_of_any_schema_version_opens_and_verifies(space):
 
 
 def test_a_space_obeys_the_policy_it_holds_and_an_older_one_the_default(space, request):
-    held = {"ledger_v3": Policy(reviewed_operations=frozenset({"merge"}))}
+    reviewed = Policy(reviewed_operations=frozenset({"merge"}))
+    held = {"ledger_v3": reviewed, "ledger_v4": reviewed}
     assert space.engine.ledger.policy == held.get(request.node.callspec.id, Policy())
 
 
@@ -54,6 +57,22 @@ def test_an_older_space_can_be_written(space):
     items = [{"kind": "note", "origin": "new", "title": "new", "text": "Written by a newer version."}]
     assert space.ingest(mode="source", input={"items": items}).counts == {"created": 1}
     assert space.engine.ledger.verify()
+
+
+def test_what_an_older_version_wrote_is_found_by_what_it_names(space):
+    (node,) = space.engine.ledger.select(Selection(types=("node",)))
+    page = space.query(mode="page", input={"id": node.id})
+    assert [(one.title, one.fields) for one in page.referrers] == [("Chose a store", ("produced_object_refs",))]
+    past = space.query(mode="related", input={"id": node.id}, options={"as_of": space.engine.ledger.sequence()})
+    assert [one.title for one in past.neighbours] == ["Chose a store"]
+
+
+def test_an_older_space_that_can_only_be_read_knows_what_names_what(tmp_path):
+    copy = shutil.copy(FIXTURES / "ledger_v3.db", tmp_path / "space.db")
+    with closing(apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        ((node,),) = connection.execute("SELECT id FROM objects WHERE type = 'node'")
+        ((activity,),) = connection.execute("SELECT id FROM objects WHERE type = 'activity'")
+        assert ObjectTables(connection).referrers(node) == [activity]
 
 
 def test_an_older_space_gets_the_index_by_name_when_it_is_opened_to_write(space, tmp_path):

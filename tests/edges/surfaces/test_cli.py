@@ -24,10 +24,12 @@ from treering.core.errors import (
 )
 from treering.edges.settings import FILE, FOLDER
 from treering.edges.surfaces.cli.failures import exit_code
-from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
 from treering.tools.ingest_report import IngestReport, JobReport
 from treering.tools.lint import AuditReport, LintReport, ReindexReport, RepairReport
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 

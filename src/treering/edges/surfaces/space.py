@@ -22,11 +22,13 @@ from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
-from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
 from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Answer, Envelope, Operation, Report, parse
 from treering.tools.erasure import ErasureReceipt
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.rights import EVERYTHING
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport

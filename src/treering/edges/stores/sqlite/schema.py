@@ -6,6 +6,7 @@ import apsw
 
 from treering.core.errors import Corrupt, InvalidInput
 from treering.edges.stores.sqlite.files import APPLICATION_ID
+from treering.edges.stores.sqlite.referrers import REFERRERS, fill_referrers
 
 _FIRST = """
 CREATE TABLE objects(
@@ -64,10 +65,14 @@ CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER
 # No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
 _THIRD = ""
 
-MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD)
+# Filled by `fill_referrers`: which objects name which. An older Treering would not go on with it.
+_FOURTH = REFERRERS
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
 
 VERSION = len(MIGRATIONS)
+_WITH_REFERRERS = 4
 _READABLE = 2
 """A space of this version or a later one has every table that reads ask for."""
 
@@ -108,6 +113,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
             connection.execute(statement)
+    if version < _WITH_REFERRERS:
+        fill_referrers(connection)
     connection.execute(_BY_NAME)
     connection.pragma("user_version", VERSION)
     connection.pragma("application_id", APPLICATION_ID)

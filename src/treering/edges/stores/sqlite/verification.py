@@ -12,6 +12,7 @@ from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.object_tables import ObjectTables, current_row, targets_of
 from treering.edges.stores.sqlite.packing import unpack, unpack_model
+from treering.edges.stores.sqlite.referrers import lacks_reference
 
 
 def verify_ledger(connection: apsw.Connection, *, anchor: Anchor | None) -> Anchor:
@@ -63,6 +64,8 @@ def _check_current(connection: apsw.Connection, identity: str) -> None:
         sql = "SELECT target FROM dependencies WHERE dependent = ? ORDER BY target"
         if [target for (target,) in connection.execute(sql, (identity,))] != targets_of(item):
             raise _wrong(f"what {identity} rests on does not agree with its newest revision", identity)
+    if lacks_reference(connection, item):
+        raise _wrong(f"what {identity} refers to does not agree with its newest revision", identity)
     if isinstance(item, Source):
         found = tables.segments([(identity, segment.segment_id) for segment in item.segments])
         stored = [found.get((identity, segment.segment_id)) for segment in item.segments]

@@ -8,9 +8,12 @@ from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import SECTIONS, titled
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.tools.browsing import Change, ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
+from treering.tools.history import Change
 from treering.tools.reading import Empty, ShownHit
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.search import SearchReport
 
 _SNIPPET_LINES = 6
@@ -75,6 +78,7 @@ def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
     yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
     yield from _listed("Rests on it", report.dependents)
+    yield from _listed("Names it", _referrers(report, fenced=fenced))
     yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
 
 
@@ -85,9 +89,9 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedL
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         title = _name(one.title, fenced=fenced)
-        yield line(
-            f"{arrow} {one.relation}  ", (title, "bold"), f"  ({one.kind}, {one.status})", indent=2 * one.depth - 2
-        )
+        named = f" ({', '.join(one.fields)})" if one.fields else ""
+        state = f"  ({one.kind}, {one.status})"
+        yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
         yield line((one.id, "dim"), indent=2 * one.depth)
 
 
@@ -159,6 +163,15 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
     if items:
         yield from (line(""), line((title.upper(), "bold cyan")))
         yield from (line(f"- {item}") for item in items)
+
+
+def _referrers(report: PageReport, *, fenced: bool) -> list[str]:
+    named = [
+        f"{_name(one.title, fenced=fenced)}  ({one.kind}, {one.status}; {', '.join(one.fields)})  {one.id}"
+        for one in report.referrers
+    ]
+    left = report.referrers_left_out
+    return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
 
 
 def _change(change: Change, *, fenced: bool) -> str:
