@@ -123,3 +123,56 @@ class TestANodeIsACentre:
         assert read(space, task(space, "Mine", owner_refs=["ann"])).owner_refs == ("ann",)
         with pytest.raises(InvalidPatch, match="does not exist"):
             task(space, "Nobody's", owner_refs=["node:" + "0" * 26])
+
+
+def sections(space, what, scope="/", **options):
+    """Return the objects of a context by id, with their sections."""
+    pack = space.query("context", scope=scope, input={"task": what}, options=options).pack
+    return {item.object_id: item.section for item in pack.items}
+
+
+class TestContextOnANode:
+    def test_it_brings_the_constraint_the_bug_and_the_activity_that_share_no_word_with_the_task(self, space, billing):
+        found = sections(space, "What do I have to know before I touch Billing?")
+        assert found[billing["rule"]] == "constraints"
+        assert found[billing["bug"]] == "work"
+        assert found[billing["done"]] == "activities"
+
+    @pytest.mark.parametrize("wording", ["{id}", "Change {id} now", "billing", "the BILLING code", "invoices, please"])
+    def test_a_node_is_named_by_its_id_name_slug_or_alias(self, space, wording):
+        centre = node(space, "Billing", aliases=["Invoices"])
+        rule = decide(
+            space, "Cents", kind="constraint", payload={"rule": "Amounts are whole cents"}, subject_refs=[centre]
+        )
+        assert rule in sections(space, wording.format(id=centre))
+
+    def test_a_part_of_a_word_names_no_node(self, space, billing):
+        assert billing["rule"] not in sections(space, "We are rebillings experts")
+
+    def test_it_brings_what_is_linked_to_the_node(self, space, billing):
+        linked = task(space, "Sum up the month", links=[{"type": "about", "target": billing["centre"]}])
+        assert sections(space, "Work on Billing")[linked] == "work"
+
+    def test_what_binds_comes_before_what_was_done_and_what_does_not_fit_is_counted(self, space, billing):
+        for number in range(20):
+            activity(space, f"Did part {number}", related_node_refs=[billing["centre"]])
+        pack = space.query("context", input={"task": "Billing"}).pack
+        assert {billing["rule"], billing["bug"]} <= {item.object_id for item in pack.items}
+        assert any(billing["centre"] in read for read in pack.recommended_next_reads)
+
+    def test_what_is_withdrawn_filtered_or_of_another_scope_stays_out(self, space, billing):
+        space.crystallize("knowledge", input={"id": billing["rule"], "revision": 1, "status": "archived"})
+        elsewhere = task(space, "Far away", scope="/other", related_node_refs=[billing["centre"]])
+        found = sections(space, "Billing")
+        assert billing["rule"] not in found
+        assert elsewhere not in found
+        assert billing["bug"] not in sections(space, "Billing", filter={"type": "activity"})
+        assert billing["rule"] in sections(space, "Billing", withdrawn=True)
+
+    def test_the_past_brings_what_was_attached_then(self, space, billing):
+        then = space.engine.ledger.sequence()
+        later = task(space, "Print it", related_node_refs=[billing["centre"]])
+        assert later in sections(space, "Billing")
+        past = sections(space, "Billing", as_of=then)
+        assert later not in past
+        assert billing["bug"] in past

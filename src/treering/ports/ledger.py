@@ -165,6 +165,8 @@ class ObjectRequest:
     """Ids of which the knowledge is read, as it stands now, whose evidence or derivation names them."""
     referrers: tuple[str, ...] = ()
     """Ids of which the objects are read, as they stand `as_of`, that name them in a field then."""
+    links: tuple[str, ...] = ()
+    """Ids of objects whose links are read."""
     as_of: AsOf = None
     vanished: bool = False
     """Also segments that have vanished from their sources, as they last stood, whatever `as_of` says."""
@@ -186,6 +188,8 @@ class ObjectsFound:
     """By id asked for, ids of knowledge that names it; these are in `objects`."""
     referrers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By id asked for, ids of objects that name it in a field; these are in `objects`."""
+    links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
+    """By id asked for, the links that start or end there."""
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that are not what the audit log says; they are left out."""
 
@@ -418,6 +422,8 @@ class _Reads(Protocol):
 
     def referrers(self, identity: str) -> Sequence[str]: ...
 
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]: ...
+
     def sequence(self, as_of: AsOf = None) -> int: ...
 
 
@@ -431,6 +437,8 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
     naming = _referrers(ledger, request, altered)
     objects |= {item.id: item for items in naming.values() for item in items}
     referrers = {identity: tuple(item.id for item in items) for identity, items in naming.items()}
+    links: dict[str, tuple[Link, ...]] = {}
+    _collect(links, request.links, lambda one: tuple(ledger.links(one, as_of=request.as_of)), altered)
     segments: dict[tuple[str, str], Segment] = {}
     if request.as_of is None and not request.vanished:
         segments |= ledger.segments(request.segments, altered=altered)
@@ -441,7 +449,15 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
     wanted = dict.fromkeys((*request.heads, *sources_named(objects.values())))
     heads = ledger.heads(wanted, as_of=request.as_of, altered=altered)
     return ObjectsFound(
-        ledger.sequence(request.as_of), ledger.policy, heads, objects, segments, dependents, referrers, altered
+        sequence=ledger.sequence(request.as_of),
+        policy=ledger.policy,
+        heads=heads,
+        objects=objects,
+        segments=segments,
+        dependents=dependents,
+        referrers=referrers,
+        links=links,
+        altered=altered,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from treering.core.errors import InvalidPatch
 from treering.core.objects import Source
-from treering.core.patch import Erase, Merge, MoveScope, Transition, Update
+from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger, ObjectRequest
 from treering.testing.builders import BOB, Builder, author, day
 from treering.testing.ledger_contract.stage import Stage, knowledge_of, status_of
@@ -181,6 +181,18 @@ class Evidence(Stage):
         )
         assert (now.referrers, now.objects) == ({node.id: ()}, {})
         assert (before.referrers, before.objects[work.id].revision) == ({node.id: (work.id,)}, 1)
+
+    def test_links_are_read_together_with_other_things(self, ledger: Ledger, make: Builder) -> None:
+        one, other = make.node("Hives"), make.node("Bees")
+        link = Link(type="part_of", source=other.id, target=one.id)
+        then = ledger.commit(make.patch(one, other, AddLink(link=link))).sequence
+        ledger.commit(make.patch(RemoveLink(link=link)))
+        now, before = ledger.read([ObjectRequest(links=(one.id,)), ObjectRequest(links=(one.id, other.id), as_of=then)])
+        assert now.links == {one.id: ()}
+        assert [(ids, links[0].source) for ids, links in before.links.items()] == [
+            (one.id, other.id),
+            (other.id, other.id),
+        ]
 
     def test_a_node_that_was_merged_names_the_one_it_was_merged_into(self, ledger: Ledger, make: Builder) -> None:
         one, other = make.node("Hives"), make.node("Hive")
