@@ -9,11 +9,12 @@ from treering.core.draft import rests_on
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import Compare
+from treering.core.ids import is_object
 from treering.core.locator import place_in
 from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.ports.ledger import Selection
-from treering.tools.envelope import Call, Mode, Report, Value
+from treering.tools.envelope import AskingInput, Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.history import Change, change_of
 from treering.tools.reading import ReadOptions, altered_warnings
@@ -27,11 +28,16 @@ _ORDER = ("knowledge", "work_item", "activity", "node", "source")
 _DEFAULT_TOKENS = 8_000
 
 
-class PageInput(Value):
+class PageInput(AskingInput):
     """Which object: its id, or a node's name, slug or alias."""
 
     id: str = Field(default="", description="An id such as know:01k….")
     name: str = Field(default="", description="A node's name, slug or alias.")
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the id or the name that a plain text is."""
+        return {"id": text.strip()} if is_object(text.strip()) else {"name": text}
 
     @model_validator(mode="after")
     def _names_one(self) -> "PageInput":
@@ -102,11 +108,16 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     )
 
 
-class ExpandInput(Value):
+class ExpandInput(AskingInput):
     """Ids from an earlier answer: object ids, or `source_id segment_id` for one place."""
 
     ids: tuple[str, ...] = Field(min_length=1, max_length=100)
     around: int = Field(default=1, ge=0, le=20, description="Segments before and after a place.")
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the one id that a plain text is."""
+        return {"ids": (text,)}
 
 
 class Expanded(Value):

@@ -31,7 +31,7 @@ from treering.ports.passages import PassageRequest, PassagesFound
 from treering.ports.reach import Reach
 from treering.ports.text import TextFound, TextRequest
 from treering.tools.attached import Attached, attached_to, named_nodes
-from treering.tools.envelope import Call, Mode, Value
+from treering.tools.envelope import AskingInput, Call, Mode
 from treering.tools.reading import (
     Asked,
     ReadReport,
@@ -61,8 +61,10 @@ _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
 
 
-class ContextInput(Value):
+class ContextInput(AskingInput):
     """What the context is for."""
+
+    TEXT = "task"
 
     task: Asked = Field(description="The task in hand, as you would tell a colleague.")
 

@@ -15,7 +15,7 @@ from treering.core.policy import needs_review
 from treering.core.scope import ROOT, is_within
 from treering.core.times import render_time
 from treering.ports.interrupt import check_between_steps, check_interrupt
-from treering.tools.envelope import Call, Mode, Report, Tool, Value
+from treering.tools.envelope import Call, Mode, Report, TextInput, Tool, Value
 from treering.tools.reading import behind_warning
 from treering.tools.rights import READS, WRITES
 from treering.tools.rules import semantic, structure
@@ -155,8 +155,10 @@ def reindex(call: Call, _given: ReindexInput, options: ReindexOptions) -> Reinde
 _APPLY = "The index differs: run again with options.apply."
 
 
-class AuditInput(Value):
+class AuditInput(TextInput):
     """Whose history to print; nothing: the newest changes."""
+
+    TEXT = "id"
 
     id: str | None = Field(default=None, description="An object or patch id.")
     after: int = Field(default=0, ge=0, description="Print events after this sequence number.")

@@ -9,15 +9,17 @@ from pydantic import Field
 from treering.core.patch import LinkType
 from treering.core.references import named_references
 from treering.ports.ledger import Altered, AsOf, ObjectRequest
-from treering.tools.envelope import Call, Mode, Report, Value
+from treering.tools.envelope import AskingInput, Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.reading import ReadOptions, altered_warnings
 from treering.tools.referring import read_referring
 from treering.tools.rights import READS
 
 
-class RelatedInput(Value):
+class RelatedInput(AskingInput):
     """Where to start, which relations to follow, how far."""
+
+    TEXT = "id"
 
     id: str = Field(min_length=1, description="The id to start from.")
     types: tuple[LinkType | Literal["refers_to"], ...] = Field(
