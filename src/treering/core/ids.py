@@ -51,6 +51,11 @@ def is_object(text: str) -> bool:
     return _KINDS.get(prefix) in _OBJECTS and len(body) == _BODY and set(body) <= set(_ALPHABET)
 
 
+def is_node(identity: str) -> bool:
+    """Tell whether an id is a node's."""
+    return identity.startswith(f"{PREFIXES['node']}:")
+
+
 def is_patch(target: str) -> bool:
     """Tell whether what an audit event is about is a patch: not an object, and not the policy."""
     return target.startswith(f"{PREFIXES['patch']}:")
