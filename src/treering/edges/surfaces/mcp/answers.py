@@ -171,7 +171,8 @@ def _relation(one: Neighbour) -> str:
 
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
-        what = f"{change.event} `{change.id}` {quoted(change.title)}"
+        told = f" ({change.dated_by})" if change.dated_by else ""
+        what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
         yield AnswerEntry(f"- {change.time} {what} {_by(change)}", ref=change.id)
 
 

@@ -98,10 +98,11 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedL
 def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes, newest first."""
     if not report.changes:
-        yield line("Nothing changed in this window.")
+        yield line("Nothing changed or happened in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
-        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (title, "bold"), f"  by {actor}")
+        told = f" ({one.dated_by})" if one.dated_by else ""
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{told} ", (title, "bold"), f"  by {actor}")
         why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
         yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
     if report.more:
