@@ -89,3 +89,9 @@ def _commit(space, operations):
     return space.engine.ledger.commit(
         Patch(id=fresh_id("patch", clock), source=author, operations=operations, created_at=clock.now())
     )
+
+
+def node_called(space, name):
+    """Return the one node with a name that is active."""
+    (found,) = [item for item in all_of(space, "node") if item.name == name and item.status == "active"]
+    return found

@@ -66,7 +66,7 @@ class Project:
     def __init__(self, folder):
         self.folder = folder
         folder.mkdir()
-        self._git("init", "-q", "-b", "main", "--template=")
+        self.git("init", "-q", "-b", "main", "--template=")
 
     def commit(self, **files):
         """Write files (`src__client_py` is `src/client.py`) and commit them; return the commit."""
@@ -75,11 +75,12 @@ class Project:
             file = self.folder / f"{stem}.{ending}"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        self._git("add", "-A")
-        self._git("commit", "-q", "-m", "change")
-        return self._git("rev-parse", "HEAD")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "change")
+        return self.git("rev-parse", "HEAD")
 
-    def _git(self, *arguments):
+    def git(self, *arguments):
+        """Run git in the work tree; return what it says."""
         who = {
             f"GIT_{role}_{what}": "ada@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
         }

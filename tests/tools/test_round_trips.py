@@ -122,3 +122,15 @@ def test_context_asks_the_stores_at_most_sixteen_times(space):
     assert {item.section for item in report.pack.items} >= {"decisions", "work", "sources"}
     assert "stale" in str(report.pack.missing_context)
     assert calls.total() <= MOST_OF_CONTEXT, calls
+
+
+def test_a_context_on_nodes_asks_no_more_often_than_any_other(space):
+    nodes = [{"kind": "service", "name": f"Uploader {n}"} for n in range(6)]
+    made = space.crystallize("activity", input={"title": "Met the uploaders", "nodes": nodes})
+    centres = [identity for identity in made.ids if identity.startswith("node:")]
+    for centre in centres:
+        task(space, "Round", related_node_refs=[centre], links=[{"type": "about", "target": centre}])
+    asked = {"task": "Why do " + " and ".join(node["name"] for node in nodes) + " retry when the network drops?"}
+    calls, report = trips(space, "context", asked)
+    assert "work" in {item.section for item in report.pack.items}
+    assert calls.total() <= MOST_OF_CONTEXT, calls

@@ -80,6 +80,8 @@ def transition(operation: Transition, draft: Draft) -> OperationResult:
             raise InvalidPatch(
                 f"{item.id} cannot become merged without a node to merge into.", hint="Use a merge operation."
             )
+        case Node() if operation.to == "active":
+            check_name_is_free(item.model_copy(update=changes), draft)
         case WorkItem():
             changes |= _resolution(item, operation)
         case _:

@@ -45,6 +45,17 @@ def kind_of(identity: str) -> str:
     return kind
 
 
+def is_object(text: str) -> bool:
+    """Tell whether a text has the form of an object's id: a source's, a node's, and so on."""
+    prefix, _, body = text.partition(":")
+    return _KINDS.get(prefix) in _OBJECTS and len(body) == _BODY and set(body) <= set(_ALPHABET)
+
+
+def is_node(identity: str) -> bool:
+    """Tell whether an id is a node's."""
+    return identity.startswith(f"{PREFIXES['node']}:")
+
+
 def is_patch(target: str) -> bool:
     """Tell whether what an audit event is about is a patch: not an object, and not the policy."""
     return target.startswith(f"{PREFIXES['patch']}:")
@@ -58,4 +69,5 @@ def _base32(number: int, length: int) -> str:
     return "".join(reversed(digits))
 
 
+_OBJECTS = frozenset({"source", "node", "knowledge", "activity", "work_item"})
 _KINDS = {prefix: kind for kind, prefix in PREFIXES.items()}

@@ -15,7 +15,7 @@ def _table(**moves: str) -> Table:
 
 TRANSITIONS: Mapping[str, Table] = {
     "source": _table(active="invalid archived", invalid="active archived", archived=""),
-    "node": _table(active="merged archived", merged="", archived=""),
+    "node": _table(active="merged archived", merged="", archived="active"),
     "knowledge": _table(
         candidate="active contested archived",
         active="contested superseded stale archived",

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from treering.core.errors import Denied
 from treering.core.evidence import EvidenceRef
+from treering.core.ids import is_node
 from treering.core.objects import Channel, Knowledge, Object
 from treering.core.patch import Author, Create, Erase, MoveScope, Operation, Patch, Supersede, Transition, Update
 from treering.core.trust import CHANNEL_TRUST, TRUST_WEIGHTS, TrustLevel
@@ -179,6 +180,8 @@ def _check_operation(operation: Operation, author: Author, policy: Policy) -> No
                 raise _denied(author, "create active knowledge")
         case Update(changes=changes):
             _check_declaration(changes.get("memory_source"), author, policy)
+        case Transition(id=identity, to="active") if is_node(identity):
+            return  # a node is no belief: it comes back with what it stands for
         case Transition(to="active") | Supersede() | MoveScope():
             if author.channel in policy.candidate_only_channels:
                 raise _denied(author, f"{operation.op} objects")

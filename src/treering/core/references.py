@@ -1,10 +1,11 @@
 """References between objects: where they stand, that they lead somewhere, and that work does not wait on itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from treering.core.draft import Draft
 from treering.core.errors import InvalidPatch
-from treering.core.objects import Knowledge, Object, WorkItem
+from treering.core.ids import is_object
+from treering.core.objects import Knowledge, Node, Object, WorkItem
 
 REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "source": (),
@@ -12,6 +13,7 @@ REFERENCE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "knowledge": ("subject_refs", "derived_from"),
     "activity": ("related_node_refs", "related_work_item_refs", "source_refs", "produced_object_refs"),
     "work_item": (
+        "owner_refs",
         "related_node_refs",
         "related_knowledge_refs",
         "source_refs",
@@ -26,12 +28,28 @@ ACYCLIC_FIELDS = ("depends_on", "parent_ref")
 
 def references_of(item: Object) -> tuple[str, ...]:
     """Return every id the object refers to, evidence included."""
-    found = [ref for field in REFERENCE_FIELDS[item.type] for ref in getattr(item, field)]
-    if isinstance(item, Knowledge):
-        found += [ref.source_id for ref in item.evidence_refs]
-    if isinstance(item, WorkItem) and item.parent_ref:
-        found.append(item.parent_ref)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(ref for _, ref in named_references(item)))
+
+
+def fields_naming(item: Object, identities: Collection[str]) -> tuple[str, ...]:
+    """Return the fields in which the object refers to any of the ids."""
+    return tuple(dict.fromkeys(field for field, ref in named_references(item) if ref in identities))
+
+
+def named_references(item: Object) -> Iterator[tuple[str, str]]:
+    """Yield every id the object refers to, with the field it stands in."""
+    for field in REFERENCE_FIELDS[item.type]:
+        # An owner may be a name of somebody who is no node; that refers to nothing.
+        yield from ((field, ref) for ref in getattr(item, field) if field != "owner_refs" or is_object(ref))
+    match item:
+        case Knowledge():
+            yield from (("evidence_refs", ref.source_id) for ref in item.evidence_refs)
+        case WorkItem(parent_ref=str(parent)):
+            yield "parent_ref", parent
+        case Node(merged_into=str(into)):
+            yield "merged_into", into
+        case _:
+            return
 
 
 def rename_references(item: Object, renamed: Mapping[str, str]) -> Object:

@@ -1,9 +1,10 @@
 """Scopes: paths inside a space. A read sees its scope and the ancestors of it, never siblings or children."""
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 from treering.core.errors import InvalidInput
 
@@ -58,4 +59,29 @@ def _validate(text: str) -> str:
         raise ValueError(f"{error.message} {error.hint}") from error
 
 
+def _named(given: Any) -> Any:
+    """Return the path of a scope given as an object: the root for an empty one."""
+    if not isinstance(given, Mapping):
+        return given
+    if not given:
+        return ROOT
+    (name, path), *others = given.items()
+    if others or name not in _NAMES or not isinstance(path, str):
+        raise ValueError('a scope is a path such as /repo/acme-web, or an object with it: {} or {"path": "/…"}')
+    return path
+
+
+_NAMES = ("path", "scope")
+
 Scope = Annotated[str, AfterValidator(_validate)]
+
+
+def scope_schema(**text: Any) -> dict[str, Any]:
+    """Return the JSON schema of a scope as a call names it; `text` is what else the schema of its path says."""
+    path = {"type": "string", **text}
+    named = dict.fromkeys(_NAMES, path)
+    return {"anyOf": [path, {"type": "object", "properties": named, "additionalProperties": False, "maxProperties": 1}]}
+
+
+ScopeGiven = Annotated[Scope, BeforeValidator(_named), WithJsonSchema(scope_schema())]
+"""A scope as a call names it: a path, or an object that holds one (`{}`: the root)."""

@@ -7,7 +7,7 @@ them as the steps say, and remembers from which audit sequence number to which e
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from treering.core.objects import Object, Source
+from treering.core.objects import Node, Object, Source, WorkItem
 from treering.core.references import references_of
 from treering.derived.analysis import identifier_text, index_text
 from treering.derived.passages import passages_of
@@ -126,9 +126,20 @@ def entries_of(item: Object | None) -> list[Entry]:
     """Return the entries of an object, in the order of its text."""
     if item is None:
         return []
-    # Sources refer to no object.
-    links = () if isinstance(item, Source) else references_of(item)
+    links = _tied_to(item)
     return [Entry(passage, place, links) for place, passage in enumerate(passages_of(item))]
+
+
+def _tied_to(item: Object) -> tuple[str, ...]:
+    """Return the ids that the graph ties an object's passages to."""
+    match item:
+        case Source() | Node():
+            return ()  # a source refers to no object, and a merged node is found by none
+        case WorkItem(owner_refs=owners):
+            # Who owns work says little about what it is about.
+            return tuple(ref for ref in references_of(item) if ref not in owners)
+        case _:
+            return references_of(item)
 
 
 def _step(entry: Entry, was: Entry | None, seq: int) -> Step | None:

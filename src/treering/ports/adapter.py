@@ -122,7 +122,31 @@ class Failed:
     why: str
 
 
-Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """How the nodes of a root and its sources belong together, of everything that is there now."""
+
+    whole: str
+    """The node of the root itself, as `kind:slug`; it is tied to the source at the root's origin."""
+    prefix: str
+    """What the slugs of all other nodes of the root begin with."""
+    present: Mapping[str, frozenset[str]]
+    """By kind: the slugs that nodes of what is there may have. A node with another one has lost what it stood for."""
+    ties: Mapping[str, Sequence[str]]
+    """By `kind:slug` of a node: the origins of its sources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """The last reading of a root. `survey` tells how its nodes and sources belong together, if anybody asks."""
+
+    origin: str
+    whole: str
+    """The node of the root itself, as `kind:slug`."""
+    survey: Callable[[], Ground]
+
+
+Reading = SourceDraft | Unchanged | Vanished | Renamed | Skipped | Failed | Surveyed
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from treering.core.objects import Activity, Knowledge, Object, Source, WorkItem,
 from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
 from treering.core.plan import Plan
 from treering.core.policy import Policy
+from treering.core.references import references_of
 from treering.core.scope import sees
 from treering.core.times import render_time
 from treering.ports.projection import Change
@@ -162,6 +163,10 @@ class ObjectRequest:
     """Source id and segment id of segments to read."""
     dependents: tuple[str, ...] = ()
     """Ids of which the knowledge is read, as it stands now, whose evidence or derivation names them."""
+    referrers: tuple[str, ...] = ()
+    """Ids of which the objects are read, as they stand `as_of`, that name them in a field then."""
+    links: tuple[str, ...] = ()
+    """Ids of objects whose links are read."""
     as_of: AsOf = None
     vanished: bool = False
     """Also segments that have vanished from their sources, as they last stood, whatever `as_of` says."""
@@ -181,6 +186,10 @@ class ObjectsFound:
     segments: Mapping[tuple[str, str], Segment] = field(default_factory=dict)
     dependents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By id asked for, ids of knowledge that names it; these are in `objects`."""
+    referrers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By id asked for, ids of objects that name it in a field; these are in `objects`."""
+    links: Mapping[str, tuple[Link, ...]] = field(default_factory=dict)
+    """By id asked for, the links that start or end there."""
     altered: Mapping[str, str] = field(default_factory=dict)
     """By id, what is wrong with objects that are not what the audit log says; they are left out."""
 
@@ -314,6 +323,13 @@ class Ledger(Protocol):
         """Return ids of knowledge whose evidence or derivation names this id."""
         ...
 
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id in a field (`core.references`), in order.
+
+        Whether an object names it now is in the object: `read` tells them apart.
+        """
+        ...
+
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links that start or end at an object."""
         ...
@@ -404,6 +420,10 @@ class _Reads(Protocol):
 
     def dependents(self, identity: str) -> Sequence[str]: ...
 
+    def referrers(self, identity: str) -> Sequence[str]: ...
+
+    def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]: ...
+
     def sequence(self, as_of: AsOf = None) -> int: ...
 
 
@@ -414,6 +434,11 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
     objects: dict[str, Object] = {}
     _collect(objects, request.objects, lambda identity: ledger.get(identity, as_of=request.as_of), altered)
     _collect(objects, (one for ids in dependents.values() for one in ids), ledger.get, altered)
+    naming = _referrers(ledger, request, altered)
+    objects |= {item.id: item for items in naming.values() for item in items}
+    referrers = {identity: tuple(item.id for item in items) for identity, items in naming.items()}
+    links: dict[str, tuple[Link, ...]] = {}
+    _collect(links, request.links, lambda one: tuple(ledger.links(one, as_of=request.as_of)), altered)
     segments: dict[tuple[str, str], Segment] = {}
     if request.as_of is None and not request.vanished:
         segments |= ledger.segments(request.segments, altered=altered)
@@ -423,7 +448,29 @@ def read_one_by_one(ledger: _Reads, request: ObjectRequest) -> ObjectsFound:
         _collect(segments, request.segments, lambda place: _segment_as_of(ledger, place, request.as_of), altered)
     wanted = dict.fromkeys((*request.heads, *sources_named(objects.values())))
     heads = ledger.heads(wanted, as_of=request.as_of, altered=altered)
-    return ObjectsFound(ledger.sequence(request.as_of), ledger.policy, heads, objects, segments, dependents, altered)
+    return ObjectsFound(
+        sequence=ledger.sequence(request.as_of),
+        policy=ledger.policy,
+        heads=heads,
+        objects=objects,
+        segments=segments,
+        dependents=dependents,
+        referrers=referrers,
+        links=links,
+        altered=altered,
+    )
+
+
+def _referrers(ledger: _Reads, request: ObjectRequest, altered: Altered) -> dict[str, list[Object]]:
+    """Return, by id asked for, the objects that name it; those of which only another revision does are left out."""
+    named = {identity: ledger.referrers(identity) for identity in request.referrers}
+    found: dict[str, Object] = {}
+    everyone = (one for ids in named.values() for one in ids)
+    _collect(found, everyone, lambda one: ledger.get(one, as_of=request.as_of), altered)
+    return {
+        identity: [found[one] for one in ids if one in found and identity in references_of(found[one])]
+        for identity, ids in named.items()
+    }
 
 
 def _collect(

@@ -192,6 +192,11 @@ class MemoryLedger:
         with self._lock:
             return self._tables.dependents(identity)
 
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+        with self._lock:
+            return self._tables.referrers(identity)
+
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links that start or end at an object."""
         with self._lock:

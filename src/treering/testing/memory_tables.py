@@ -15,6 +15,7 @@ from treering.core.objects import Knowledge, Node, Object, Source, parse_object,
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.core.policy import Policy
 from treering.core.policy_log import POLICY, policy_in
+from treering.core.references import references_of
 from treering.ports.ledger import Record
 
 
@@ -114,6 +115,13 @@ class Tables:
         """Return ids of knowledge that names this id, in order."""
         found = (self.get(key) for key in sorted(self._keys))
         return [item.id for item in found if isinstance(item, Knowledge) and rests_on(item, identity)]
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id, in order."""
+        named = (
+            key for key, rows in self.revisions.items() if any(identity in references_of(row.item) for row in rows)
+        )
+        return sorted(named)
 
     def links_of(self, identity: str) -> Sequence[Link]:
         """Return the links that start or end here now."""

@@ -13,7 +13,7 @@ from treering.core.filters import And, Compare, Filter, matches
 from treering.core.injection import instruction_flags
 from treering.core.lifecycle import is_over
 from treering.core.locator import place_in
-from treering.core.objects import Activity, Channel, Knowledge, Object, WorkItem, title_of
+from treering.core.objects import Activity, Channel, Knowledge, Node, Object, WorkItem, title_of
 from treering.core.pack import Citation, ConflictNote, ContextPack, PackItem
 from treering.core.trust import TrustLevel, trust_of
 from treering.derived.analysis import index_text
@@ -31,7 +31,8 @@ from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound, Selectio
 from treering.ports.passages import PassageRequest, PassagesFound
 from treering.ports.reach import Reach
 from treering.ports.text import TextFound, TextRequest
-from treering.tools.envelope import Call, Mode, Value
+from treering.tools.attached import Attached, attached_to, named_nodes
+from treering.tools.envelope import AskingInput, Call, Mode
 from treering.tools.reading import (
     Asked,
     ReadReport,
@@ -61,8 +62,10 @@ _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
 
 
-class ContextInput(Value):
+class ContextInput(AskingInput):
     """What the context is for."""
+
+    TEXT = "task"
 
     task: Asked = Field(description="The task in hand, as you would tell a colleague.")
 
@@ -82,15 +85,16 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     answering = _to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
     shown = code_before_tests(found.sources.hits, given.task)
+    attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     related = _resting_on(call, shown, answering, reach, altered)
-    objects = _objects(answering, related, reach)
+    objects = _objects(answering, attached, related, reach)
     citing = _Citing.read(call, [item for item, _ in objects], reach, altered)
     wording = Wording.of(question.text)
     trusted = found.beliefs.policy.channel_trust
     drafts = [_belief(item, score, citing, wording, trusted, reach) for item, score in objects]
     drafts += [_source(hit) for hit in shown]
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
-    built = _build(call, given.task, packed, reach, found, options, altered)
+    built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:
         hits = {
             f"{hit.head.object_id} {hit.head.part}".strip(): explanation(call, hit, each)
@@ -126,6 +130,8 @@ class _Found:
     """Id, title and status of knowledge that is withdrawn or over, and shares more than a chance word with the task."""
     unknown: tuple[str, ...]
     """Names in the task that nothing here mentions."""
+    nodes: tuple[Node, ...]
+    """Nodes that the task names."""
     altered: Mapping[str, str]
 
 
@@ -134,18 +140,19 @@ def _gather(call: Call, question: Question, reach: Reach, *, deep: bool) -> _Fou
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
-    sources, beliefs, withdrawn, unknown = run_together(
+    sources, beliefs, withdrawn, unknown, nodes = run_together(
         [
             retrieval(question, reach=of_sources, limit=_SOURCES, max_per_source=_PER_SOURCE, deep=deep),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             _unknown_names(question, reach),
+            named_nodes(question, reach, altered),
         ],
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
-    return _Found(question, sources, beliefs, (*withdrawn, *over), tuple(unknown), altered)
+    return _Found(question, sources, beliefs, (*withdrawn, *over), tuple(unknown), tuple(nodes), altered)
 
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
@@ -199,11 +206,20 @@ def _resting_on(
     return [(read.objects[identity], score) for identity, score in ranked]
 
 
-def _objects(hits: Sequence[Hit], related: Sequence[tuple[Object, float]], reach: Reach) -> list[tuple[Object, float]]:
-    """Return what was found; what is only related comes after what answers, and passes the same gate."""
-    shown = {hit.head.object_id: (hit.item, hit.score) for hit in hits if hit.item}
+def _objects(
+    hits: Sequence[Hit], attached: Sequence[Attached], related: Sequence[tuple[Object, float]], reach: Reach
+) -> list[tuple[Object, float]]:
+    """Return what was found, each once: what answers, what is attached to what the task names, what is only related.
+
+    All of it passes the same gate.
+    """
     near = [(item, score) for item, score in related if is_shown(head_of(item), reach) and not is_withheld(item, reach)]
-    return [*shown.values(), *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0])))]
+    found = [
+        *((hit.item, hit.score) for hit in hits if hit.item),
+        *((item, 0.0) for one in attached for item in one.items),
+        *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0]))),
+    ]
+    return list({item.id: (item, score) for item, score in reversed(found)}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +324,7 @@ def _build(
     packed: Packed,
     reach: Reach,
     found: _Found,
+    attached: Sequence[Attached],
     options: SearchOptions,
     altered: Altered,
 ) -> ContextPack:
@@ -321,7 +338,7 @@ def _build(
         items=packed.items,
         conflicts=conflicts,
         missing_context=_missing(packed, found),
-        recommended_next_reads=_next_reads(packed),
+        recommended_next_reads=_next_reads(packed, attached),
         citations=packed.citations,
         generated_at=now,
         expires_at=now + _LIFETIME,
@@ -427,8 +444,13 @@ def _is_about(item: Object, question: Question) -> bool:
     return len(asked & words) >= min(_SHARED, ceil(len(asked) / 2))
 
 
-def _next_reads(packed: Packed) -> tuple[str, ...]:
+def _next_reads(packed: Packed, attached: Sequence[Attached]) -> tuple[str, ...]:
     """Name what did not fit, best first, and the wholes of which only parts are in the pack."""
+    more = [
+        f"{one.left_out} more that belong to {quoted(one.node.name)} (`{one.node.id}`, mode related)"
+        for one in attached
+        if one.left_out
+    ]
     left = [
         f"{quoted(item.title)} (`{item.object_id}` {item.segment_id})" for item in packed.left_out if item.segment_id
     ]
@@ -437,7 +459,7 @@ def _next_reads(packed: Packed) -> tuple[str, ...]:
         for item in packed.items
         if "cut" in item.flags
     ]
-    return tuple(dict.fromkeys([*cut, *left]))[:_READS]
+    return tuple(dict.fromkeys([*more, *cut, *left]))[:_READS]
 
 
 CONTEXT = Mode(

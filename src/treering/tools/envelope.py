@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial, reduce
 from operator import or_
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import invalid_fields
-from treering.core.scope import ROOT, Scope, parse_scope
+from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileLookup
 from treering.ports.files import FileAccess, NoFiles
@@ -34,12 +34,54 @@ class Nothing(Value):
     """Nothing."""
 
 
+class TextInput(Value):
+    """An input that a plain text may stand for: `"…"` is its field `TEXT`."""
+
+    TEXT: ClassVar[str] = ""
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the fields that a plain text means."""
+        return {cls.TEXT: text}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_text(cls, given: Any) -> Any:
+        if given == "":
+            raise ValueError("the text is empty")
+        return cls.of_text(given) if isinstance(given, str) else given
+
+
+class AskingInput(TextInput):
+    """An input that asks something: its text may also be called `query`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _takes_query(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not isinstance(given.get("query"), str):
+            return given
+        meant = cls.of_text(given["query"])
+        rest = {name: value for name, value in given.items() if name != "query"}
+        # Said twice, it is not known which is meant: `query` is refused as any unknown field.
+        return given if meant.keys() & rest.keys() else {**rest, **meant}
+
+
+def _fields_or_text(given: Any) -> Any:
+    if isinstance(given, Mapping | str):
+        return given
+    raise ValueError("an input is an object with fields, or a plain text where the mode takes one")
+
+
+Given = Annotated[dict[str, Any] | str, BeforeValidator(_fields_or_text)]
+"""What a call gives a mode to work on: fields, or a text that stands for the one that is meant."""
+
+
 class Envelope(Value):
     """A call of a verb."""
 
     mode: str = Field(default="", description="What the verb should do; empty for its default mode.")
-    scope: Scope = Field(default=ROOT, description="Where in the space: / or a path such as /repo/acme-web.")
-    input: dict[str, Any] = Field(default={}, description="What the mode works on.")
+    scope: ScopeGiven = Field(default=ROOT, description="Where in the space: / or a path such as /repo/acme-web.")
+    input: Given = Field(default={}, description="What the mode works on.")
     options: dict[str, Any] = Field(default={}, description="How the mode works.")
 
 
@@ -215,8 +257,13 @@ def _request(ability: str, envelope: Envelope) -> str:
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def parse(model: type[_Model], data: Mapping[str, Any], *, where: str) -> _Model:
+def parse(model: type[_Model], data: Mapping[str, Any] | str, *, where: str) -> _Model:
     """Read outside data into a model. Raises `InvalidInput` with the nearest known name for an unknown field."""
+    if isinstance(data, str) and not issubclass(model, TextInput):
+        raise InvalidInput(
+            f"{where} is a plain text, and this takes an object.",
+            hint=f"Give an object with any of: {', '.join(model.model_fields) or 'nothing'}.",
+        )
     try:
         return model.model_validate(data)
     except ValidationError as error:

@@ -11,7 +11,7 @@ from treering.core.patch import Author
 from treering.core.scope import sees
 from treering.ports.adapter import Adapter, Reading
 from treering.tools.engine import silent
-from treering.tools.envelope import Call, Mode, Tool, Value
+from treering.tools.envelope import Call, Mode, TextInput, Tool, Value
 from treering.tools.ingest_batch import BatchWriter
 from treering.tools.ingest_known import KnownSources
 from treering.tools.ingest_report import IngestReport, JobReport, JobRow, bounded, foremost
@@ -24,10 +24,15 @@ _SILENCE_SECONDS = 60.0
 _WARNINGS = 50
 
 
-class SourceInput(Value):
+class SourceInput(TextInput):
     """Texts and conversations given inline. A single item may stand here by itself."""
 
     items: tuple[InlineItem, ...] = Field(description="Each becomes one Source.")
+
+    @classmethod
+    def of_text(cls, text: str) -> dict[str, Any]:
+        """Return the one note that a plain text is."""
+        return {"items": [{"text": text}]}
 
     @model_validator(mode="before")
     @classmethod
@@ -36,20 +41,26 @@ class SourceInput(Value):
         return {"items": [data]} if alone else data
 
 
-class PathInput(Value):
+class PathInput(TextInput):
     """What to read."""
+
+    TEXT = "path"
 
     path: str = Field(min_length=1, description="A file or a folder.")
 
 
-class RepoInput(Value):
+class RepoInput(TextInput):
     """What to read."""
+
+    TEXT = "path"
 
     path: str = Field(min_length=1, description="A git work tree or a bare repository.")
 
 
-class StatusInput(Value):
+class StatusInput(TextInput):
     """Which job to tell of."""
+
+    TEXT = "job"
 
     job: str = Field(default="", description="A job's id, from a report; by default the newest job.")
 

@@ -14,7 +14,7 @@ from treering.ports.adapter import KnowledgeDraft, NodeDraft, SourceDraft
 from treering.ports.clock import Clock, fresh_id, fresh_salt, fresh_segment_id
 from treering.ports.ledger import SourceState
 from treering.tools.conversation_exports import divergence, is_dated, why_kept
-from treering.tools.ingest_known import KnownSources, is_live, is_undated, node_key
+from treering.tools.ingest_known import KnownSources, is_live, is_undated
 from treering.tools.ingest_report import ItemResult
 from treering.tools.relocation import moved_refs
 from treering.tools.segments import Carried, carry, first_segments
@@ -96,7 +96,7 @@ class SourceChanges:
                     created.append(node)
                 case Create(object=Node()):
                     return None
-                case Update(id=identity) if identity in self._nodes.values():
+                case Update(id=identity) | Transition(id=identity) if identity in self._nodes.values():
                     return None
                 case _:
                     continue
@@ -277,12 +277,28 @@ class SourceChanges:
                 self._operations.append(_link("part_of", node, whole))
 
     def _bring_node(self, draft: NodeDraft) -> None:
-        known = self._known_sources.node(f"{draft.kind}:{draft.slug}")
-        node = known or self._node(draft)
-        self._nodes[node_key(node)] = node.id
-        if known is None:
-            self._operations.append(Create(object=node))
-        elif changes := dict(self._node_changes(known, draft)):
+        key = f"{draft.kind}:{draft.slug}"
+        known = self._known_sources.node(key)
+        departed = None if known else self._known_sources.departed_node(key)
+        match known or departed:
+            case None:
+                node = self._node(draft)
+                self._nodes[key] = node.id
+                self._operations.append(Create(object=node))
+            case Node(merged_into=str(into)):
+                self._nodes[key] = into
+            case Node(status="active") as node:
+                self._nodes[key] = node.id
+                self._renew_node(node, draft)
+            case Node() as node if self._known_sources.was_archived_by_adapter(node):
+                self._nodes[key] = node.id
+                self._operations.append(Transition(id=node.id, expected_revision=node.revision, to="active"))
+                self._renew_node(node.model_copy(update={"revision": node.revision + 1}), draft)
+            case _:
+                return  # somebody decided against it
+
+    def _renew_node(self, known: Node, draft: NodeDraft) -> None:
+        if changes := dict(self._node_changes(known, draft)):
             self._operations.append(Update(id=known.id, expected_revision=known.revision, changes=changes))
 
     def _node(self, draft: NodeDraft) -> Node:

@@ -21,6 +21,7 @@ class KnownSources:
         self._sources: dict[str, SourceState | None] = dict(self._below(root)) if root is not None else {}
         self._unsure: set[str] = set()
         self._nodes: dict[str, Node] | None = None
+        self._departed: dict[str, Node] | None = None
         self._stale: dict[str, list[Knowledge]] | None = None
 
     def known(self) -> AlreadyRead:
@@ -62,6 +63,20 @@ class KnownSources:
             self._nodes = {node_key(item): item for item in found if isinstance(item, Node)}
         return self._nodes.get(key)
 
+    def departed_node(self, key: str) -> Node | None:
+        """Return the newest node with a `kind:slug` that is active no more: archived, or merged into another."""
+        if self._departed is None:
+            found = self._select("node", Compare("status", "in", ("archived", "merged")))
+            self._departed = {node_key(item): item for item in found if isinstance(item, Node)}
+        return self._departed.get(key)
+
+    def was_archived_by_adapter(self, node: Node) -> bool:
+        """Tell whether a node was archived with what it stood for, and not because somebody decided so."""
+        events = [
+            event for event in self._ledger.events_of(node.id) if (event.after or {}).get("status") == node.status
+        ]
+        return bool(events) and events[-1].channel == "adapter"
+
     def is_untouched(self, node: Node) -> bool:
         """Tell whether only adapters ever wrote the node."""
         return all(event.channel == "adapter" for event in self._ledger.events_of(node.id))
@@ -82,7 +97,7 @@ class KnownSources:
         """Take note of what a commit wrote; `nodes` are those created, `None` where nodes changed otherwise."""
         self._unsure.update(origins)
         if nodes is None:
-            self._nodes = None
+            self._nodes = self._departed = None
         elif self._nodes is not None:
             self._nodes |= {node_key(node): node for node in nodes}
         if self._stale is not None:
@@ -91,7 +106,7 @@ class KnownSources:
     def doubt(self, origins: Iterable[str]) -> None:
         """Read again what somebody else changed meanwhile."""
         self._unsure.update(origins)
-        self._nodes = None
+        self._nodes = self._departed = None
         self._stale = None
 
     def _covers(self, origin: str) -> bool:

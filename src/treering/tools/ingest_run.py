@@ -9,7 +9,7 @@ from typing import Any
 
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.screening import Screened, screened
-from treering.ports.adapter import Failed, Reading, Renamed, Skipped, SourceDraft, Unchanged, Vanished
+from treering.ports.adapter import Failed, Reading, Renamed, Skipped, SourceDraft, Surveyed, Unchanged, Vanished
 from treering.ports.clock import fresh_id
 from treering.tools.engine import Engine
 from treering.tools.ingest_batch import BatchOutcome, BatchWriter
@@ -24,6 +24,7 @@ from treering.tools.ingest_report import (
     foremost,
     verdict,
 )
+from treering.tools.ingest_terrain import settle_terrain
 from treering.tools.inline_items import recalled_warning
 from treering.tools.segments import without_recalled_segments
 from treering.tools.shortening import with_short_names
@@ -92,6 +93,7 @@ class Run:
         self._chars = 0
         self._moves: dict[str, str] = {}
         self._renames: dict[str, list[str]] = {}
+        self._surveyed: Surveyed | None = None
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
 
@@ -100,8 +102,9 @@ class Run:
         state: JobState = "interrupted"
         number = 0
         try:
-            for number, reading in enumerate(readings, start=1):
+            for reading in readings:
                 self._take(reading)
+                number += not isinstance(reading, Surveyed)  # it tells of no item
                 if number % _SHOW_EVERY == 0:
                     self._show(number)
             for origin, earlier in self._renames.items():
@@ -109,6 +112,7 @@ class Run:
             for origin in self._moves.values():
                 self._depart(origin)
             self._flush()
+            self._settle()
             self._show(number)
             state = "done"
         finally:
@@ -148,6 +152,8 @@ class Run:
                 self._vanish(origin, moved_to)
             case Skipped(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="skipped", why=self._with_past(origin, why)))
+            case Surveyed():
+                self._surveyed = reading
             case Failed(origin, why):
                 self.account.add(ItemResult(origin=origin, outcome="failed", why=self._with_past(origin, why)))
 
@@ -202,6 +208,13 @@ class Run:
             self.account.add_written(self._writer.write(self._batch))
             self._batch, self._origins, self._chars = [], set(), 0
             self._save_now_and_then()
+
+    def _settle(self) -> None:
+        """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""
+        if self._surveyed and not self._writer.dry_run:
+            for receipt in settle_terrain(self._writer, self._surveyed, changed=bool(self.account.patches)):
+                self.account.patches.append(receipt.patch_id)
+                self.account.sequence = max(self.account.sequence, receipt.sequence)
 
     def _with_past(self, origin: str, why: str) -> str:
         return f"{why}; what was read of it before stays" if self._known_sources.source(origin) else why

@@ -20,7 +20,7 @@ from treering.core.times import Instant, render_time
 from treering.ports.interrupt import check_interrupt
 from treering.ports.ledger import Ledger
 from treering.tools.browsing import shown_object
-from treering.tools.envelope import Call, Mode, Report, Value
+from treering.tools.envelope import Call, Mode, Report, TextInput, Value
 from treering.tools.reading import behind_warning
 from treering.tools.rights import READS
 from treering.tools.scoped_ledger import scope_of_patch
@@ -30,8 +30,10 @@ _SHOWN_TOKENS = 500
 _Revisions = Callable[[str, int], Object | None]
 
 
-class AuditInput(Value):
+class AuditInput(TextInput):
     """Whose history to print; nothing: the newest changes."""
+
+    TEXT = "id"
 
     id: str | None = Field(default=None, description="An object or patch id.")
     after: int = Field(default=0, ge=0, description="Print events after this sequence number.")

@@ -1,8 +1,10 @@
 """The verb `query`: usable context first, then deeper."""
 
-from treering.tools.browsing import EXPAND, PAGE, RECENT, RELATED
+from treering.tools.browsing import EXPAND, PAGE
 from treering.tools.context import CONTEXT
 from treering.tools.envelope import Tool
+from treering.tools.recent import RECENT
+from treering.tools.related import RELATED
 from treering.tools.search import SEARCH
 
 TOOL = Tool(

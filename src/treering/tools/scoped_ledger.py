@@ -132,7 +132,7 @@ class ScopedLedger:
     def read(self, requests: Sequence[ObjectRequest]) -> Sequence[ObjectsFound]:
         """Read for several requests what lies in sight."""
         found = self.whole.read([replace(request, heads=tuple(_named(request))) for request in requests])
-        return [self._in_sight(each) for each in found]
+        return [self._in_sight(each, request.as_of) for request, each in zip(requests, found, strict=True)]
 
     def select(self, selection: Selection, *, altered: Altered | None = None) -> Iterator[Object]:
         """Return the selected objects that lie in sight, oldest first (by id)."""
@@ -149,6 +149,12 @@ class ScopedLedger:
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge in sight whose evidence or derivation names this id."""
         found = self.whole.dependents(identity)
+        seen = self._ids(found)
+        return [other for other in found if other in seen]
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects in sight of which a revision names this id."""
+        found = self.whole.referrers(identity)
         seen = self._ids(found)
         return [other for other in found if other in seen]
 
@@ -221,7 +227,7 @@ class ScopedLedger:
         """Release files and connections."""
         self.whole.close()
 
-    def _in_sight(self, found: ObjectsFound) -> ObjectsFound:
+    def _in_sight(self, found: ObjectsFound, as_of: AsOf) -> ObjectsFound:
         heads = {identity: head for identity, head in found.heads.items() if self._sees(head.scope)}
         objects = {identity: item for identity, item in found.objects.items() if self._sees(item.scope)}
         seen = self._may_be_named(found.altered) if found.altered else frozenset()
@@ -233,8 +239,21 @@ class ScopedLedger:
             dependents={
                 identity: tuple(one for one in ids if one in objects) for identity, ids in found.dependents.items()
             },
+            referrers={
+                identity: tuple(one for one in ids if one in objects) for identity, ids in found.referrers.items()
+            },
+            links=self._links_in_sight(found.links, as_of),
             altered={identity: what for identity, what in found.altered.items() if identity in seen},
         )
+
+    def _links_in_sight(self, links: Mapping[str, Sequence[Link]], as_of: AsOf) -> dict[str, tuple[Link, ...]]:
+        """Return, by object, those of its links whose ends lie in sight."""
+        ends = {end for each in links.values() for link in each for end in (link.source, link.target)}
+        seen = self.heads(ends, as_of=as_of, altered={}).keys() if ends else frozenset()
+        return {
+            identity: tuple(link for link in each if {link.source, link.target} <= seen)
+            for identity, each in links.items()
+        }
 
     def _may_be_named(self, altered: Mapping[str, str]) -> frozenset[str]:
         """Return those of altered objects that lie in sight; at the root also those whose row tells no place."""

@@ -4,7 +4,7 @@ from pydantic import Field
 
 from treering.derived.retrieval import retrieve
 from treering.derived.tokens import estimate_tokens
-from treering.tools.envelope import Call, Mode, Value
+from treering.tools.envelope import AskingInput, Call, Mode
 from treering.tools.reading import (
     Asked,
     ReadReport,
@@ -21,8 +21,10 @@ from treering.tools.reading import (
 from treering.tools.rights import READS
 
 
-class SearchInput(Value):
+class SearchInput(AskingInput):
     """What to look for."""
+
+    TEXT = "text"
 
     text: Asked = Field(description="A question, words, a symbol, a path, or an id.")
 

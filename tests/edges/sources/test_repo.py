@@ -18,6 +18,7 @@ from treering.ports.adapter import (
     ReadLimits,
     Skipped,
     SourceDraft,
+    Surveyed,
     Unchanged,
     Vanished,
 )
@@ -33,9 +34,10 @@ def scratch(tmp_path: Path) -> Scratch:
 def read(
     target: Path, *, known: AlreadyRead | None = None, limits: ReadLimits | None = None, **options: Any
 ) -> list[Reading]:
-    return list(
-        RepoAdapter().read(str(target), known=known or AlreadyRead(), limits=limits or ReadLimits(), options=options)
+    readings = RepoAdapter().read(
+        str(target), known=known or AlreadyRead(), limits=limits or ReadLimits(), options=options
     )
+    return [one for one in readings if not isinstance(one, Surveyed)]
 
 
 def by_path(readings: Iterable[Reading]) -> dict[str, Reading]:

@@ -203,6 +203,7 @@ class LedgersAgree(RuleBasedStateMachine):
         assert list(self.memory.records()) == list(self.sqlite.records())
         self.both(lambda ledger: list(ledger.select(Selection(scope="/run", descend=True))))
         self.both(lambda ledger: [list(ledger.dependents(identity)) for identity in self.made])
+        self.both(lambda ledger: [list(ledger.referrers(identity)) for identity in self.made])
 
     def commit(self, *parts: Object | Operation, by: Any = ADA) -> None:
         patch = self.make.patch(*parts, by=by)

@@ -9,6 +9,7 @@ import pytest
 import treering
 from treering.core.filters import parse_filter
 from treering.core.policy import Policy
+from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.schema import VERSION
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.ledger import Selection
@@ -72,6 +73,22 @@ def test_a_decision_of_an_older_version_verifies_where_it_can_only_be_read(tmp_p
     with closing(sqlite3.connect(file)) as connection:
         assert verify_ledger(apsw.Connection(str(file)), anchor=None)
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+
+
+def test_what_an_older_version_wrote_is_found_by_what_it_names(space):
+    (node,) = space.engine.ledger.select(Selection(types=("node",)))
+    page = space.query(mode="page", input={"id": node.id})
+    assert [(one.title, one.fields) for one in page.referrers] == [("Chose a store", ("produced_object_refs",))]
+    past = space.query(mode="related", input={"id": node.id}, options={"as_of": space.engine.ledger.sequence()})
+    assert [one.title for one in past.neighbours] == ["Chose a store"]
+
+
+def test_an_older_space_that_can_only_be_read_knows_what_names_what(tmp_path):
+    copy = shutil.copy(FIXTURES / "ledger_v3.db", tmp_path / "space.db")
+    with closing(apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        ((node,),) = connection.execute("SELECT id FROM objects WHERE type = 'node'")
+        ((activity,),) = connection.execute("SELECT id FROM objects WHERE type = 'activity'")
+        assert ObjectTables(connection).referrers(node) == [activity]
 
 
 def test_an_older_space_gets_the_index_by_name_when_it_is_opened_to_write(space, tmp_path):

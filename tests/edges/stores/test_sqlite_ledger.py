@@ -106,6 +106,7 @@ EDITS = {
     "a text that is no UTF-8": "UPDATE revisions SET body = replace(body, 'Hive', 'Nest') WHERE id LIKE 'node:%'",
     "an object's place in history": "UPDATE objects SET updated_at = created_at",
     "what knowledge rests on": "DELETE FROM dependencies",
+    "what objects refer to": "DELETE FROM referrers",
     "the place of a segment": "UPDATE segments SET place = edited(place, '0', '7')",
     "a segment that seems to have vanished": "UPDATE segments SET vanished = 1",
     "an object's state": "UPDATE objects SET status = 'archived' WHERE type = 'node'",

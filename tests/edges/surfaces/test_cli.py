@@ -24,11 +24,13 @@ from treering.core.errors import (
 )
 from treering.edges.settings import FILE, FOLDER
 from treering.edges.surfaces.cli.failures import exit_code
-from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
 from treering.tools.ingest_report import IngestReport, JobReport
 from treering.tools.lint import LintReport, ReindexReport, RepairReport
 from treering.tools.lint_audit import AuditReport
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 
@@ -483,3 +485,15 @@ def test_a_lease_is_listed_and_can_be_taken_away(stage):
         assert (wrong.code, "Did you mean 'vectors'?" in wrong.err) == (3, True)
         assert stage.json("unlock", "vectors")["cleared"]["owner"] == "somebody"
         assert space.engine.leases.holder("vectors") is None
+
+
+@pytest.mark.parametrize("given", ['"retries"', '{"query": "retries"}', '{"text": "retries"}'])
+def test_an_input_may_be_a_json_text_or_name_a_query(stage, given):
+    stage.done("ingest", "-", "--origin", "retries", stdin="Retry three times.")
+    assert [hit["origin"] for hit in stage.json("query", "--mode", "search", "--input", given)["hits"]] == ["retries"]
+
+
+def test_a_json_text_beside_words_is_refused(stage):
+    stage.done("ingest", "-", stdin="Retry three times.")
+    told = stage.run("query", "how often", "--mode", "search", "--input", '"retries"')
+    assert (told.code, "--input is a plain text" in told.err) == (2, True)

@@ -298,3 +298,16 @@ class _held:  # noqa: N801 - reads as the state it is
     def __exit__(self, *_):
         self._connection.execute("ROLLBACK")
         self._connection.close()
+
+
+@pytest.mark.parametrize("given", ["retries", {"query": "retries"}, {"text": "retries"}])
+def test_the_scope_may_be_an_object_and_the_input_a_text(address, given):
+    async def asked(call):
+        await call("ingest", "source", {"text": "Retry three times.", "origin": "retries"})
+        arguments = {"mode": "search", "scope": {}, "input": given, "options": {}}
+        return await call.client.call_tool("wiki.query", arguments)
+
+    result = talk(address, asked)
+
+    assert not result.is_error, text_of(result)
+    assert [hit["origin"] for hit in result.structured_content["hits"]] == ["retries"]

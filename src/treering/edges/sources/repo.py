@@ -26,14 +26,17 @@ from treering.edges.sources.git_blobs import blob_id
 from treering.edges.sources.repo_identity import RepositoryIdentity, SettledRepository, names_below
 from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, RepoSelection, parse_attributes, parse_selection
+from treering.edges.sources.repo_terrain import RepoTerrain
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
+    Ground,
     Reading,
     ReadLimits,
     Renamed,
     Skipped,
     SourceDraft,
+    Surveyed,
     Unchanged,
     Vanished,
 )
@@ -170,6 +173,24 @@ class _Plan:
         except TreeringError:
             return frozenset()
 
+    @cached_property
+    def own(self) -> list[_Item]:
+        """The files that the map tells of: those that are not marked as generated or foreign."""
+        return [item for item in self.items if item.entry.kind == "file" and not _aside(self, item)]
+
+    @cached_property
+    def slug(self) -> str:
+        """What its nodes go by: it stays, whatever the repository is called or wherever it lies later."""
+        known = self.settled.known
+        told = known.payload if known else {}
+        name = known.title if known else _repo_name(self.repository, self.repository.remote())
+        slug: str = told.get("slug") or _slug(name)
+        return slug
+
+    @cached_property
+    def terrain(self) -> RepoTerrain:
+        return RepoTerrain(self.slug, [item.entry for item in self.own])
+
     def knows_folder(self) -> bool:
         start = self.origin(f"{self.selection.folder}/")
         return any(origin.startswith(start) for origin in self.known.fingerprints)
@@ -232,6 +253,7 @@ def _readings(plan: _Plan) -> Iterator[Reading]:
         else:
             yield settled
     yield from (_drafted(plan, item, data) for item, data in plan.contents(unread))
+    yield Surveyed(plan.root, f"repo:{plan.slug}", lambda: _ground(plan))
 
 
 def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None:
@@ -265,7 +287,16 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
         redact_secrets=plan.selection.redact,
         formats=plan.reader.formats,
     )
-    return replace(reading, fingerprint=plan.fingerprint(entry)) if isinstance(reading, SourceDraft) else reading
+    if not isinstance(reading, SourceDraft):
+        return reading
+    subject = plan.terrain.subject(entry.path) if reading.knowledge else None
+    stated = [known if known.about else replace(known, about=subject) for known in reading.knowledge]
+    return replace(reading, fingerprint=plan.fingerprint(entry), knowledge=stated)
+
+
+def _ground(plan: _Plan) -> Ground:
+    ties = {key: [plan.origin(path) for path in paths] for key, paths in plan.terrain.ties().items()}
+    return Ground(f"repo:{plan.slug}", f"{plan.slug}/", plan.terrain.present(), ties)
 
 
 def _vanished(plan: _Plan) -> Iterator[Vanished]:
@@ -338,11 +369,10 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
         return Unchanged(plan.root)
-    own = [item for item in plan.items if item.entry.kind == "file" and not _aside(plan, item)]
     draft = draw_map(
         _facts(plan, branch, len(changed)),
-        [item.entry for item in own],
-        _texts(plan, own),
+        [item.entry for item in plan.own],
+        _texts(plan, plan.own),
         fingerprint=fingerprint,
     )
     return replace(draft, warnings=_left_out(plan))
@@ -376,13 +406,12 @@ def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
 
 def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
     repository, remote = plan.repository, plan.repository.remote()
-    name, known = _repo_name(repository, remote), plan.settled.known
+    known = plan.settled.known
     told = known.payload if known else {}
     return RepoFacts(
         origin=plan.root,
-        name=name,
-        # Nodes go by it: it stays, whatever the repository is called or wherever it lies later.
-        slug=told.get("slug") or (known.title if known else name).lower().replace("/", "-"),
+        name=_repo_name(repository, remote),
+        slug=plan.slug,
         root_commit=plan.identity.root_commit or told.get("root_commit"),
         commit=plan.commit,
         committed_at=repository.committed_at(plan.commit) if plan.commit else None,
@@ -393,6 +422,10 @@ def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
         uncommitted=changed,
         hot_spots=_hot_spots(plan),
     )
+
+
+def _slug(name: str) -> str:
+    return name.lower().replace("/", "-")
 
 
 def _repo_name(repository: GitRepository, remote: str | None) -> str:

@@ -161,8 +161,8 @@ def _payload(
         "entry_points": list(islice(_entry_points(entries, texts), _LISTED)),
         "hot_spots": [_hot_spot(one) for one in facts.hot_spots[:_LISTED]],
         "modules": [module.path for module in modules],
-        "documents": [entry.path for entry in _documents(entries)],
-        "apis": [entry.path for entry in _apis(entries)],
+        "documents": [entry.path for entry in document_entries(entries)],
+        "apis": [entry.path for entry in api_entries(entries)],
     }
 
 
@@ -229,13 +229,25 @@ def _declared(path: str, text: str) -> list[tuple[str, str]]:
     return []
 
 
-def _documents(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+def document_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Return the documents the map names: those nearest to the top."""
     found = [entry for entry in entries if _DOCUMENT.fullmatch(entry.path)]
     return sorted(found, key=lambda entry: (entry.path.count("/"), entry.path))[:_DOCUMENTS]
 
 
-def _apis(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+def api_entries(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
+    """Return the descriptions of APIs that the map names."""
     return [entry for entry in entries if _API.search(entry.path)][:_APIS]
+
+
+def module_paths(entries: Sequence[TreeEntry]) -> list[str]:
+    """Return the folders that the map calls modules."""
+    return [module.path for module in _modules(entries)]
+
+
+def folders_of(entries: Sequence[TreeEntry]) -> frozenset[str]:
+    """Return the folders that hold code, at any depth."""
+    return frozenset(_folders(entries)) - {""}
 
 
 def _modules(entries: Sequence[TreeEntry]) -> list[_Module]:
@@ -300,9 +312,9 @@ def _nodes(
     yield NodeDraft("repo", facts.name, facts.slug, summary=_about(texts), aliases=aliases)
     for module in modules:
         yield _module_node(facts, module, texts.get(f"{module.path}/__init__.py", ""))
-    for entry in _documents(entries):
+    for entry in document_entries(entries):
         yield NodeDraft("document", entry.path, f"{facts.slug}/{entry.path}", part_of=whole)
-    for entry in _apis(entries):
+    for entry in api_entries(entries):
         name = PurePosixPath(entry.path).stem
         yield NodeDraft("api", name, f"{facts.slug}/{entry.path}", aliases=(entry.path,), part_of=whole)
 

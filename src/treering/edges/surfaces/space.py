@@ -23,11 +23,13 @@ from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
-from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
 from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Answer, Envelope, Operation, Report, parse
 from treering.tools.erasure import ErasureReceipt
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.rights import EVERYTHING
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 
 QueryReport = ContextReport | SearchReport | PageReport | RelatedReport | RecentReport | ExpandReport
 Data = Mapping[str, Any]
+Place = str | Data
+"""A scope: its path, or an object that holds it."""
+Given = Data | str
+"""An input: its fields, or a plain text where the mode takes one."""
 
 
 def open_space(
@@ -88,7 +94,8 @@ class Space:
     """An open space. A context manager; safe to use from many threads.
 
     The verbs take `mode`, `scope`, `input`, `options` and give typed reports. Where no scope is given it is `/`;
-    a read there sees what lies at `/`, and with `options={"descend": True}` everything below.
+    a read there sees what lies at `/`, and with `options={"descend": True}` everything below. A scope may also be
+    `{}` or `{"path": "/…"}`, and an input a plain text where it can mean one field only.
     """
 
     address: Address
@@ -98,7 +105,7 @@ class Space:
     _back_up: BackUp
 
     def ingest(
-        self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> Report:
         """Bring outside input in: `source`, `path`, `repo`, `status`."""
         return self.call("ingest", _envelope(mode, scope, input, options))
@@ -107,47 +114,49 @@ class Space:
     def query(
         self,
         mode: Literal["", "context"] = "",
-        scope: str = ROOT,
-        input: Data | None = None,
+        scope: Place = ROOT,
+        input: Given | None = None,
         options: Data | None = None,
     ) -> ContextReport: ...
     @overload
     def query(
-        self, mode: Literal["search"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: Literal["search"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> SearchReport: ...
     @overload
     def query(
-        self, mode: Literal["page"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: Literal["page"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> PageReport: ...
     @overload
     def query(
-        self, mode: Literal["related"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: Literal["related"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> RelatedReport: ...
     @overload
     def query(
-        self, mode: Literal["recent"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: Literal["recent"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> RecentReport: ...
     @overload
     def query(
-        self, mode: Literal["expand"], scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: Literal["expand"], scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> ExpandReport: ...
     @overload
     def query(
-        self, mode: str, scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: str, scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> QueryReport: ...
     def query(
-        self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> QueryReport:
         """Ask: `context`, `search`, `page`, `related`, `recent`, `expand`."""
         return cast("QueryReport", self.call("query", _envelope(mode, scope, input, options)))
 
     def crystallize(
-        self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
     ) -> WriteReport:
         """Turn work into reusable state: `activity`, `knowledge`, `work_item`, `promote`, `supersede`."""
         return cast("WriteReport", self.call("crystallize", _envelope(mode, scope, input, options)))
 
-    def lint(self, mode: str = "", scope: str = ROOT, input: Data | None = None, options: Data | None = None) -> Report:
+    def lint(
+        self, mode: str = "", scope: Place = ROOT, input: Given | None = None, options: Data | None = None
+    ) -> Report:
         """Find drift: `structure`, `semantic`, `repair`, `reindex`, `audit`."""
         return self.call("lint", _envelope(mode, scope, input, options))
 
@@ -263,6 +272,7 @@ def _access(files: FileAccess | Path | str | None) -> FileAccess:
     return files_below(Path(files)) if isinstance(files, Path | str) else files
 
 
-def _envelope(mode: str, scope: str, given: Data | None, options: Data | None) -> Envelope:
-    data = {"mode": mode, "scope": scope, "input": dict(given or {}), "options": dict(options or {})}
+def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None) -> Envelope:
+    said = dict(given) if isinstance(given, Mapping) else given or {}
+    data = {"mode": mode, "scope": scope, "input": said, "options": dict(options or {})}
     return parse(Envelope, data, where="call")

@@ -6,8 +6,8 @@ import pytest
 
 from treering.core.errors import InvalidPatch
 from treering.core.objects import Source
-from treering.core.patch import MoveScope, Transition, Update
-from treering.ports.ledger import Ledger
+from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Transition, Update
+from treering.ports.ledger import Ledger, ObjectRequest
 from treering.testing.builders import BOB, Builder, author, day
 from treering.testing.ledger_contract.stage import LedgerStage, knowledge_of, status_of
 
@@ -191,6 +191,51 @@ class Evidence(LedgerStage):
         assert list(ledger.dependents(source.id)) == [fact.id]
         assert list(ledger.dependents(fact.id)) == [derived.id]
         assert list(ledger.dependents(last.id)) == []
+
+    def test_what_names_an_object_in_any_field_is_listed(self, ledger: Ledger, make: Builder) -> None:
+        source, node, owner = make.source("Ada has 3 hives."), make.node("Hives"), make.node("Ada", kind="person")
+        fact = make.fact("Ada", "hives", 3, make.evidence(source), subject_refs=(node.id,))
+        work = make.work("Buy smoke", related_node_refs=(node.id,), owner_refs=(owner.id, "bob"))
+        ledger.commit(make.patch(source, node, owner, fact, work))
+        assert list(ledger.referrers(node.id)) == sorted([fact.id, work.id])
+        assert (list(ledger.referrers(owner.id)), list(ledger.referrers(source.id))) == ([work.id], [fact.id])
+        assert list(ledger.referrers(work.id)) == []
+
+    def test_what_names_an_object_is_read_as_it_stands_and_as_it_stood(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hives")
+        work = make.work("Buy smoke", related_node_refs=(node.id,))
+        then = ledger.commit(make.patch(node, work)).sequence
+        ledger.commit(make.patch(_update(work.id, 1, related_node_refs=())))
+        now, before = ledger.read(
+            [ObjectRequest(referrers=(node.id,)), ObjectRequest(referrers=(node.id,), as_of=then)]
+        )
+        assert (now.referrers, now.objects) == ({node.id: ()}, {})
+        assert (before.referrers, before.objects[work.id].revision) == ({node.id: (work.id,)}, 1)
+
+    def test_links_are_read_together_with_other_things(self, ledger: Ledger, make: Builder) -> None:
+        one, other = make.node("Hives"), make.node("Bees")
+        link = Link(type="part_of", source=other.id, target=one.id)
+        then = ledger.commit(make.patch(one, other, AddLink(link=link))).sequence
+        ledger.commit(make.patch(RemoveLink(link=link)))
+        now, before = ledger.read([ObjectRequest(links=(one.id,)), ObjectRequest(links=(one.id, other.id), as_of=then)])
+        assert now.links == {one.id: ()}
+        assert [(ids, links[0].source) for ids, links in before.links.items()] == [
+            (one.id, other.id),
+            (other.id, other.id),
+        ]
+
+    def test_a_node_that_was_merged_names_the_one_it_was_merged_into(self, ledger: Ledger, make: Builder) -> None:
+        one, other = make.node("Hives"), make.node("Hive")
+        ledger.commit(make.patch(one, other))
+        ledger.commit(make.patch(Merge(id=other.id, expected_revision=1, into=one.id)))
+        assert list(ledger.referrers(one.id)) == [other.id]
+
+    def test_an_erased_object_names_nothing_any_more(self, ledger: Ledger, make: Builder) -> None:
+        node = make.node("Hives")
+        work = make.work("Buy smoke", related_node_refs=(node.id,))
+        ledger.commit(make.patch(node, work))
+        ledger.commit(make.patch(Erase(id=work.id, expected_revision=1)))
+        assert list(ledger.referrers(node.id)) == []
 
     def test_a_channel_that_only_proposes_cannot_add_belief_by_repeating_it(
         self, ledger: Ledger, make: Builder

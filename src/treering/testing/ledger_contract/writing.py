@@ -359,6 +359,17 @@ class Writing(LedgerStage):
             with pytest.raises(Conflict):
                 ledger.commit(make.patch(taken, _update(third.id, slug=taken.slug)))
 
+    def test_an_archived_node_comes_back_unless_its_name_was_given_away(self, ledger: Ledger, make: Builder) -> None:
+        node, adapter = make.node("Hive"), author("adapter")
+        ledger.commit(make.patch(node))
+        ledger.commit(make.patch(Transition(id=node.id, expected_revision=1, to="archived")))
+        ledger.commit(make.patch(Transition(id=node.id, expected_revision=2, to="active"), by=adapter))
+        assert node_of(ledger, node.id).status == "active"
+        ledger.commit(make.patch(Transition(id=node.id, expected_revision=3, to="archived")))
+        ledger.commit(make.patch(make.node("Hive")))
+        with pytest.raises(Conflict):
+            ledger.commit(make.patch(Transition(id=node.id, expected_revision=4, to="active")))
+
     def test_links_are_added_once_and_removed(self, ledger: Ledger, make: Builder) -> None:
         one, two = make.node("Hive"), make.node("Garden")
         link = Link(type="part_of", source=one.id, target=two.id)

@@ -40,6 +40,25 @@ def test_what_one_call_brings_in_another_finds(client):
     assert found["hits"][0]["object_id"] == ingested["items"][0]["source_id"]
 
 
+@pytest.mark.parametrize("scope", [{}, {"path": "/"}, {"scope": "/"}, "/"])
+@pytest.mark.parametrize("given", ["releases", {"query": "releases"}, {"text": "releases"}])
+def test_the_scope_may_be_an_object_and_the_input_a_text(client, scope, given):
+    source = ask(client, "ingest", "source", NOTE)["items"][0]["source_id"]
+    body = {"mode": "search", "scope": scope, "input": given, "options": {}}
+    answer = client.post("/v1/wiki/query", json=body)
+    assert answer.status_code == 200, answer.text
+    assert [hit["object_id"] for hit in answer.json()["hits"]] == [source]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"scope": {"x": "/"}}, {"scope": {"path": 5}}, {"input": 5}, {"input": ["releases"]}, {"input": {"query": 5}}],
+)
+def test_an_envelope_of_other_types_is_refused(client, wrong):
+    answer = client.post("/v1/wiki/query", json={"mode": "search", "scope": {}, "input": "releases", **wrong})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
+
+
 def test_every_mode_of_every_verb_answers_a_good_call(client, tmp_path):
     (tmp_path / "files" / "notes.md").write_text("# Notes\n\nWe retry three times.")
     source = ask(client, "ingest", "source", NOTE)["items"][0]["source_id"]

@@ -25,6 +25,7 @@ from treering.edges.stores.sqlite.read_checks import (
     unreadable,
     unreadable_segment,
 )
+from treering.edges.stores.sqlite.referrers import find_referrers, forget_referrer, keep_referrer
 from treering.ports.ledger import Altered, noted
 
 _STORED = "SELECT id, revision, seq, body FROM revisions "
@@ -110,6 +111,10 @@ class ObjectTables:
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge that names this id, in order."""
         return self._column("SELECT dependent FROM dependencies WHERE target = ? ORDER BY dependent", (identity,))
+
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id, in order."""
+        return find_referrers(self._connection, identity)
 
     def links_of(self, identity: str) -> Sequence[Link]:
         """Return the links that start or end here now."""
@@ -227,6 +232,7 @@ class ObjectTables:
         self._connection.execute(
             "INSERT OR REPLACE INTO objects VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", current_row(item)
         )
+        keep_referrer(self._connection, item)
         if isinstance(item, Knowledge):
             self._set_dependencies(item)
 
@@ -252,6 +258,7 @@ class ObjectTables:
             "DELETE FROM links WHERE target = ?",
         ):
             self._connection.execute(sql, (identity,))
+        forget_referrer(self._connection, identity)
         for row in texts:
             sql = "DELETE FROM texts WHERE row = ? AND NOT EXISTS (SELECT 1 FROM segments WHERE text_row = ?)"
             self._connection.execute(sql, (row, row))

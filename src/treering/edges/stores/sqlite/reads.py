@@ -165,6 +165,11 @@ class SqliteReads:
         with self._read() as connection:
             return self._tables(connection).dependents(identity)
 
+    def referrers(self, identity: str) -> Sequence[str]:
+        """Return ids of objects of which a revision names this id."""
+        with self._read() as connection:
+            return self._tables(connection).referrers(identity)
+
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links that start or end at an object."""
         with self._read() as connection:

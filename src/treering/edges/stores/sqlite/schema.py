@@ -9,6 +9,7 @@ from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge
 from treering.edges.stores.sqlite.files import APPLICATION_ID
 from treering.edges.stores.sqlite.packing import unpack, unpack_object
+from treering.edges.stores.sqlite.referrers import REFERRERS, fill_referrers
 
 _FIRST = """
 CREATE TABLE objects(
@@ -67,10 +68,10 @@ CREATE TABLE IF NOT EXISTS overwriting(seq INTEGER PRIMARY KEY, vacuumed INTEGER
 # No table: from here on the log may tell of the policy. An older Treering would not obey it, so it opens no such space.
 _THIRD = ""
 
-# No table: two decisions on one question contradict each other, so decisions get a claim key (`_give_claim_keys`); and
-# records and objects may have parts that an older Treering cannot read (operations of an applied patch, disputes,
-# lines of evidence).
-_FOURTH = ""
+# The table of which objects name which, filled by `fill_referrers`; two decisions on one question contradict each
+# other, so decisions get a claim key (`_give_claim_keys`); and records and objects may have parts that an older
+# Treering cannot read (operations of an applied patch, disputes, lines of evidence).
+_FOURTH = REFERRERS
 
 MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
@@ -78,6 +79,7 @@ MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 VERSION = len(MIGRATIONS)
 CLAIMING_DECISIONS = 4
 """From this version on the rows of decisions have claim keys."""
+_WITH_REFERRERS = 4
 _READABLE = 2
 """A space of this version or a later one has every table that reads ask for."""
 
@@ -120,6 +122,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
             connection.execute(statement)
     if 0 < version < CLAIMING_DECISIONS:
         _give_claim_keys(connection)
+    if version < _WITH_REFERRERS:
+        fill_referrers(connection)
     connection.execute(_BY_NAME)
     connection.pragma("user_version", VERSION)
     connection.pragma("application_id", APPLICATION_ID)

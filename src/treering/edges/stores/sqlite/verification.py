@@ -15,6 +15,7 @@ from treering.edges.stores.sqlite.failures import REINDEX, RESTORE, row_of
 from treering.edges.stores.sqlite.log_tables import LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables, current_row, targets_of
 from treering.edges.stores.sqlite.packing import unpack, unpack_json, unpack_model
+from treering.edges.stores.sqlite.referrers import lacks_reference
 from treering.edges.stores.sqlite.schema import CLAIMING_DECISIONS
 
 _TABLES = ("objects", "revisions", "texts", "segments", "dependencies", "links", "patches", "receipts", "audit")
@@ -109,6 +110,8 @@ def _check_row(connection: apsw.Connection, identity: str) -> Object:
     row = next(connection.execute("SELECT * FROM objects WHERE id = ?", (identity,)), None)
     if item is None or row not in _rows_of(connection, item):
         raise _wrong(f"the row of {identity} does not agree with its newest revision", identity)
+    if lacks_reference(connection, item):
+        raise _wrong(f"what {identity} refers to does not agree with its newest revision", identity)
     return item
 
 

@@ -34,18 +34,27 @@ def envelope_of(
     known = TOOLS[verb].modes.get(mode or TOOLS[verb].default)
     wishes = {**_pairs(calling.option or (), known), **options}
     moved = {name: wishes.pop(name) for name in list(wishes) if known and _is_input(name, known)}
+    said = read_input(calling.input)
+    if isinstance(said, str) and (moved or given):
+        raise InvalidInput(
+            "--input is a plain text, and more was given beside it.",
+            hint='Give an object, such as --input \'{"task": "…"}\', or the text alone.',
+        )
     data: dict[str, Any] = {
         "mode": mode,
         "scope": parse_scope(calling.scope),
-        "input": {**read_object(calling.input), **moved, **given},
+        "input": said if isinstance(said, str) else {**said, **moved, **given},
         "options": wishes,
     }
     _check_text(data)
     return parse(Envelope, data, where="call")
 
 
-def read_object(text: str) -> dict[str, Any]:
-    """Read a JSON object from the text itself, from `@file`, or from stdin for `-`. Nothing gives an empty one."""
+def read_input(text: str) -> dict[str, Any] | str:
+    """Read an input in JSON from the text itself, from `@file`, or from stdin for `-`. Nothing gives an empty one.
+
+    It is an object, or a JSON text where the mode takes one.
+    """
     if not text:
         return {}
     try:
@@ -57,8 +66,8 @@ def read_object(text: str) -> dict[str, Any]:
             f"--input is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
             hint='Put the object in single quotes, such as \'{"task": "…"}\', or in a file: --input @file.json.',
         ) from error
-    if not isinstance(data, dict):
-        raise InvalidInput("--input is JSON, but not an object.", hint='Give an object such as {"task": "…"}.')
+    if not isinstance(data, dict | str):
+        raise InvalidInput("--input is JSON, but no object and no text.", hint='Give an object such as {"task": "…"}.')
     return data
 
 

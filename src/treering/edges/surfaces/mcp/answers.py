@@ -10,13 +10,16 @@ from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import quoted, render, titled
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.edges.surfaces.mcp.fitting import AnswerEntry, fit_entries, fit_json, left_out
-from treering.tools.browsing import Expanded, ExpandReport, HistoryEntry, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import Expanded, ExpandReport, PageReport
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
+from treering.tools.history import HistoryEntry
 from treering.tools.ingest_report import IngestReport, ItemResult, JobReport
 from treering.tools.lint import LintReport, ReindexReport, RepairReport
 from treering.tools.lint_audit import AuditReport
 from treering.tools.reading import ReadReport
+from treering.tools.recent import RecentReport
+from treering.tools.related import Neighbour, RelatedReport
 from treering.tools.search import SearchReport
 from treering.tools.standing import told_status
 from treering.tools.submission import WriteReport
@@ -150,6 +153,9 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(f"- {link['type']}: {link['source']} → {link['target']}")
     if report.dependents:
         yield AnswerEntry(f"- depended on by: {', '.join(report.dependents)}")
+    for one in report.referrers:
+        state = f"{one.type}/{one.kind}, {one.status}; {', '.join(one.fields)}"
+        yield AnswerEntry(f"- named by `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
     for change in reversed(report.history):
         yield AnswerEntry(f"- {change.time} {change.event} {_by(change)}")
 
@@ -159,13 +165,18 @@ def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
         arrow = "→" if one.direction == "out" else "←"
         state = f"{one.type}/{one.kind}, {told_status(one.status, current=one.current)}"
         yield AnswerEntry(
-            f"- {one.via} {arrow} {one.relation} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
+            f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
+
+
+def _relation(one: Neighbour) -> str:
+    return f"{one.relation} ({', '.join(one.fields)})" if one.fields else one.relation
 
 
 def _changes(report: RecentReport) -> Iterable[AnswerEntry]:
     for change in report.changes:
-        what = f"{change.event} `{change.id}` {quoted(change.title)}"
+        told = f" ({change.dated_by})" if change.dated_by else ""
+        what = f"{change.event}{told} `{change.id}` {quoted(change.title)}"
         status = told_status(change.status, current=change.current)
         over = f" ({status})" if status != change.status else ""
         yield AnswerEntry(f"- {change.time} {what}{over} {_by(change)}", ref=change.id)

@@ -3,19 +3,27 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, GetJsonSchemaHandler, WithJsonSchema, create_model
+from pydantic_core import CoreSchema
 
-from treering.core.scope import ROOT, Scope
+from treering.core.scope import ROOT, ScopeGiven, scope_schema
 from treering.tools.catalog import TOOLS
 from treering.tools.crystallize_activity import ActivityFields, ActivityInput
 from treering.tools.crystallize_knowledge import KnowledgeInput
 from treering.tools.crystallize_node import NodeInput
 from treering.tools.crystallize_work import LinkFields, WorkItemInput
 from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
-from treering.tools.envelope import Envelope, Mode, Tool, Value
+from treering.tools.envelope import Envelope, Mode, TextInput, Tool, Value
 
 _SCOPE = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
-_Scope = Annotated[Scope, Field(json_schema_extra={"pattern": _SCOPE})]
+_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=_SCOPE))]
+
+
+class _OrText:
+    """Says in the schema of an input that a plain text may stand for it."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "string", "minLength": 1}]}
 
 
 class NewWorkItem(WorkItemFields):
@@ -65,7 +73,8 @@ def call_models(verb: str) -> tuple[type[BaseModel], ...]:
 def call_model(verb: str, envelope: Envelope) -> type[BaseModel] | None:
     """Return the form a call should have, by its mode and by whether it names an object; none for an unknown mode."""
     mode = envelope.mode or TOOLS[verb].default
-    form = "Change" if envelope.input.get("id") else "New"
+    changes = isinstance(envelope.input, Mapping) and envelope.input.get("id")
+    form = "Change" if changes else "New"
     return _CALLS.get((verb, mode, "")) or _CALLS.get((verb, mode, form))
 
 
@@ -81,7 +90,7 @@ def _model(tool: Tool, mode: Mode, form: str, given: type[Value]) -> type[BaseMo
     fields: dict[str, Any] = {
         "mode": (Literal["", mode.name], "") if is_default else (Literal[mode.name], ...),
         "scope": (_Scope, Field(default=ROOT, description=Envelope.model_fields["scope"].description)),
-        "input": (given, _needed(given)),
+        "input": (Annotated[given, _OrText()] if issubclass(given, TextInput) else given, _needed(given)),
         "options": (mode.options, _needed(mode.options)),
     }
     return create_model(name, __base__=Value, __doc__=mode.summary, **fields)

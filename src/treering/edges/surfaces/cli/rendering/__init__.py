@@ -5,12 +5,14 @@ from collections.abc import Iterator, Sequence
 from treering.core.characters import one_line
 from treering.edges.surfaces.cli.rendering import answers, changes, findings
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.tools.browsing import ExpandReport, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
 from treering.tools.envelope import Report
 from treering.tools.ingest_report import IngestReport, JobReport
 from treering.tools.lint import LintReport, ReindexReport, RepairReport
 from treering.tools.lint_audit import AuditReport
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.search import SearchReport
 from treering.tools.submission import WriteReport
 

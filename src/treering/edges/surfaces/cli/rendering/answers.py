@@ -8,9 +8,12 @@ from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import SECTIONS, titled
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.tools.browsing import ExpandReport, HistoryEntry, PageReport, RecentReport, RelatedReport
+from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.context import ContextReport
+from treering.tools.history import HistoryEntry
 from treering.tools.reading import Empty, ShownHit
+from treering.tools.recent import RecentReport
+from treering.tools.related import RelatedReport
 from treering.tools.search import SearchReport
 from treering.tools.standing import told_status
 
@@ -77,6 +80,7 @@ def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
         yield line(_quoted(segment["excerpt"], report.title, fenced=fenced), indent=4)
     yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
     yield from _listed("Rests on it", report.dependents)
+    yield from _listed("Names it", _referrers(report, fenced=fenced))
     yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
 
 
@@ -87,20 +91,22 @@ def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedL
     for one in report.neighbours:
         arrow = "→" if one.direction == "out" else "←"
         title = _name(one.title, fenced=fenced)
-        status = told_status(one.status, current=one.current)
-        yield line(f"{arrow} {one.relation}  ", (title, "bold"), f"  ({one.kind}, {status})", indent=2 * one.depth - 2)
+        named = f" ({', '.join(one.fields)})" if one.fields else ""
+        state = f"  ({one.kind}, {told_status(one.status, current=one.current)})"
+        yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
         yield line((one.id, "dim"), indent=2 * one.depth)
 
 
 def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show changes, newest first."""
     if not report.changes:
-        yield line("Nothing changed in this window.")
+        yield line("Nothing changed or happened in this window.")
     for one in report.changes:
         title, actor = _name(one.title, fenced=fenced), _name(one.actor, fenced=fenced)
         status = told_status(one.status, current=one.current)
         over = f" ({status})" if status != one.status else ""
-        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event} ", (title, "bold"), f"{over}  by {actor}")
+        told = f" ({one.dated_by})" if one.dated_by else ""
+        yield line((f"{one.time[:19]}Z ", "dim"), f"{one.event}{told} ", (title, "bold"), f"{over}  by {actor}")
         why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
         yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
     if report.more:
@@ -162,6 +168,16 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
     if items:
         yield from (line(""), line((title.upper(), "bold cyan")))
         yield from (line(f"- {item}") for item in items)
+
+
+def _referrers(report: PageReport, *, fenced: bool) -> list[str]:
+    named = [
+        f"{_name(one.title, fenced=fenced)}  "
+        f"({one.kind}, {told_status(one.status, current=one.current)}; {', '.join(one.fields)})  {one.id}"
+        for one in report.referrers
+    ]
+    left = report.referrers_left_out
+    return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
 
 
 def _change(change: HistoryEntry, *, fenced: bool) -> str:

@@ -1,0 +1,168 @@
+"""`query` in mode `recent`: what changed or happened in a window of time."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from pydantic import Field
+
+from treering.core.audit import AuditEvent
+from treering.core.errors import InvalidInput
+from treering.core.filters import EVERYTHING, Compare
+from treering.core.happening import DATED_TYPES, TOLD_KINDS, Happening, happening_of
+from treering.core.objects import Object, ObjectType, title_of
+from treering.core.times import render_time
+from treering.ports.ledger import Altered, Selection
+from treering.tools.envelope import Call, Mode, Report, Value
+from treering.tools.flagging import flagged
+from treering.tools.history import HistoryEntry, change_of
+from treering.tools.reading import ReadOptions, altered_warnings, parse_moment
+from treering.tools.rights import READS
+from treering.tools.scoped_ledger import whole
+from treering.tools.standing import standing
+
+_TICK = timedelta(microseconds=1)
+_BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
+
+
+class RecentInput(Value):
+    """A window of time; open ends are the beginning and now."""
+
+    since: str | None = Field(default=None, description="ISO time.")
+    until: str | None = Field(default=None, description="ISO time.")
+    types: tuple[ObjectType, ...] = Field(default=(), description="Object types; empty: all.")
+    limit: int = Field(default=50, ge=1, le=1000)
+    by: Literal["written", "happened"] = Field(
+        default="written",
+        description="`written`: every change, by when it was written. `happened`: activities by when they began, "
+        "conversations and meetings by when they were held, work items by when they were opened, each once.",
+    )
+
+
+class RecentChange(HistoryEntry):
+    """A change, and what it changed; or something that happened, with who wrote it down first."""
+
+    id: str
+    type: str
+    title: str
+    current: bool = True
+    """Whether what it changed is how things stand."""
+    until: str = ""
+    """When it ended, where it did not happen at one moment."""
+    dated_by: str = ""
+    """The field that says when it happened, such as `started_at`, `said` or `date`."""
+
+
+class RecentReport(Report):
+    """Changes, newest first."""
+
+    changes: tuple[RecentChange, ...]
+    more: int = 0
+    """Changes in the window beyond the limit."""
+
+
+def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport:
+    """List what changed or happened in a window of time, the base of reports."""
+    altered: Altered = {}
+    if given.by == "written":
+        shown, total = _written(call, given, options)
+    else:
+        shown, total = _happened(call, given, options, altered)
+    moment = options.moment()
+    heads = call.engine.ledger.heads([change.id for change in shown], as_of=moment)
+    current = standing(call, heads.values(), moment)
+    kept = tuple(change.model_copy(update={"current": change.id in current}) for change in shown)
+    return RecentReport(
+        verb="query",
+        mode="recent",
+        scope=call.scope,
+        status="ok" if kept else "empty",
+        warnings=(
+            *flagged((change.id, (change.title, change.reason)) for change in kept),
+            *altered_warnings(altered),
+        ),
+        ids=tuple(dict.fromkeys(change.id for change in kept)),
+        changes=kept,
+        more=total - len(kept),
+    )
+
+
+def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[tuple[RecentChange, ...], int]:
+    """Return the changes that were written in the window, the newest first, and how many there are in all."""
+    ledger = call.engine.ledger
+    since, until = parse_moment(given.since), parse_moment(given.until)
+    moment = options.moment()
+    last = ledger.sequence(moment)
+    # An event of the very moment `since` belongs to the window.
+    first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
+    events = [event for event in whole(ledger).events(after=first, limit=last - first) if _within(event, since, until)]
+    heads = ledger.heads((event.target for event in events), as_of=moment)
+    shown = []
+    for event in reversed(events):
+        head = heads.get(event.target)
+        if head and (not given.types or head.type in given.types):
+            change = change_of(event).model_dump()
+            shown.append(RecentChange(**change, id=head.id, type=head.type, title=head.title))
+    return tuple(shown[: given.limit]), len(shown)
+
+
+def _happened(
+    call: Call, given: RecentInput, options: ReadOptions, altered: Altered
+) -> tuple[tuple[RecentChange, ...], int]:
+    """Return what happened in the window, what began last first, and how much that is in all."""
+    since, until = parse_moment(given.since), parse_moment(given.until)
+    undated = set(given.types) - set(DATED_TYPES)
+    if undated:
+        raise InvalidInput(
+            f"Objects of type {', '.join(sorted(undated))} tell of nothing that happens at a time.",
+            hint=f"Ask for {', '.join(DATED_TYPES)}, or leave `by` out.",
+        )
+    found = [
+        (item, happening)
+        for item in _dated(call, given.types or DATED_TYPES, options, altered)
+        if (happening := happening_of(item)) and _overlaps(happening, since, until)
+    ]
+    found.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
+    return tuple(_told(call, item, happening) for item, happening in found[: given.limit]), len(found)
+
+
+def _dated(call: Call, types: Iterable[str], options: ReadOptions, altered: Altered) -> Iterator[Object]:
+    for kind in types:
+        where = Compare("kind", "in", TOLD_KINDS) if kind == "source" else EVERYTHING
+        selection = Selection(
+            scope=call.scope, descend=options.descend, types=(kind,), where=where, as_of=options.moment()
+        )
+        yield from call.engine.ledger.select(selection, altered=altered)
+
+
+def _overlaps(happening: Happening, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or happening.last >= since) and (until is None or happening.first <= until)
+
+
+def _told(call: Call, item: Object, happening: Happening) -> RecentChange:
+    """Show something that happened, with the event that wrote it down."""
+    written = whole(call.engine.ledger).events_of(item.id)[0]
+    ended = render_time(happening.last) if happening.last > happening.first else ""
+    change = change_of(written).model_dump() | {
+        "time": render_time(happening.first),
+        "event": "happened",
+        "status": item.status,
+    }
+    return RecentChange(
+        **change, id=item.id, type=item.type, title=title_of(item), until=ended, dated_by=happening.dated_by
+    )
+
+
+def _within(event: AuditEvent, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or event.timestamp >= since) and (until is None or event.timestamp <= until)
+
+
+RECENT = Mode(
+    "recent",
+    "What changed or happened, by window of time.",
+    RecentInput,
+    ReadOptions,
+    RecentReport,
+    recent,
+    rights=READS,
+)
