@@ -309,6 +309,27 @@ class TestCrystallize:
         assert item["payload"]["value"] == 8080
         assert item["evidence_refs"][0]["segment_id"] == hit["segment_id"]
 
+    def test_an_id_says_which_mode_changes_it(self, stage: Stage) -> None:
+        stage.done("init")
+        [draft] = stage.json("crystallize", "--mode", "activity", "--title", "Looked", "--status", "draft")["ids"]
+        nodes = [
+            stage.json("crystallize", "--mode", "node", "--kind", "service", "--input", f'{{"name": "{name}"}}')["ids"][
+                0
+            ]
+            for name in ("Billing", "Invoicing")
+        ]
+        [source] = stage.json("ingest", "-", stdin="The port is 8080.")["items"]
+        changes = (
+            (draft, "--status", "finalized"),
+            (nodes[1], "--into", nodes[0]),
+            (source["source_id"], "--status", "invalid"),
+        )
+        for change in changes:
+            stage.done("crystallize", *change)
+        told = [stage.json("query", "--mode", "page", one)["object"] for one in (draft, nodes[1], source["source_id"])]
+        assert [item["status"] for item in told] == ["finalized", "active", "invalid"]
+        assert told[1]["id"] == nodes[0]
+
     def test_an_agent_writes_with_the_rights_of_an_agent(self, stage: Stage) -> None:
         stage.done("init")
         made = stage.json(*DECISION, "--as-agent", "--actor", "bot")
@@ -378,6 +399,8 @@ class TestLint:
         audit = AuditReport.model_validate(stage.json("lint", "audit", item))
         assert audit.verified
         assert len(audit.events) == 1
+        stage.done("crystallize", item, "--summary", "As the readme says.")
+        assert 'summary: nothing → "As the readme says."' in stage.done("lint", "audit", item).out
         assert ReindexReport.model_validate(stage.json("lint", "reindex", "--apply")).rebuilt
         assert RepairReport.model_validate(stage.json("lint", "repair")).repairs == ()
         assert "The audit log verifies" in stage.done("lint", "audit").out
