@@ -1,7 +1,8 @@
 import pytest
 
+from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.pack import Citation, PackItem
-from treering.derived.packing import UnnumberedItem, pack, section_of
+from treering.derived.packing import SECTIONS, UnnumberedItem, pack, section_of
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 
 
@@ -66,9 +67,22 @@ def test_a_place_cited_twice_has_one_mark():
     assert [citation.origin for citation in packed.citations] == ["a", "b"]
 
 
+def test_every_kind_of_knowledge_has_a_section_of_its_own():
+    sections = {kind: section_of("knowledge", kind) for kind in PAYLOADS}
+    assert sections == {
+        "fact": "facts",
+        "procedure": "procedures",
+        "decision": "decisions",
+        "constraint": "constraints",
+        "preference": "preferences",
+        "summary": "summaries",
+    }
+    assert set(sections.values()) < set(SECTIONS)
+
+
 def test_what_is_no_knowledge_stands_under_sources():
-    assert section_of("knowledge", "fact") == "facts"
     assert section_of("work_item", "bug") == "work"
+    assert section_of("activity", "episode") == "activities"
     assert section_of("node", "api") == "sources"
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from space_parts import all_of, decide, note, read, records, status, task
 from treering.core.errors import Denied, InvalidInput, NotFound, Unavailable
+from treering.core.patch import Transition
 from treering.edges.stores.sqlite import ledger
+from treering.testing.builders import Builder
+from treering.tools.erasure import proof_of
 
 WORD = "zygomorphic"
 PHRASE = f"The {WORD} quarterdeck belongs to Wilhelmina."
@@ -136,6 +139,34 @@ def test_the_receipt_proves_absence_and_names_what_is_out_of_reach(filled):
     }
     assert "the original at diary.md" in receipt.out_of_reach
     assert any("backups" in place for place in receipt.out_of_reach)
+
+
+@pytest.mark.parametrize("state", ["active", "archived"])
+def test_what_is_not_gone_is_found_by_every_probe(space, state):
+    quote = note(space, PHRASE, origin="diary.md", scope="/deep/down")
+    note(space, "Other words.", origin="other.md")
+    space.embed_pending()
+    if state != "active":
+        archived = Transition(id=quote["source_id"], expected_revision=1, to=state)
+        space.engine.ledger.commit(Builder(space.engine.clock).patch(archived))
+    item = read(space, quote["source_id"])
+    proof = proof_of(space.engine, [item], {PHRASE})
+    found = {probe.name: probe.found for probe in proof.probes}
+    assert found.pop("object rows") == found.pop("revisions") == found.pop("full text") == found.pop("jobs") == 1
+    assert found.pop("stored records") == item.revision + 1
+    assert found.pop("index rows") > 0
+    assert found == {}
+    assert proof.repeated_in == (item.id,)
+    gone = proof_of(space.engine, [item.model_copy(update={"id": "src:00000000000000000000000000"})], {"Other"})
+    assert {probe.found for probe in gone.probes} == {0}
+
+
+def test_a_receipt_is_clean_only_where_every_probe_found_nothing(filled):
+    space, ids = filled
+    receipt = space.erase([ids["source"]])
+    one = receipt.probes[0].model_copy(update={"found": 1})
+    assert not receipt.model_copy(update={"probes": (one, *receipt.probes[1:])}).clean
+    assert not receipt.model_copy(update={"probes": ()}).clean
 
 
 def test_the_records_of_a_space_are_looked_through_once_and_never_all_held(filled, monkeypatch):

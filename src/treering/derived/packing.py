@@ -51,12 +51,12 @@ class Packed:
 
 def section_of(type_: str, kind: str) -> Section:
     """Tell under which heading an object belongs."""
-    match type_, kind:
-        case "knowledge", ("constraint" | "decision" | "fact" | "procedure" | "preference" | "summary"):
-            return _BY_KIND[kind]
-        case "work_item", _:
+    match type_:
+        case "knowledge":
+            return _BY_KIND.get(kind, "sources")
+        case "work_item":
             return "work"
-        case "activity", _:
+        case "activity":
             return "activities"
         case _:
             return "sources"

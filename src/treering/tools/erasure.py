@@ -84,10 +84,9 @@ def erase(engine: Engine, identities: Sequence[str], *, reason: str) -> ErasureR
     remaining = engine.ledger.compact()
     ids = tuple(item.id for item in items)
     try:
-        held = _held(engine.ledger.records(), frozenset(ids), texts)
-        proof = _Proof(held.repeated_in, _probes(engine, ids, texts, held), _reasons(engine, items))
+        proof = proof_of(engine, items, texts)
     except TreeringError as error:
-        proof = _Proof()
+        proof = Proof()
         remaining += (f"the proof: looking for what was erased failed ({error.message})",)
     return ErasureReceipt(
         ids=ids,
@@ -117,12 +116,19 @@ ERASE = Operation(
 
 
 @dataclass(frozen=True, slots=True)
-class _Proof:
-    """What looking for the erased content found; empty where it failed."""
+class Proof:
+    """What looking for objects and their texts found; empty where it failed."""
 
     repeated_in: tuple[str, ...] = ()
     probes: tuple[Probe, ...] = ()
     reasons: tuple[str, ...] = ()
+
+
+def proof_of(engine: Engine, items: Sequence[Object], texts: set[str]) -> Proof:
+    """Look everywhere for objects and the texts they had; what was erased is found nowhere."""
+    ids = tuple(item.id for item in items)
+    held = _held(engine.ledger.records(), frozenset(ids), texts)
+    return Proof(held.repeated_in, _probes(engine, ids, texts, held), _reasons(engine, items))
 
 
 def _texts(engine: Engine, item: Object) -> set[str]:
