@@ -3,12 +3,13 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 import treering
 from treering.core.objects import Source
-from treering.core.patch import Author, Create
+from treering.core.patch import Author, Create, Update
 from treering.ports.ledger import Selection
 from treering.tools.submission import new_patch
 
@@ -435,3 +436,88 @@ def test_the_same_file_in_two_scopes_is_no_finding(wiki, project):
     for scope in ("/one", "/two"):
         keep(wiki, f"file:{project}/docs/port.md", OLD, scope)
     assert lint(wiki) == []
+
+
+def test_a_map_of_before_that_names_no_first_commit_is_recognised_by_the_commit_it_was_read_at(wiki, project):
+    ingest(wiki, committed(project))
+    before = sources(wiki)["port.md"]
+    forget_first_commit(wiki)
+    moved = project.rename(project.with_name("renamed"))
+    write(moved, {"docs/port.md": NEW})
+    ingest(wiki, committed(moved))
+    assert sources(wiki)["port.md"].id == before.id
+    assert said(wiki) == {"9090"}
+
+
+def forget_first_commit(wiki):
+    """Leave a map as earlier versions wrote it."""
+    (known,) = [one for one in wiki.engine.ledger.select(Selection(types=("source",))) if one.kind == "repo"]
+    payload = {name: value for name, value in known.payload.items() if name not in ("root_commit", "slug")}
+    changes = {"payload": payload, "fingerprint": "repo-map:before"}
+    operations = (Update(id=known.id, expected_revision=known.revision, changes=changes),)
+    author = Author(actor="adapter", channel="adapter", tool="ingest")
+    wiki.engine.ledger.commit(new_patch(wiki.engine, operations, author=author, reason="Ingest").value)
+
+
+def test_nodes_of_a_repository_keep_their_names_when_its_folder_is_renamed(wiki, project):
+    write(project, {"src/gateway/__init__.py": '"""Listens."""\n', "src/gateway/app.py": "def run():\n    return 1\n"})
+    ingest(wiki, committed(project))
+    before = {(one.kind, one.slug) for one in wiki.engine.ledger.select(Selection(types=("node",)))}
+    moved = project.rename(project.with_name("renamed"))
+    ingest(wiki, committed(moved))
+    assert {(one.kind, one.slug) for one in wiki.engine.ledger.select(Selection(types=("node",)))} == before
+
+
+def test_a_conversation_goes_with_the_file_it_lies_in(wiki, project):
+    talk = '[{"role": "user", "content": "Which port?"}, {"role": "assistant", "content": "It is 8080."}]'
+    write(project, {"talk.json": talk})
+    ingest(wiki, project / "talk.json")
+    first = sources(wiki)["talk.json"]
+    ingest(wiki, project)
+    assert (sources(wiki)["talk.json"].id, first.kind) == (first.id, "conversation")
+    moved = project.rename(project.with_name("renamed"))
+    ingest(wiki, moved)
+    assert set(sources(wiki)) == {"talk.json", "port.md", "start.md", "README.md"}
+
+
+def test_a_server_that_may_read_below_one_folder_names_its_files_alike(project):
+    for files in (None, project):
+        with treering.open(":memory:", background=False, files=files) as space:
+            ingest(space, project)
+            assert sources(space)["port.md"].origin == f"file:{project}/docs/port.md"
+
+
+def test_a_name_with_a_number_sign_is_not_taken_for_something_inside_of_a_file(wiki, project):
+    write(project, {"docs/port.md#old": OLD, "docs/50%23.md": "# Half\n"})
+    report = ingest(wiki, project)
+    assert report.counts == {"created": 5}
+    assert ingest(wiki, project / "docs").status == "unchanged"
+    (project / "docs" / "port.md#old").unlink()
+    assert ingest(wiki, project).counts == {"unchanged": 4, "removed": 1}
+
+
+def test_renames_wait_for_review_where_the_space_asks_for_it(project, tmp_path):
+    (tmp_path / "policy.toml").write_text('direct_channels = ["user", "agent", "import", "system"]\n')
+    with treering.open(":memory:", background=False, policy=tmp_path / "policy.toml") as space:
+        old = keep(space, f"file:{project}/docs#port.md", OLD)
+        first, again = (ingest(space, project / "docs" / "port.md") for _ in range(2))
+        assert {first.status, again.status} == {"proposed"}
+        assert space.engine.ledger.get(old.source_id).origin.endswith("#port.md")
+        assert len(space.engine.ledger.patches(status="proposed")) == 1
+
+
+def test_the_command_line_names_what_moved(project, tmp_path):
+    committed(project)
+    space = tmp_path / "space.db"
+    run(space, "ingest", str(project))
+    moved = project.rename(project.with_name("renamed"))
+    assert "4 moved" in run(space, "ingest", str(moved))
+    assert "same-file" not in run(space, "lint", "structure")
+
+
+def run(space, *arguments):
+    command = [sys.executable, "-m", "treering", *arguments, "--space", f"sqlite:{space}"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(space.parent), "TREERING_BACKGROUND": "false"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -22,8 +22,8 @@ from weakref import finalize
 
 from treering.edges.sources.code.outline import CodeOutline, Symbol, outline
 
-SMALL_TEXT = 4_000
-"""Characters; the worst file of this size takes a fraction of a second, so it is parsed without the child."""
+SMALL_TEXT = 10_000
+"""Characters; the worst files known of this size take less than half a second, so they are parsed without the child."""
 
 _CPU_SECONDS = 1
 _CPU_SECONDS_PER_CHAR = 1e-5
