@@ -244,6 +244,12 @@ def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
     )
 
 
+def no_export(error: Exception) -> InvalidInput:
+    """Turn what reading a record raised into our error: this is no export."""
+    said = invalid_fields(error, known=[]).message if isinstance(error, ValidationError) else f"{error}."
+    return InvalidInput(f"This cannot be read as an export: {said}", hint="Export the space again.")
+
+
 def title_of(item: Object) -> str:
     """Return what people call the object."""
     return item.name if isinstance(item, Node) else item.title

@@ -1,6 +1,6 @@
 """Packing hits into a context pack: sections, citations, a token budget."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from treering.core.characters import label
@@ -106,8 +106,8 @@ def render(context: ContextPack) -> str:
     if context.recommended_next_reads:
         blocks += ["## Read next", _bullets(context.recommended_next_reads)]
     if context.citations:
-        lines = (f"{citation.mark} {label(_place(citation), most=_PLACE_CHARS)}" for citation in context.citations)
-        blocks += ["## Citations", _bullets(lines)]
+        shown = {_key(item) for item in context.items}
+        blocks += ["## Citations", _bullets(_cited(citation, shown) for citation in context.citations)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -179,8 +179,16 @@ def _render_item(item: PackItem, origins: dict[str, Citation]) -> str:
     warning = f" — warning: {', '.join(item.flags)}" if item.flags else ""
     origin = next((_place(origins[mark]) for mark in item.citations), item.object_id)
     trust = f" — trust: {item.trust} ({item.channel})" if item.trust else ""
-    head = f"{marks} `{item.object_id}`{state}{trust}{warning}".strip()
+    named = f"{item.object_id} {item.segment_id}".strip()
+    head = f"{marks} `{named}`{state}{trust}{warning}".strip()
     return f"{head}\n\n{fence(titled(item.title, item.text), origin=origin)}"
+
+
+def _cited(citation: Citation, shown: Collection[tuple[str, str]]) -> str:
+    """Write a citation: its place, and what to cite it by where no item above says that."""
+    key = (citation.object_id, citation.segment_id)
+    named = "" if key in shown or not citation.segment_id else f" `{citation.object_id} {citation.segment_id}`"
+    return f"{citation.mark} {label(_place(citation), most=_PLACE_CHARS)}{named}"
 
 
 def quoted(title: str) -> str:

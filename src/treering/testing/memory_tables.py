@@ -11,7 +11,7 @@ from treering.core.account import account
 from treering.core.audit import GENESIS, Anchor, AuditEvent, verify_chain
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write, rests_on
 from treering.core.errors import InvalidInput
-from treering.core.objects import Knowledge, Node, Object, Source, parse_object, stored_form
+from treering.core.objects import Knowledge, Node, Object, Source, no_export, parse_object, stored_form
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.core.policy import Policy
 from treering.core.policy_log import POLICY, policy_in
@@ -201,7 +201,7 @@ class Tables:
         try:
             return cls._of(records)
         except (KeyError, TypeError, ValidationError) as error:
-            raise InvalidInput(f"This cannot be read as an export: {error}.", hint="Export the space again.") from error
+            raise no_export(error) from error
 
     @classmethod
     def _of(cls, records: Iterable[Record]) -> "Tables":

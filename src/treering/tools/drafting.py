@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
@@ -45,6 +45,12 @@ class KnowledgeFields(Value):
     memory_source: MemorySource | None = Field(
         default=None, description="Default: user_declared through a person's channel without evidence, else inferred."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _payload_may_come_empty(cls, fields: object) -> object:
+        # So that what is missing is named: a decision lacks its question, not a payload.
+        return {"payload": {}, **fields} if isinstance(fields, dict) else fields
 
 
 class NodeFields(Value):

@@ -54,7 +54,9 @@ class InlineReader:
         name = self._name(item)
         size = len(item.text) + sum(len(message.content) for message in item.messages)
         if size > self.limits.max_file_bytes:
-            return Failed(name, f"{size} characters are over the limit of {self.limits.max_file_bytes}")
+            return Failed(
+                name, f"{size:,} characters are over the limit max_file_bytes of {self.limits.max_file_bytes:,}"
+            )
         if bool(item.text.strip()) == bool(item.messages):
             return Failed(name, "it needs either text or messages, and not both")
         if too_long := _too_long(item):

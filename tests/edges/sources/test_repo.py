@@ -223,7 +223,7 @@ def test_what_the_repository_marks_as_vendored_or_generated_is_skipped_and_not_o
 def test_more_files_than_the_limit_are_named_as_left_out(scratch):
     scratch.commit({"a.py": "a = 1\n", "b.py": "b = 1\n", "c.py": "c = 1\n"})
     found = by_path(read(scratch.folder, limits=ReadLimits(max_items=2)))
-    assert found["c.py"] == Skipped(found[""].origin + "#c.py", "over the limit of 2 items in one reading")
+    assert found["c.py"] == Skipped(found[""].origin + "#c.py", "over the limit max_items of 2")
 
 
 def test_globs_and_a_subfolder_narrow_the_reading_and_say_nothing_of_the_rest(scratch):

@@ -265,7 +265,7 @@ def _settled(plan: _Plan, item: _Item, place: int) -> Skipped | Unchanged | None
     if entry.size > most:
         return Skipped(origin, over_limit(entry.size, most, limits))
     if place >= limits.max_items:
-        return Skipped(origin, f"over the limit of {limits.max_items} items in one reading")
+        return Skipped(origin, f"over the limit max_items of {limits.max_items:,}")
     mark = plan.attributes.sets_aside(entry.path)
     if mark:
         return Skipped(origin, f"marked {mark} in .gitattributes")

@@ -30,7 +30,7 @@ def parse(data: bytes) -> object:
 
 def over_limit(most_bytes: int) -> Malformed:
     """Say that a part is too large to be parsed."""
-    return Malformed(f"it is over the limit of {most_bytes:,} bytes")
+    return Malformed(f"it is over the limit max_part_bytes of {most_bytes:,} bytes")
 
 
 def elements(data: bytes) -> Iterator[bytes | Malformed]:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from treering.core.audit import AuditEvent
 from treering.core.canonical import canonical_json
 from treering.core.errors import Corrupt, InvalidInput
-from treering.core.objects import Source
+from treering.core.objects import Source, no_export
 from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import RESTORE
@@ -59,7 +59,7 @@ def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list
     try:
         return _load_all(connection, records)
     except (KeyError, TypeError, ValidationError, apsw.ConstraintError) as error:
-        raise InvalidInput(f"This cannot be read as an export: {error}.", hint="Export the space again.") from error
+        raise no_export(error) from error
 
 
 def _load_all(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:

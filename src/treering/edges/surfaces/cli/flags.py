@@ -8,6 +8,8 @@ from typing import Annotated, Any, get_type_hints
 
 from typer import Option
 
+from treering.edges.surfaces.cli.completion import kinds
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -132,7 +134,13 @@ class RecordFlags:
     """What is recorded, for the common cases; anything else is said with --input."""
 
     kind: Annotated[
-        str, Option("--kind", metavar="KIND", help="decision, fact, constraint …; task, bug …; debug, review …")
+        str,
+        Option(
+            "--kind",
+            metavar="KIND",
+            help="decision, fact, constraint …; task, bug …; debug, review …",
+            autocompletion=kinds,
+        ),
     ] = ""
     title: Annotated[str, Option("--title", metavar="TEXT", help="What people call it.")] = ""
     summary: Annotated[str, Option("--summary", metavar="TEXT", help="What it is about.")] = ""

@@ -9,18 +9,29 @@ from typing import Any, get_args
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, nearest
 from treering.core.ids import PREFIXES
 from treering.core.knowledge_payloads import PAYLOADS
-from treering.core.objects import WorkItem
+from treering.core.objects import Activity, WorkItem
 from treering.core.scope import parse_scope
 from treering.edges.surfaces.cli.flags import Calling, RecordFlags
 from treering.tools.catalog import TOOLS
+from treering.tools.drafting import KnowledgeFields
 from treering.tools.envelope import Envelope, Mode, Verb, parse
 
-_WORK_KINDS = frozenset(get_args(WorkItem.model_fields["kind"].annotation))
+KINDS: Mapping[str, Sequence[str]] = {
+    "Knowledge": get_args(KnowledgeFields.model_fields["kind"].annotation),
+    "Work": get_args(WorkItem.model_fields["kind"].annotation),
+    "Activities": get_args(Activity.model_fields["kind"].annotation),
+}
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
+_OPTIONS = {
+    _PLURALS.get(name, name): f"--{'object' if name == 'target' else name}"
+    for name in RecordFlags.__dataclass_fields__
+    if any(_PLURALS.get(name, name) in payload.model_fields for payload in PAYLOADS.values())
+}
+"""By the field of a payload, the option that gives it."""
 _ONE_TEXT = {"context": "task", "search": "text", "related": "id", "recent": "since"}
 
 
@@ -99,9 +110,29 @@ def mode_of(ids: Sequence[str], saying: RecordFlags) -> str:
         return "supersede"
     if saying.kind in PAYLOADS:
         return "knowledge"
-    if saying.kind in _WORK_KINDS:
+    if saying.kind in KINDS["Work"]:
         return "work_item"
     return _MODE_BY_PREFIX.get(ids[0].partition(":")[0], "") if ids else ""
+
+
+def check_kind(kind: str) -> None:
+    """Raise `InvalidInput` with all kinds there are for one that `crystallize` does not know."""
+    known = {kind for kinds in KINDS.values() for kind in kinds}
+    if kind and kind not in known:
+        listed = "; ".join(f"{what}: {', '.join(kinds)}" for what, kinds in KINDS.items())
+        raise InvalidInput(
+            f"There is no kind {kind!r}. {listed}.", hint=nearest(kind, sorted(known)), details={"known": sorted(known)}
+        )
+
+
+def naming_options(error: InvalidInput) -> InvalidInput:
+    """Return the error with the options that give what is wrong or missing in a payload, where there are any."""
+    named = [one["field"].rpartition("payload.")[2] for one in error.details.get("fields", ())]
+    options = [_OPTIONS[name] for name in dict.fromkeys(named) if name in _OPTIONS]
+    if not options:
+        return error
+    hint = f"Give {' and '.join(options)}. Nothing was changed."
+    return InvalidInput(error.message, hint=hint, details=error.details)
 
 
 def record_from(ids: Sequence[str], mode: str, saying: RecordFlags) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def opened(
     """
     address = access if isinstance(access, Address) else Settings.read().space_address(access.space or None)
     if create:
-        _prepare(address)
+        prepare(address)
     name = writing or WriteFlags()
     later = not catching_up and _may_work_later(name)
     with open_space(
@@ -57,6 +57,17 @@ def opened(
         yield space
         if later and space.engine.index.upkeep.behind().waiting:
             _work_later(space)
+
+
+def prepare(address: Address) -> None:
+    """Keep a new `.treering/` folder out of version control."""
+    if address.file is None:
+        return
+    folder = address.file.parent
+    if folder.name == FOLDER and not folder.exists():
+        make_folder(folder)
+        with suppress(FileExistsError):  # another process was first
+            write_new(folder / ".gitignore", _IGNORED.encode())
 
 
 @contextmanager
@@ -153,14 +164,3 @@ def _work_later(space: Space) -> None:
     )
     # Nobody waits for it; without a return code Python would warn that nobody did.
     worker.returncode = 0
-
-
-def _prepare(address: Address) -> None:
-    """Keep a new `.treering/` folder out of version control."""
-    if address.file is None:
-        return
-    folder = address.file.parent
-    if folder.name == FOLDER and not folder.exists():
-        make_folder(folder)
-        with suppress(FileExistsError):  # another process was first
-            write_new(folder / ".gitignore", _IGNORED.encode())

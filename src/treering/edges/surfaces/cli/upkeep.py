@@ -1,15 +1,18 @@
 """What the commands that make, move and serve a space do."""
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from treering.core.characters import visible_line
-from treering.core.errors import NotFound
-from treering.edges.address import Address
+from treering.core.errors import Conflict, NotFound
+from treering.edges.address import Address, file_address
+from treering.edges.private_files import sync_folder
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.lines import line
-from treering.edges.surfaces.cli.session import answer, embed_later, opened, watched
+from treering.edges.surfaces.cli.session import answer, embed_later, opened, prepare, watched
 from treering.edges.surfaces.space import Space
 from treering.ports import lease
 from treering.ports.lease import Holding
@@ -48,12 +51,34 @@ def export(folder: Path, access: Access) -> None:
 
 
 def import_from(folder: Path, access: Access, writing: WriteFlags) -> None:
-    """Fill an empty space."""
-    with opened(access, writing, create=True) as space:
-        counts = space.import_from(folder)
+    """Fill an empty space. Where there is none yet, one appears only when it is complete."""
+    address = Settings.read().space_address(access.space or None)
+    file = address.file
+    if file is None or file.exists():
+        with opened(access, writing, create=True) as space:
+            counts = space.import_from(folder)
+    else:
+        counts = _import_new(folder, file, address, writing)
+    with opened(access, writing) as space:
         said = line(f"Imported from {folder}: {_listed(counts)}.")
         answer(access, {"address": str(space.address), "counts": counts}, [said])
         embed_later(space, writing)
+
+
+def _import_new(folder: Path, file: Path, address: Address, writing: WriteFlags) -> dict[str, int]:
+    prepare(address)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.importing")
+    try:
+        with opened(file_address(partial), replace(writing, no_background=True), create=True) as space:
+            counts = space.import_from(folder)
+        if file.exists():
+            raise Conflict(f"There is a space at {address} now; somebody else made it.", hint="Name another one.")
+        partial.rename(file)
+        sync_folder(file.parent)
+    finally:
+        for end in ("", "-wal", "-shm"):
+            partial.with_name(partial.name + end).unlink(missing_ok=True)
+    return counts
 
 
 def vectors(access: Access, *, quiet: bool) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from typer import Argument, Option, Typer
 
+from treering.edges.surfaces.cli.completion import modes
 from treering.edges.surfaces.cli.flags import (
     Access,
     Calling,
@@ -34,7 +35,13 @@ def ingest(
         str, Argument(metavar="PATH", help="A folder, a file, a repository; - for a text from stdin.")
     ] = "",
     mode: Annotated[
-        str, Option("--mode", metavar="MODE", help="See below. Default: repo where git knows the path, else path.")
+        str,
+        Option(
+            "--mode",
+            metavar="MODE",
+            help="See below. Default: repo where git knows the path, else path.",
+            autocompletion=modes,
+        ),
     ] = "",
 ) -> None:
     """Bring in repositories, folders, files and texts.
@@ -51,7 +58,9 @@ def query(
     calling: Calling,
     access: Access,
     words: Annotated[list[str] | None, Argument(metavar="TEXT", help="The task, the words, or the ids.")] = None,
-    mode: Annotated[str, Option("--mode", metavar="MODE", help="See below. Default: context.")] = "",
+    mode: Annotated[
+        str, Option("--mode", metavar="MODE", help="See below. Default: context.", autocompletion=modes)
+    ] = "",
 ) -> None:
     """Ask what is known, for a task or in general.
 
@@ -70,7 +79,13 @@ def crystallize(
     access: Access,
     ids: Annotated[list[str] | None, Argument(metavar="ID", help="What to change, promote or supersede.")] = None,
     mode: Annotated[
-        str, Option("--mode", metavar="MODE", help="See below. Default: what --kind belongs to, else activity.")
+        str,
+        Option(
+            "--mode",
+            metavar="MODE",
+            help="See below. Default: what --kind belongs to, else activity.",
+            autocompletion=modes,
+        ),
     ] = "",
 ) -> None:
     """Record what was done, decided and learned.
@@ -86,7 +101,7 @@ def lint(
     calling: Calling,
     writing: WriteFlags,
     access: Access,
-    mode: Annotated[str, Argument(metavar="MODE", help="Default: structure and semantic.")] = "",
+    mode: Annotated[str, Argument(metavar="MODE", help="Default: structure and semantic.", autocompletion=modes)] = "",
     about: Annotated[str, Argument(metavar="ID", help="For audit: whose history.")] = "",
     rule: Annotated[list[str] | None, Option("--rule", metavar="NAME", help="Only this rule; may be repeated.")] = None,
     limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many findings.")] = None,

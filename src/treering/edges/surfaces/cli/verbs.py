@@ -5,7 +5,8 @@ from typing import Any
 
 import typer
 
-from treering.core.errors import InvalidInput, Unavailable
+from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.edges.surfaces.cli.failures import EXIT_CODES
 from treering.edges.surfaces.cli.flags import (
     Access,
     Calling,
@@ -19,9 +20,11 @@ from treering.edges.surfaces.cli.flags import (
 )
 from treering.edges.surfaces.cli.rendering import render
 from treering.edges.surfaces.cli.request import (
+    check_kind,
     envelope_of,
     mode_of,
     moment,
+    naming_options,
     question_from,
     read_stdin,
     record_from,
@@ -29,6 +32,7 @@ from treering.edges.surfaces.cli.request import (
 from treering.edges.surfaces.cli.session import answer, embed_later, is_piped, opened, rights_of_verbs, watched
 from treering.edges.surfaces.space import Space
 from treering.tools import catalog
+from treering.tools.browsing import ExpandReport
 from treering.tools.envelope import Envelope, Report, Verb
 from treering.tools.ingest_report import IngestReport
 from treering.tools.lint import LintReport, ReindexReport, RepairReport
@@ -68,6 +72,8 @@ def query(words: Sequence[str], mode: str, access: Access, calling: Calling, rea
     with opened(access) as space:
         report = _called(space, "query", envelope)
     answer(access, report, render(report, fenced=is_piped()))
+    if isinstance(report, ExpandReport) and report.missing:
+        raise typer.Exit(EXIT_CODES[NotFound])
 
 
 def crystallize(
@@ -80,6 +86,8 @@ def crystallize(
     writing: WriteFlags,
 ) -> None:
     """Record something."""
+    if not mode:
+        check_kind(saying.kind)
     chosen = mode or mode_of(ids, saying)
     given = record_from(ids, chosen, saying)
     if not given and not calling.input:
@@ -88,7 +96,10 @@ def crystallize(
         )
     envelope = envelope_of("crystallize", chosen, calling, given=given, options=asked(recording))
     with opened(access, writing) as space:
-        report = _called(space, "crystallize", envelope)
+        try:
+            report = _called(space, "crystallize", envelope)
+        except InvalidInput as error:
+            raise naming_options(error) from error
         answer(access, report, render(report, fenced=is_piped()))
         embed_later(space, writing)
 
