@@ -25,6 +25,8 @@ RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} &
 FACADES = {module.__name__: module for module in (treering, treering.project_memory, treering.testing)}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+REQUEST = re.compile(r"^\| [SPD]\d+ \| ")
+TEST_ID = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
 ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\* — .+\.$")
 
 
@@ -160,6 +162,17 @@ def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(file.name[:4]) for file in sorted((DOCS / "decisions").glob("*.md"))]
 
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_request_is_shown_by_a_test_that_exists_or_says_what_differs() -> None:
+    rows = [line for line in (DOCS / "requests.md").read_text().splitlines() if REQUEST.match(line)]
+    assert len(rows) > 250
+    assert len({line.split("|")[1] for line in rows}) == len(rows)
+    for row in rows:
+        shown = TEST_ID.findall(row)
+        assert shown or "| differs: " in row, row
+        for path, name in shown:
+            assert re.search(rf"^ *def {name}\(", (ROOT / path).read_text(), re.MULTILINE), row
 
 
 def test_documentation_speaks_of_no_machine() -> None:

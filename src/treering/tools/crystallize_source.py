@@ -18,7 +18,7 @@ class SourceStatus(Value):
     id: str = Field(min_length=1, description="The source.")
     revision: int | None = Field(default=None, ge=1, description="The revision you saw.")
     status: Literal["active", "invalid", "archived"] = Field(
-        description="invalid: counts for nothing, also when read again; archived: it is over."
+        description="invalid: counts for nothing; archived: it is over."
     )
 
 

@@ -35,7 +35,7 @@ class KnowledgeFields(Value):
         default=None, description="Default: active for what a user declares, else candidate."
     )
     evidence_refs: tuple[EvidenceRef, ...] = Field(
-        default=(), description="source_id and segment_id of hits. Needed for active, but for user declarations."
+        default=(), description="Places of hits. Needed for active, but for user declarations."
     )
     derived_from: tuple[str, ...] = ()
     subject_refs: tuple[str, ...] = ()

@@ -34,8 +34,7 @@ class RecentInput(Value):
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
         default="written",
-        description="`written`: every change, by when it was written. `happened`: activities by when they began, "
-        "conversations and meetings by when they were held, work items by when they were opened, each once.",
+        description="`written`: changes. `happened`: activities, conversations, meetings and work, by when they began.",
     )
 
 

@@ -24,7 +24,7 @@ class RelatedInput(AskingInput):
 
     id: str = Field(min_length=1, description="The id to start from.")
     types: tuple[LinkType | Literal["refers_to"], ...] = Field(
-        default=(), description="Link types to follow; `refers_to` for references in fields. Empty: all."
+        default=(), description="Link types, or `refers_to` for fields; empty: all."
     )
     direction: Literal["any", "out", "in"] = "any"
     depth: int = Field(default=1, ge=1, le=5)

@@ -1,0 +1,106 @@
+"""The names of the substrate, word for word as they were asked for."""
+
+from typing import get_args
+
+import pytest
+
+from treering.core.audit import AuditEvent
+from treering.core.evidence import EvidenceRef, Segment
+from treering.core.ids import PREFIXES
+from treering.core.knowledge_payloads import PAYLOADS
+from treering.core.objects import Activity, Knowledge, Node, Source, WorkItem
+from treering.core.pack import ContextPack
+from treering.core.patch import Patch
+from treering.tools.catalog import TOOLS
+from treering.tools.envelope import Envelope
+
+FIELDS = {
+    Source: "id kind origin title fingerprint content_type payload segments metadata status captured_at updated_at",
+    Segment: "segment_id locator excerpt hash",
+    Node: "id kind name slug aliases summary status created_at updated_at",
+    Knowledge: (
+        "id kind title summary subject_refs evidence_refs payload status confidence valid_from valid_until "
+        "last_verified_at created_at updated_at"
+    ),
+    Activity: (
+        "id kind title summary status started_at ended_at related_node_refs related_work_item_refs source_refs "
+        "produced_object_refs artifact_refs created_at updated_at"
+    ),
+    WorkItem: (
+        "id kind title summary status lifecycle_state priority owner_refs related_node_refs related_knowledge_refs "
+        "source_refs depends_on blocked_by parent_ref child_refs resolution due_at opened_at updated_at"
+    ),
+    EvidenceRef: "source_id segment_id",
+    ContextPack: (
+        "id task summary scope items conflicts missing_context recommended_next_reads citations generated_at expires_at"
+    ),
+    Patch: "id source operations created_at",
+    AuditEvent: "id event_type actor target reason timestamp",
+    Envelope: "mode scope input options",
+}
+KINDS = {
+    Source: "repo file pdf web markdown note openapi office conversation meeting_record",
+    Node: "project repo module service api document paper concept person team component dataset spec",
+    Activity: "episode debug review research implementation meeting reading",
+    WorkItem: "task requirement issue bug improvement question investigation",
+}
+STATUSES = {
+    Source: "active invalid archived",
+    Node: "active merged archived",
+    Knowledge: "candidate active contested superseded stale archived",
+    Activity: "draft finalized archived",
+    WorkItem: "open in_progress blocked resolved closed cancelled",
+}
+PAYLOAD_FIELDS = {
+    "fact": "subject predicate object value",
+    "procedure": "steps preconditions expected_outcome",
+    "decision": "question outcome rationale alternatives",
+    "constraint": "rule scope violation_impact",
+    "preference": "statement scope",
+}
+MODES = {
+    "ingest": "source path repo status",
+    "query": "context search page related recent expand",
+    "crystallize": "activity knowledge work_item promote supersede",
+    "lint": "structure semantic repair reindex audit",
+}
+
+
+@pytest.mark.parametrize("cls", FIELDS, ids=lambda cls: cls.__name__)
+def test_what_is_kept_has_the_fields_asked_for(cls):
+    assert set(FIELDS[cls].split()) <= set(cls.model_fields)
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
+def test_kinds_are_those_asked_for_and_no_others(cls):
+    assert set(get_args(cls.model_fields["kind"].annotation)) == set(KINDS[cls].split())
+
+
+@pytest.mark.parametrize("cls", STATUSES, ids=lambda cls: cls.__name__)
+def test_statuses_are_those_asked_for_and_no_others(cls):
+    assert set(get_args(cls.model_fields["status"].annotation)) == set(STATUSES[cls].split())
+
+
+def test_work_has_a_lifecycle_state_besides_its_status():
+    assert set(get_args(WorkItem.model_fields["lifecycle_state"].annotation)) == {"active", "archived"}
+
+
+@pytest.mark.parametrize("kind", PAYLOAD_FIELDS)
+def test_each_kind_of_knowledge_has_the_payload_asked_for(kind):
+    assert set(PAYLOADS[kind].model_fields) == set(PAYLOAD_FIELDS[kind].split())
+
+
+def test_a_source_has_one_of_the_content_types_asked_for():
+    asked = {"text", "markdown", "structured", "repo_map", "binary_stub"}
+    assert set(get_args(Source.model_fields["content_type"].annotation)) == asked
+
+
+def test_ids_begin_with_the_prefixes_asked_for():
+    assert {"src", "node", "know", "act", "work", "ctx", "patch", "aud"} <= {
+        prefix.rstrip(":") for prefix in PREFIXES.values()
+    }
+
+
+@pytest.mark.parametrize("verb", MODES)
+def test_each_tool_has_the_modes_asked_for(verb):
+    assert set(MODES[verb].split()) <= set(TOOLS[verb].modes)
