@@ -112,7 +112,7 @@ class SupersedeInput(Value):
     id: str = Field(min_length=1, description="The knowledge to replace.")
     revision: int | None = Field(default=None, ge=1)
     by: str | None = Field(default=None, description="Active knowledge that replaces it.")
-    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge itself.")
+    knowledge: KnowledgeFields | None = Field(default=None, description="Or the new knowledge.")
 
     @model_validator(mode="after")
     def _names_one(self) -> "SupersedeInput":
