@@ -238,9 +238,9 @@ def test_without_a_model_a_decision_is_kept_and_bots_commits_and_pleasantries_ar
     desk.done("init")
     said = [
         ("bot", "[lamp:main] 1 new commit by Ben:\nab12cd34 (https://example.org/c/ab12cd34): Use oak - Ben"),
-        ("Ben", "Annealing is bad for us, it does not run in parallel. So what now?"),
-        ("Ada", "We do GA"),
-        ("bot", '[lamp] New branch "ga" was pushed by Ben'),
+        ("Ben", "YAML is bad for us, nobody can edit it by hand. So what now?"),
+        ("Ada", "We do XML"),
+        ("bot", '[lamp] New branch "xml" was pushed by Ben'),
         ("Ben", "Great, thanks!"),
         *[("Ben", "ok")] * 3,
     ]
@@ -249,8 +249,8 @@ def test_without_a_model_a_decision_is_kept_and_bots_commits_and_pleasantries_ar
     shown = desk.json("discussion", "show", "lamp")
     (memory,) = shown["memories"]
     kept = f"{memory['item']['title']} {memory['item']['summary']}"
-    assert "Ada: We do GA." in kept
-    assert "We do GA" in shown["state"].partition("## Decisions")[2]
+    assert "Ada: We do XML." in kept
+    assert "We do XML" in shown["state"].partition("## Decisions")[2]
     assert not any(word in kept + shown["state"] for word in ("commit", "branch", "bot:", "Great", "thanks"))
 
 

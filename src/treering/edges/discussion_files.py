@@ -24,11 +24,11 @@ from treering.memories.discussion.restoring import Imported
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import READS, WRITES
 
-Form = Literal["treering", "wilmer"]
+ExportForm = Literal["treering", "wilmer"]
 """Which files: our own, which hold everything, or those of WilmerAI, named by the discussion's id."""
 
 
-def write_discussion(discussion: Discussion, folder: Path | str, *, form: Form = "treering") -> dict[str, int]:
+def write_discussion(discussion: Discussion, folder: Path | str, *, form: ExportForm = "treering") -> dict[str, int]:
     """Write a discussion into a folder; return the number of lines of each file of lines.
 
     `form`: our own files, or `<id>_memories.jsonl`, `<id>_summary.jsonl` and `<id>_vector_memory.db`, which hold no
@@ -111,7 +111,9 @@ class FilesInput(DiscussionInput):
 class ExportOptions(Value):
     """In which form."""
 
-    form: Form = Field(default="treering", description="Our own files, or those of WilmerAI, which hold no messages.")
+    form: ExportForm = Field(
+        default="treering", description="Our own files, or those of WilmerAI, which hold no messages."
+    )
 
 
 class Exported(Value):
