@@ -1,5 +1,6 @@
 """Making what waits (a rebuilt index, then vectors): in a thread behind everyday work, or at once."""
 
+import atexit
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class BackgroundVectoriser:
 
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
     Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
-    stays in `last_error` until a run succeeds. Call `stop` before the index is closed.
+    stays in `last_error` until a run succeeds. Call `stop` before the index is closed; where nobody did, the thread is
+    stopped when the process ends.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class BackgroundVectoriser:
             if self._thread is None:
                 self._stopping.clear()
                 self._thread = threading.Thread(target=self._work, name="treering-vectoriser", daemon=True)
+                _AT_WORK.add(self)
                 self._thread.start()
 
     def finish(self, progress: Progress = silent) -> None:
@@ -90,11 +93,16 @@ class BackgroundVectoriser:
 
     def stop(self) -> None:
         """End the thread after the batch it is at, and wait for that."""
-        with self._lock:
-            thread, self._wanted = self._thread, False
-            self._stopping.set()
+        thread = self.ask_to_stop()
         if thread is not None:
             thread.join(_STOP_SECONDS)
+
+    def ask_to_stop(self) -> threading.Thread | None:
+        """Tell the thread to end after the batch it is at; return it where it runs."""
+        with self._lock:
+            self._wanted = False
+            self._stopping.set()
+            return self._thread
 
     def _work(self) -> None:
         deadline = self._clock.elapsed() + self._budget
@@ -105,7 +113,7 @@ class BackgroundVectoriser:
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; what happened is kept and shown
             self.last_error = error
             with self._lock:
-                self._thread = None
+                self._note_end()
 
     def _goes_on(self, deadline: float) -> bool:
         """Tell whether somebody asked for more since the last round; where not, the thread is over."""
@@ -113,8 +121,12 @@ class BackgroundVectoriser:
             goes_on = self._wanted and not self._is_over(deadline)
             self._wanted = False
             if not goes_on:
-                self._thread = None
+                self._note_end()
             return goes_on
+
+    def _note_end(self) -> None:
+        self._thread = None
+        _AT_WORK.discard(self)
 
     def _is_over(self, deadline: float) -> bool:
         return self._stopping.is_set() or self._clock.elapsed() >= deadline
@@ -163,6 +175,20 @@ class BackgroundVectoriser:
     def _embed_batch(self, batch: Sequence[Pending]) -> None:
         vectors = self._embedder.embed_documents([item.text for item in batch])
         self._vectors.add({item.text_hash: vector for item, vector in zip(batch, vectors, strict=True)})
+
+
+_AT_WORK: set[BackgroundVectoriser] = set()
+"""Those whose thread runs."""
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop every thread before the interpreter ends: one inside a model's native code would abort the process then."""
+    working = list(_AT_WORK)
+    for each in working:  # all of them first, so that their last batches run side by side
+        each.ask_to_stop()
+    for each in working:
+        each.stop()
 
 
 @dataclass(slots=True)
