@@ -14,7 +14,7 @@ from treering import __version__
 from treering.core.errors import TreeringError
 from treering.edges.surfaces.cli import failures
 from treering.edges.surfaces.cli.app import app
-from treering.edges.surfaces.cli.printing import say, tell_crash
+from treering.edges.surfaces.cli.printing import clean_terminals, say, tell_crash
 
 __all__ = ["main", "run"]
 
@@ -24,6 +24,8 @@ _ASKS_VERSION = (["version"], ["--version"])
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
+    _accept_any_text()
+    clean_terminals()
     sys.excepthook = tell_crash
     raise SystemExit(run(arguments))
 

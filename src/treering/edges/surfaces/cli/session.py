@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 from pydantic import BaseModel, TypeAdapter
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from treering.core.characters import visible_line
@@ -20,7 +19,7 @@ from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import confirm, say_json
-from treering.edges.surfaces.cli.rendering.lines import IndentedLine, show
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, show, terminal
 from treering.edges.surfaces.space import Space, open_space
 from treering.tools.envelope import Operation
 from treering.tools.rights import EVERYTHING, Rights
@@ -63,7 +62,7 @@ def opened(
 @contextmanager
 def watched(space: Space) -> Iterator[Space]:
     """Show long work as a bar on stderr, where that is a terminal. It is gone before the answer is printed."""
-    console = Console(stderr=True)
+    console = terminal(errors=True)
     if not console.is_terminal:
         yield space
         return
@@ -73,7 +72,8 @@ def watched(space: Space) -> Iterator[Space]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    bars = Progress(*columns, console=console, transient=True)
+    # What others print meanwhile goes its own way, which cleans it.
+    bars = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     tasks: dict[str, TaskID] = {}
 
     def advance(what: str, done: int, total: int | None) -> None:
@@ -93,7 +93,10 @@ def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:
     if access.as_json:
         say_json(to_json(data))
     else:
-        show(Console(highlight=False, width=_width(Console())), lines)
+        console = terminal()
+        if console.is_terminal:
+            console.width = min(console.width, _WIDEST)
+        show(console, lines)
 
 
 def to_json(data: Data) -> str:
@@ -161,7 +164,3 @@ def _prepare(address: Address) -> None:
         make_folder(folder)
         with suppress(FileExistsError):  # another process was first
             write_new(folder / ".gitignore", _IGNORED.encode())
-
-
-def _width(console: Console) -> int | None:
-    return min(console.width, _WIDEST) if console.is_terminal else None

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.address import file_address
 from treering.edges.surfaces.cli.rendering import render
-from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line, show
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line, show, terminal
 from treering.edges.surfaces.cli.session import is_piped, opened, watched
 from treering.edges.surfaces.space import Space
 from treering.tools.envelope import Report
@@ -22,7 +20,7 @@ _EXCLUDED = ["**/surfaces/cli/trying.py"]
 
 def try_here(task: str, *, wait: bool) -> None:
     """Ingest the folder one is in, print a context pack with citations, and lint."""
-    console = Console(highlight=False)
+    console = terminal()
     with (
         TemporaryDirectory(prefix="treering-") as folder,
         opened(file_address(Path(folder) / "try.db"), create=True) as space,

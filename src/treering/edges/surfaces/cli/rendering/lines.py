@@ -1,5 +1,6 @@
 """Lines of an answer: styled text with an indent, wrapped for a terminal, left whole in a pipe."""
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from treering.core.characters import visible
+from treering.edges.surfaces.cli.printing import CleanStream
 
 _LEAST = 20  # columns: indents give way before text gets narrower
 
@@ -29,6 +31,15 @@ def line(*parts: Part, indent: int = 0) -> IndentedLine:
         content, style = part if isinstance(part, tuple) else (part, "")
         text.append(visible(content.replace("\r\n", "\n").expandtabs(4)), style=style)
     return IndentedLine(text, indent)
+
+
+def terminal(*, errors: bool = False) -> Console:
+    """Return what prints lines with their colours: on standard output or, with `errors`, on standard error.
+
+    What is printed with it has to be clean: `line` makes it so.
+    """
+    stream = sys.stderr if errors else sys.stdout
+    return Console(file=stream.stream if isinstance(stream, CleanStream) else stream, highlight=False)
 
 
 def show(console: Console, lines: Iterable[IndentedLine]) -> None:
