@@ -11,6 +11,11 @@ from treering.core.objects import Object, Source, content_hash, stored_form
 from treering.core.patch import PatchRecord, record_hash
 from treering.core.policy_log import POLICY_CHANGED
 
+_LinkKey = tuple[str, str, str]
+LinkRow = tuple[str, str, str, str, int, int | None]
+"""A link as a ledger keeps it: type, source, target, the patch that made it, and the sequence numbers of the events
+that added and removed it."""
+
 
 @dataclass(slots=True)
 class Account:
@@ -18,8 +23,10 @@ class Account:
 
     revisions: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     """By id and number: the event's sequence number and the content hash."""
-    links: set[tuple[str, str, str]] = field(default_factory=set)
-    """Type, source and target of the links that stand now."""
+    links: set[LinkRow] = field(default_factory=set)
+    """The links that were removed; once the log was read, also those that stand."""
+    standing: dict[_LinkKey, tuple[str, int]] = field(default_factory=dict)
+    """By type, source and target of a link that stands, the patch and the number of the event that added it."""
     statuses: dict[str, str] = field(default_factory=dict)
     """By id of a patch, what was last decided about it; a patch applied directly has no entry."""
     records: dict[str, str] = field(default_factory=dict)
@@ -42,9 +49,9 @@ class Account:
         for identity, number in sorted(self.revisions.keys() - set(found)):
             raise _wrong(f"revision {number} of {identity} is missing", identity)
 
-    def check_links(self, found: Iterable[tuple[str, str, str]]) -> None:
-        """Check the links that stand now, given as type, source and target."""
-        for kind, source, target in sorted(self.links.symmetric_difference(found)):
+    def check_links(self, found: Iterable[LinkRow]) -> None:
+        """Check all links, also those that were removed."""
+        for kind, source, target, *_ in sorted(self.links.symmetric_difference(found), key=lambda link: link[:5]):
             raise _wrong(f"the link {source} {kind} {target} is not what the audit log says", source)
 
     def check_patch(self, record: PatchRecord) -> None:
@@ -79,7 +86,8 @@ def account(events: Iterable[AuditEvent]) -> Account:
             _tell(event, told)
     # An id is never used again, so what was erased can be left out at the end, all at once.
     told.revisions = {key: value for key, value in told.revisions.items() if key[0] not in erased}
-    told.links = {key for key in told.links if erased.isdisjoint(key[1:])}
+    told.links |= {(*key, patch, added, None) for key, (patch, added) in told.standing.items()}
+    told.links = {link for link in told.links if erased.isdisjoint(link[1:3])}
     return told
 
 
@@ -87,9 +95,11 @@ def _tell(event: AuditEvent, told: Account) -> None:
     after = event.after or {}
     match event.event_type:
         case "linked":
-            told.links.add(_link_key(after))
+            told.standing[_link_key(after)] = event.patch_id, event.seq
         case "unlinked":
-            told.links.discard(_link_key(event.before or {}))
+            key = _link_key(event.before or {})
+            if added := told.standing.pop(key, None):
+                told.links.add((*key, *added, event.seq))
         case _ if kind_of(event.target) == "patch":
             told.statuses[event.target] = str(after["status"])
             if "hash" in after:
@@ -98,7 +108,7 @@ def _tell(event: AuditEvent, told: Account) -> None:
             told.revisions[event.target, int(after["revision"])] = (event.seq, str(after["hash"]))
 
 
-def _link_key(state: dict[str, list[str]]) -> tuple[str, str, str]:
+def _link_key(state: dict[str, list[str]]) -> _LinkKey:
     kind, source, target = state["link"]
     return kind, source, target
 

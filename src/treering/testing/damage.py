@@ -40,6 +40,31 @@ def flip_bytes(path: Path, chance: Random, *, most: int = 8) -> str:
     return f"bits flipped in bytes {places}"
 
 
+def flip_byte_of(path: Path, name: str, chance: Random) -> str:
+    """Flip a bit in what a file keeps of one table or index, where there is something; say where."""
+    connection = apsw.Connection(str(path))
+    try:
+        pages = [page for (page,) in connection.execute("SELECT pageno FROM dbstat WHERE name = ?", (name,))]
+        size = connection.pragma("page_size")
+    finally:
+        connection.close()
+    content = bytearray(path.read_bytes())
+    start = (chance.choice(pages) - 1) * size
+    place = chance.choice([at for at in range(start, start + size) if content[at]])
+    content[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+    return f"a bit flipped in byte {place}, of {name}"
+
+
+def trees_of(path: Path) -> list[str]:
+    """Return the tables and indexes that a file keeps pages of."""
+    connection = apsw.Connection(str(path))
+    try:
+        return [name for (name,) in connection.execute("SELECT DISTINCT name FROM dbstat ORDER BY name")]
+    finally:
+        connection.close()
+
+
 def change_row(path: Path, chance: Random) -> str:
     """Change one value of one row behind its program's back; say which."""
     connection = apsw.Connection(str(path))

@@ -165,7 +165,7 @@ class Tables:
         for row in rows:
             told.check_revision(row.item, row.seq)
         told.check_complete((row.item.id, row.item.revision) for row in rows)
-        told.check_links(_link_order(span.link) for span in self.spans if span.stands_at(head.seq))
+        told.check_links((*_link_order(span.link), span.link.patch_id, span.added, span.removed) for span in self.spans)
         for record in self.patches.values():
             told.check_patch(record)
         told.check_patches_complete(self.patches)

@@ -13,7 +13,7 @@ from treering.core.scope import sees
 from treering.derived.job_rows import Named, origins_in, sources_in
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import pack, unpack_json
+from treering.edges.stores.sqlite.packing import json_of, pack_sealed, unpack_sealed
 from treering.edges.stores.sqlite.tables import JOBS
 from treering.ports.jobs import JobRow
 from treering.ports.projection import Change
@@ -32,24 +32,24 @@ class SqliteJobs:
             kept = Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
             connection.execute(
                 "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
-                (job_id, pack(canonical_json(kept))),
+                (job_id, pack_sealed(canonical_json(kept), name=job_id)),
             )
 
     def find(self, job_id: str) -> JobRow | None:
         """Return a job's last state."""
         row = self._database.row("SELECT body FROM jobs WHERE id = ?", (job_id,))
-        return _parsed(row[0]) if row else None
+        return _parsed(job_id, row[0]) if row else None
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
         """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._database.read() as connection:
-            rows = (_parsed(body) for (body,) in connection.execute("SELECT body FROM jobs ORDER BY row DESC"))
+            rows = (_parsed(*row) for row in connection.execute("SELECT id, body FROM jobs ORDER BY row DESC"))
             return list(islice((row for row in rows if sees(scope, _scope_of(row), descend=True)), limit))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
         named = Named(frozenset(object_ids), frozenset())
-        return sum(named.is_in(_parsed(body)) for (body,) in self._database.rows("SELECT body FROM jobs"))
+        return sum(named.is_in(_parsed(*row)) for row in self._database.rows("SELECT id, body FROM jobs"))
 
     def is_prepared(self, connection: apsw.Connection) -> bool:
         """Tell whether the table is there."""
@@ -64,13 +64,13 @@ class SqliteJobs:
         erased = [change for change in changes if change.after is None]
         if not erased:
             return
-        jobs = {job: _parsed(body) for job, body in connection.execute("SELECT id, body FROM jobs")}
+        jobs = {job: _parsed(job, body) for job, body in connection.execute("SELECT id, body FROM jobs")}
         ids = frozenset(change.object_id for change in erased)
         origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
         named = Named(ids, frozenset(origins.union(*(_origins(row, ids) for row in jobs.values()))))
         for job, row in jobs.items():
             if named.is_in(row):
-                body = pack(canonical_json(named.without(row)))
+                body = pack_sealed(canonical_json(named.without(row)), name=job)
                 connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (body, job))
 
 
@@ -94,8 +94,9 @@ def _scope_of(row: JobRow) -> str:
         return str(row["scope"])
 
 
-def _parsed(body: str | bytes) -> JobRow:
-    row = unpack_json(body)
+def _parsed(job_id: str, body: str | bytes) -> JobRow:
+    with row_of("a job"):
+        row = json_of(unpack_sealed(body, name=job_id))
     if not isinstance(row, dict):
         raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
     return row

@@ -12,7 +12,7 @@ from treering.core.policy import Policy
 from treering.core.policy_log import POLICY
 from treering.core.times import parse_time, render_time
 from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import pack, unpack_model
+from treering.edges.stores.sqlite.packing import model_of, pack, pack_sealed, unpack_model, unpack_sealed
 from treering.edges.stores.sqlite.read_checks import ReadChecks, missing_revision, policy_told
 from treering.ports.ledger import AsOf
 
@@ -121,17 +121,18 @@ class LogTables:
     def remembered(self, key: str) -> Remembered | None:
         """Return what is kept under exactly this key."""
         row = self._row("SELECT body FROM receipts WHERE key = ?", key)
-        return unpack_model(Remembered, row[0]) if row else None
+        return _remembered(key, row[0]) if row else None
 
     def keys(self, prefix: str) -> Iterator[tuple[str, Remembered]]:
         """Return the keys that begin so, each with what it stands for."""
         where, bindings = ("WHERE key >= ? AND key < ?", (prefix, f"{prefix}\U0010ffff")) if prefix else ("", ())
         rows = self._connection.execute(f"SELECT key, body FROM receipts {where}", bindings)  # noqa: S608 - a literal
-        return ((key, unpack_model(Remembered, body)) for key, body in rows)
+        return ((key, _remembered(key, body)) for key, body in rows)
 
     def remember(self, key: str, known: Remembered) -> None:
         """Keep what a new key stands for."""
-        self._connection.execute("INSERT INTO receipts(key, body) VALUES(?, ?)", (key, pack(known.model_dump_json())))
+        body = pack_sealed(known.model_dump_json(), name=key)
+        self._connection.execute("INSERT INTO receipts(key, body) VALUES(?, ?)", (key, body))
 
     def forget(self, key: str) -> None:
         """Remove a key."""
@@ -139,3 +140,8 @@ class LogTables:
 
     def _row(self, sql: str, *bindings: Any) -> Any:
         return next(self._connection.execute(sql, bindings), None)
+
+
+def _remembered(key: str, body: str | bytes) -> Remembered:
+    with row_of(f"the idempotency key {key!r}"):
+        return model_of(Remembered, unpack_sealed(body, name=key))

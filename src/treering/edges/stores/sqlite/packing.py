@@ -1,8 +1,10 @@
 """How texts lie in the database: short ones as they are, longer ones compressed."""
 
+import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import zstandard
@@ -15,6 +17,8 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 _WORTH_COMPRESSING = 256
 _MAX_TEXT = 1 << 30
+_SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
+_DIGEST = 16
 _local = threading.local()
 
 
@@ -25,28 +29,57 @@ def pack(text: str) -> str | bytes:
     return _compressor().compress(text.encode())
 
 
+def pack_sealed(text: str, *, name: str) -> bytes:
+    """Compress a text, with a digest of it and of the name of its row behind: for rows that no event tells of."""
+    content = text.encode()
+    return _compressor().compress(content) + _seal(content, name)
+
+
+def unpack_sealed(stored: str | bytes, *, name: str) -> str:
+    """Return what was packed. Raises `Corrupt` where it, or the name of its row, is not as it was sealed.
+
+    What an earlier version packed without a seal is returned unchecked.
+    """
+    if isinstance(stored, str):
+        return stored
+    with _decompressing():
+        reading = _decompressor().decompressobj()
+        content, rest = reading.decompress(stored), reading.unused_data
+        if not reading.eof or (rest and rest != _seal(content, name)):
+            raise _unreadable(f"what is kept under {name!r} is not what was written")
+        return content.decode()
+
+
 def unpack(stored: str | bytes) -> str:
     """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
     if isinstance(stored, str):
         return stored
-    try:
+    with _decompressing():
         return _decompressor().decompress(stored, max_output_size=_MAX_TEXT).decode()
-    except (zstandard.ZstdError, UnicodeDecodeError, TypeError) as error:
-        raise Corrupt("A stored text does not decompress.", hint="Restore the space from a backup.") from error
 
 
 def unpack_json(stored: str | bytes) -> Any:
     """Return packed JSON as data. Raises `Corrupt` for what is none."""
+    return json_of(unpack(stored))
+
+
+def json_of(text: str) -> Any:
+    """Return JSON as data. Raises `Corrupt` for what is none."""
     try:
-        return json.loads(unpack(stored))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _unreadable(str(error)) from error
 
 
 def unpack_model(model: type[_Model], stored: str | bytes) -> _Model:
     """Return a packed value. Raises `Corrupt` for what is none of its kind."""
+    return model_of(model, unpack(stored))
+
+
+def model_of(model: type[_Model], text: str) -> _Model:
+    """Return a value from its JSON. Raises `Corrupt` for what is none of its kind."""
     try:
-        return model.model_validate_json(unpack(stored))
+        return model.model_validate_json(text)
     except ValidationError as error:
         raise _unreadable(f"no {model.__name__}") from error
 
@@ -70,10 +103,25 @@ def _unreadable(what: str) -> Corrupt:
     return Corrupt(f"A stored row is damaged: {what}.", hint="Restore the space from a backup.")
 
 
+def _seal(content: bytes, name: str) -> bytes:
+    """Return a skippable frame of the zstandard format: who reads the text alone, as earlier versions do, passes it."""
+    key = hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST).digest()
+    digest = hashlib.blake2b(content, digest_size=_DIGEST, key=key).digest()
+    return _SKIPPABLE + len(digest).to_bytes(4, "little") + digest
+
+
+@contextmanager
+def _decompressing() -> Iterator[None]:
+    try:
+        yield
+    except (zstandard.ZstdError, UnicodeDecodeError, TypeError) as error:
+        raise Corrupt("A stored text does not decompress.", hint="Restore the space from a backup.") from error
+
+
 def _compressor() -> zstandard.ZstdCompressor:
-    # A zstandard context must not be shared between threads.
+    # A zstandard context must not be shared between threads. The checksum shows damage when the text is read.
     if not hasattr(_local, "compressor"):
-        _local.compressor = zstandard.ZstdCompressor(level=3)
+        _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
     compressor: zstandard.ZstdCompressor = _local.compressor
     return compressor
 

@@ -14,9 +14,10 @@ from treering.edges.stores.sqlite.replay import (
     replay_objects,
     waiting_of,
 )
-from treering.edges.stores.sqlite.tables import FULL_TEXT, SHOWN, create_tables, has_tables, read_state
+from treering.edges.stores.sqlite.tables import FULL_TEXT, SHOWN, TABLES, create_tables, has_tables, read_state
+from treering.edges.stores.sqlite.vector_digests import count_damaged, drop_damaged
 from treering.edges.stores.sqlite.vector_queue import queue_differences
-from treering.edges.stores.sqlite.words import damaged_words, word_counts
+from treering.edges.stores.sqlite.words import lost_terms, word_contents, word_totals
 from treering.ports.extractor import Extractor
 
 _MOST_NAMED = 20
@@ -51,6 +52,7 @@ def prepare_passages(connection: apsw.Connection, extractor: Extractor, *, most_
 
 def rebuild_passages(connection: apsw.Connection, extractor: Extractor) -> int:
     """Throw away the passages and make them anew; vectors of texts that are still there stay. Give their number."""
+    drop_damaged(connection)
     clear_passages(connection)
     replay_objects(connection, connection, _all_objects(connection), extractor)
     note_made(connection, extractor)
@@ -65,6 +67,9 @@ def passage_differences(connection: apsw.Connection, extractor: Extractor) -> li
 
     Objects whose passages are still to be made are left out.
     """
+    if damaged := damaged_tables(connection):
+        # What is read from a damaged table says nothing about the others.
+        return [f"the table {table} is damaged" for table in damaged][:_MOST_NAMED]
     anew = apsw.Connection("")  # a private file that SQLite removes
     try:
         create_tables(anew)
@@ -75,9 +80,21 @@ def passage_differences(connection: apsw.Connection, extractor: Extractor) -> li
         found = [*_compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             found.append("the number of current passages is wrong")
+        if word_totals(anew) != word_totals(connection):
+            found.append("what full text counts of all passages is wrong")
         return found[:_MOST_NAMED]
     finally:
         anew.close()
+
+
+def damaged_tables(connection: apsw.Connection) -> list[str]:
+    """Check the inner structure of the index, and each table against what it is found by; name what is damaged."""
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    return [
+        table
+        for table in TABLES
+        if table in known and list(connection.execute(f"PRAGMA integrity_check({table})")) != [("ok",)]
+    ]
 
 
 def _all_objects(ledger: apsw.Connection) -> list[str]:
@@ -95,17 +112,17 @@ _Place = tuple[str, str, int]
 
 def _contents(connection: apsw.Connection) -> dict[_Place, int]:
     """Return a hash of everything the projection says of each row."""
-    counts = word_counts(connection)
+    words = word_contents(connection)
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
     endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
     days = _grouped(connection, "SELECT key, first, last FROM passage_days ORDER BY key, first, last")
     ties = graph_contents(connection)
     contents: dict[_Place, int] = {}
     for *row, key in connection.execute(_ROWS):
-        sizes = tuple(counts.pop((table, key), None) for table in FULL_TEXT)
+        found = tuple(words.pop((table, key), None) for table in FULL_TEXT)
         groups = (part.pop(key, None) for part in (metadata, endings, days))
-        contents[row[0], row[1], row[2]] = hash((*row, *groups, sizes, ties.pop(key, None)))
-    if counts or metadata or endings or days or ties:
+        contents[row[0], row[1], row[2]] = hash((*row, *groups, found, ties.pop(key, None)))
+    if words or metadata or endings or days or ties:
         contents["", "", 0] = -1
     return contents
 
@@ -130,8 +147,10 @@ def _compared(wanted: dict[_Place, int], actual: dict[_Place, int]) -> Iterator[
 
 
 def _damage(connection: apsw.Connection) -> Iterator[str]:
-    yield from (f"the full text {table} is damaged" for table in damaged_words(connection))
     yield from graph_damage(connection)
+    yield from (f"{count} terms of {table} are not found" for table, count in lost_terms(connection).items())
+    if damaged := count_damaged(connection):
+        yield f"{damaged} vectors are damaged"
     for model_id, name in list(connection.execute("SELECT id, name FROM passage_models")):
         if wrong := queue_differences(connection, model_id):
             yield f"{wrong} texts are wrongly queued, or not queued, for {name}"

@@ -48,8 +48,10 @@ KEPT: tuple[str, ...] = (
     "CREATE TABLE IF NOT EXISTS passage_texts(id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE)",
     """CREATE TABLE IF NOT EXISTS passage_models(
          id INTEGER PRIMARY KEY, name TEXT NOT NULL, dimension INTEGER NOT NULL, UNIQUE(name, dimension))""",
+    # `digest`: of the vector, its text and its model (`vector_digests`); spaces of older versions get the column late.
     """CREATE TABLE IF NOT EXISTS passage_vectors(
-         key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL)""",
+         key INTEGER PRIMARY KEY, model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, vector BLOB NOT NULL,
+         digest BLOB)""",
     "CREATE UNIQUE INDEX IF NOT EXISTS passage_vectors_by_text ON passage_vectors(text_id, model_id)",
     """CREATE TABLE IF NOT EXISTS vector_queue(
          model_id INTEGER NOT NULL, text_id INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -118,6 +120,12 @@ SCHEMA = KEPT + REBUILT
 
 _NAMES = frozenset(re.findall(r"IF NOT EXISTS (\w+)", "\n".join(SCHEMA)))
 
+TABLES = (
+    *re.findall(r"TABLE IF NOT EXISTS (\w+)", "\n".join(SCHEMA)),
+    *(f"{table}_{part}" for table in FULL_TEXT for part in ("config", "data", "docsize", "idx")),
+)
+"""All tables of the index, with those that full text is made of."""
+
 _REBUILT_TABLES = (
     *("passage_scopes", "passages", "passage_metadata", "passage_endings", "passage_days"),
     *("graph_nodes", "graph_passages"),
@@ -134,6 +142,18 @@ def create_tables(connection: apsw.Connection) -> None:
     """Make the tables that are missing."""
     for statement in SCHEMA:
         connection.execute(statement)
+    add_digests(connection)
+
+
+def has_digests(connection: apsw.Connection) -> bool:
+    """Tell whether vectors are kept with digests: in a space of an older version, once a vector was written."""
+    return any(name == "digest" for _, name, *_ in connection.execute("PRAGMA table_info(passage_vectors)"))
+
+
+def add_digests(connection: apsw.Connection) -> None:
+    """Make room for digests of vectors in a space of an older version, in a write transaction."""
+    if not has_digests(connection):
+        connection.execute("ALTER TABLE passage_vectors ADD COLUMN digest BLOB")
 
 
 def drop_passages(connection: apsw.Connection) -> None:

@@ -15,7 +15,7 @@ from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import RESTORE
 from treering.edges.stores.sqlite.object_tables import ObjectTables
-from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json
+from treering.edges.stores.sqlite.packing import json_of, pack, pack_sealed, unpack, unpack_json, unpack_sealed
 from treering.ports.ledger import Record
 from treering.ports.projection import Change
 
@@ -48,7 +48,7 @@ def _records(connection: apsw.Connection) -> Iterator[Record]:
     for (body,) in connection.execute("SELECT body FROM patches ORDER BY id"):
         yield Record("patch", unpack_json(body))
     for key, body in connection.execute("SELECT key, body FROM receipts ORDER BY key"):
-        yield Record("receipt", {"key": key, "receipt": unpack_json(body)})
+        yield Record("receipt", {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))})
 
 
 def load_records(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
@@ -97,7 +97,7 @@ def _load(connection: apsw.Connection, tables: ObjectTables, record: Record) -> 
             connection.execute(sql, (patch.id, patch.status, pack(patch.model_dump_json())))
         case "receipt":
             sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
-            connection.execute(sql, (row["key"], pack(json.dumps(row["receipt"]))))
+            connection.execute(sql, (row["key"], pack_sealed(json.dumps(row["receipt"]), name=row["key"])))
         case other:
             raise InvalidInput(
                 f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."

@@ -18,7 +18,8 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.reach import Sight, sight
-from treering.edges.stores.sqlite.tables import SHOWN, count_waiting, read_state
+from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, read_state
+from treering.edges.stores.sqlite.vector_digests import vector_digest
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, fill_queue, log_vectors
 from treering.ports.text import Scored
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
@@ -122,6 +123,7 @@ class VectorTables:
 
     def add(self, connection: apsw.Connection, vectors: Mapping[str, Vector]) -> None:
         """Keep vectors of texts that passages still have. Raises `InvalidInput` for another dimension."""
+        add_digests(connection)
         keys: list[int] = []
         for text_hash, vector in vectors.items():
             if vector.shape != (self._dimension,):
@@ -201,8 +203,9 @@ class VectorTables:
         row = next(connection.execute("SELECT id FROM passage_texts WHERE hash = ?", (digest,)), None)
         if row is None:  # erased or rewritten while it was being embedded
             return []
-        sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector) VALUES(?, ?, ?)"
-        connection.execute(sql, (self._model_id, row[0], stored_form(vector).tobytes()))
+        stored = stored_form(vector).tobytes()
+        sql = "INSERT OR REPLACE INTO passage_vectors(model_id, text_id, vector, digest) VALUES(?, ?, ?, ?)"
+        connection.execute(sql, (self._model_id, row[0], stored, vector_digest(self._model, digest, stored)))
         sql = "DELETE FROM vector_queue WHERE model_id = ? AND text_id = ?"
         connection.execute(sql, (self._model_id, row[0]))
         return [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]

@@ -76,22 +76,60 @@ def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight)
     return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
 
 
-def word_counts(connection: apsw.Connection) -> dict[tuple[str, int], bytes]:
-    """Give, by table and passage key, how many terms each column has in the index."""
-    return {
-        (table, key): counts
-        for table in FULL_TEXT
-        for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize")  # noqa: S608 - our tables
-    }
+def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
+    """Give, by table and passage key, a hash of all that the index holds of the passage: each term and its place."""
+    contents: dict[tuple[str, int], int] = {}
+    for table in FULL_TEXT:
+        for key, counts in connection.execute(f"SELECT id, sz FROM {table}_docsize"):  # noqa: S608 - our tables
+            contents[table, key] = hash(counts)
+        vocabulary = f"temp.{table}_terms"
+        connection.execute(
+            f"CREATE VIRTUAL TABLE IF NOT EXISTS {vocabulary} USING fts5vocab('main', {table}, instance)"
+        )
+        for key, *place in connection.execute(f"SELECT doc, term, col, offset FROM {vocabulary}"):  # noqa: S608 - as above
+            contents[table, key] = contents.get((table, key), 0) + hash(tuple(place))
+    return contents
 
 
-def damaged_words(connection: apsw.Connection) -> list[str]:
-    """Check the inner structure of the index; name the tables that are damaged."""
-    return [
-        table
-        for table in FULL_TEXT
-        if [found for (found,) in connection.execute(f"PRAGMA integrity_check({table})")] != ["ok"]
-    ]
+def lost_terms(connection: apsw.Connection) -> dict[str, int]:
+    """Count, by table, the terms that are there and are not found when they are looked up."""
+    lost: dict[str, int] = {}
+    for table in FULL_TEXT:
+        terms = _vocabulary(connection, table, "row")
+        same = (
+            f"SELECT 1 FROM {terms} found WHERE (found.term, found.doc, found.cnt) = (known.term, known.doc, known.cnt)"  # noqa: S608 - our tables
+        )
+        sql = f"SELECT count(*) FROM {terms} known WHERE NOT EXISTS ({same})"  # noqa: S608 - as above
+        if count := next(connection.execute(sql))[0]:
+            lost[table] = count
+    return lost
+
+
+def word_totals(connection: apsw.Connection) -> list[list[int]]:
+    """Return what each table counts of all its rows (the rows, the terms of each column), which weights depend on."""
+    # FTS5 keeps it in the row with this number: https://sqlite.org/fts5.html#the_data_table
+    sql = "SELECT block FROM {table}_data WHERE id = 1"
+    return [_numbers(next(connection.execute(sql.format(table=table)))[0]) for table in FULL_TEXT]
+
+
+def _vocabulary(connection: apsw.Connection, table: str, kind: str) -> str:
+    """Return the name of a table that lists the terms of another: https://sqlite.org/fts5.html#the_fts5vocab_virtual_table_module."""
+    name = f"temp.{table}_{kind}"
+    connection.execute(f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab('main', {table}, {kind})")
+    return name
+
+
+def _numbers(block: bytes) -> list[int]:
+    """Read a row of SQLite's numbers of seven bits a byte; zeros at the end, which an empty table may lack, apart."""
+    numbers, number = list[int](), 0
+    for byte in block:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(number)
+            number = 0
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return [*numbers, *([number] if number else [])]
 
 
 def _tables(current: bool) -> tuple[str, str]:
