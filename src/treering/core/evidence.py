@@ -1,13 +1,13 @@
 """Segments of sources, the references that rest on them, and finding them again after an edit."""
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.canonical import digest
 from treering.core.locator import Locator
+from treering.core.matching import matching_stretches
 from treering.core.times import Instant
 
 
@@ -67,10 +67,10 @@ def relocate(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
     """
     matched: list[int | None] = [None] * len(new)
     taken: set[int] = set()
-    for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
-        for step in range(block.size):
-            matched[block.b + step] = block.a + step
-            taken.add(block.a + step)
+    for stretch in matching_stretches(old, new):
+        for step in range(stretch.size):
+            matched[stretch.new + step] = stretch.old + step
+            taken.add(stretch.old + step)
     left: dict[str, list[int]] = {}
     for index in reversed(range(len(old))):
         if index not in taken:

@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 from recollection_parts import SETTINGS, TALK, Script, opened, said, talked
 
-from treering.core.errors import NotFound
+from treering.core.errors import InvalidInput, NotFound
 from treering.memories.discussion.summaries.lines import with_hand
+from treering.memories.discussion.summaries.state import MOST_LINES
 
 DOCUMENT = "# Boat\n- red\n- in Turin\n\n# People\n- Ada"
 
@@ -137,6 +138,20 @@ def test_an_edit_that_changes_nothing_writes_nothing_and_an_unknown_base_is_refu
     with pytest.raises(NotFound):
         discussion.edit_state("other", base="know:none")
     assert len(discussion.state_versions()) == 1
+
+
+def test_a_state_document_has_a_most_of_lines_which_the_error_names(space):
+    discussion, _ = stated(space)
+    with pytest.raises(InvalidInput, match=f"20001 lines; {MOST_LINES} are the most"):
+        discussion.edit_state("- x\n" * (MOST_LINES + 1))
+    assert discussion.state() == DOCUMENT
+
+
+def test_a_long_state_document_takes_an_edit_of_every_line(space):
+    discussion, _ = stated(space)
+    for part in "ab":
+        discussion.edit_state("\n".join(f"- {part} {number // 2}" for number in range(5_000)))
+    assert len(discussion.state().splitlines()) == 5_000
 
 
 def test_without_a_state_document_in_the_settings_none_is_kept(space):

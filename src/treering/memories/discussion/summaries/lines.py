@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+
+from treering.core.matching import changed_stretches
 
 
 def merge_lines(base: str, mine: str, theirs: str) -> str:
@@ -41,10 +42,13 @@ def with_hand(text: str, earlier: str, *, written: Iterable[str], struck: Iterab
     wanted = list(written)
     gone = set(struck) - set(wanted)
     lines = [line for line in text.splitlines() if line.strip() not in gone]
-    known = {line.strip() for line in lines}
+    bare = [line.strip() for line in lines]
+    known = set(bare)
     places = _headings(earlier)
     for line in sorted((line for line in wanted if line not in known), key=_place_in(earlier)):
-        lines.insert(_end_of_section(lines, places.get(line, "")), line)
+        place = _end_of_section(bare, places.get(line, ""))
+        lines.insert(place, line)
+        bare.insert(place, line.strip())
     return "\n".join(lines).strip()
 
 
@@ -59,23 +63,23 @@ class _Change:
 
 
 def _changes(base: Sequence[str], text: Sequence[str], side: int) -> Iterator[_Change]:
-    for tag, start, end, first, last in SequenceMatcher(None, base, text, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield _Change(start, end, side, tuple(text[first:last]))
+    for start, end, first, last in changed_stretches(base, text):
+        yield _Change(start, end, side, tuple(text[first:last]))
 
 
 def _groups(changes: Sequence[_Change]) -> Iterator[tuple[int, int, list[_Change]]]:
     """Put together changes that touch the same lines, or add at the same place."""
     group: list[_Change] = []
+    end = -1
     for change in changes:
-        end = max((known.end for known in group), default=-1)
         same_place = bool(group) and change.start == change.end == end == group[0].start
         if group and change.start >= end and not same_place:
             yield group[0].start, end, group
-            group = []
+            group, end = [], -1
         group.append(change)
+        end = max(end, change.end)
     if group:
-        yield group[0].start, max(change.end for change in group), group
+        yield group[0].start, end, group
 
 
 def _settled(base: Sequence[str], start: int, end: int, group: Sequence[_Change]) -> list[str]:
@@ -114,9 +118,8 @@ def _place_in(text: str) -> Callable[[str], int]:
     return lambda line: places.get(line, len(places))
 
 
-def _end_of_section(lines: Sequence[str], heading: str) -> int:
+def _end_of_section(bare: Sequence[str], heading: str) -> int:
     """Return the place after the last line under a heading; where there is none, the end."""
-    bare = [line.strip() for line in lines]
     start = bare.index(heading) + 1 if heading in bare else len(bare) if heading else 0
     end = next((at for at in range(start, len(bare)) if bare[at].startswith("#")), len(bare)) if heading else len(bare)
     while end > start and not bare[end - 1]:

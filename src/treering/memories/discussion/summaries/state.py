@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from treering.core.errors import NotFound
+from treering.core.errors import InvalidInput, NotFound
 from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.settings import DiscussionSettings
@@ -20,6 +20,9 @@ from treering.memories.discussion.summaries.versions import (
 from treering.ports.model import Usage
 from treering.tools.engine import Engine
 from treering.tools.retrying import retry_on_conflict
+
+MOST_LINES = 20_000
+"""The longest state document that a person may write."""
 
 
 class StateKeeper:
@@ -91,8 +94,15 @@ def edit_state(engine: Engine, ref: DiscussionRef, text: str, *, base: str | Non
 
     `base` is the id of the version it was made on: by default the one that stands. Where the document has changed
     since, both changes are merged by lines; in a conflict both stay, the person's first. Raises `NotFound` for a base
-    that there is not.
+    that there is not, `InvalidInput` for more than `MOST_LINES` lines.
     """
+    lines = len(text.splitlines())
+    if lines > MOST_LINES:
+        raise InvalidInput(
+            f"The state document has {lines} lines; {MOST_LINES} are the most.",
+            hint="Keep what is true now, and leave the rest to the memories.",
+            details={"count": lines, "most": MOST_LINES},
+        )
     return retry_on_conflict(lambda: _edit(engine, Versions(engine, ref, "state_document"), text.strip(), base))
 
 
@@ -135,7 +145,8 @@ def _facts(memories: Sequence[Memory]) -> str:
 
 
 def _united(known: Iterable[str], more: Iterable[str], *, without: Sequence[str]) -> list[str]:
-    return [line for line in dict.fromkeys([*known, *more]) if line not in without]
+    gone = frozenset(without)
+    return [line for line in dict.fromkeys([*known, *more]) if line not in gone]
 
 
 _AT_ONCE = 20
