@@ -177,3 +177,17 @@ def test_the_work_of_a_client_that_hangs_up_ends(noted):
             assert stuck.started.wait(GUARD_SECONDS)
         assert stuck.ended.wait(GUARD_SECONDS / 2)
         assert client.post("/v1/wiki/query", json={"mode": "recent"}).status_code == 200
+
+
+def test_a_question_that_takes_long_holds_up_nobody_else(noted):
+    stuck = Stuck()
+    body = b'{"mode": "search", "input": {"text": "bees"}}'
+    asked = HEAD.replace(b"Length: 100", b"Length: %d" % len(body)) + b"\r\n" + body
+    with running(noted, embedder=stuck, bounds=Bounds(read_seconds=GUARD_SECONDS)) as client:
+        with connections(client, 1, asked):
+            assert stuck.started.wait(GUARD_SECONDS)
+            answers = [client.post("/v1/wiki/query", json={"mode": "recent"}), client.get("/health")]
+            assert not stuck.ended.is_set()
+        assert stuck.ended.wait(GUARD_SECONDS / 2)
+
+    assert [answer.status_code for answer in answers] == [200, 200]
