@@ -53,6 +53,9 @@ def test_a_source_that_is_cut_takes_no_more_than_its_share():
     two = pack([draft("long", words=2000), draft("longer", words=3000)], max_tokens=1000)
     assert names(two) == ["long", "longer"]
     assert two.used_tokens <= 800
+    three = pack([draft(name, words=2000) for name in ("long", "longer", "longest")], max_tokens=1000)
+    assert names(three) == ["long", "longer", "longest"]
+    assert three.used_tokens <= 1000
 
 
 def test_a_source_that_would_fit_the_budget_is_cut_where_it_is_longer_than_its_share():
