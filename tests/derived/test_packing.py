@@ -1,8 +1,9 @@
 import pytest
 
+from treering.core.fingerprint import fence
 from treering.core.knowledge_payloads import PAYLOADS
-from treering.core.pack import Citation, PackItem
-from treering.derived.packing import SECTIONS, UnnumberedItem, pack, section_of
+from treering.core.pack import Citation, ContextPack, PackItem
+from treering.derived.packing import SECTIONS, UnnumberedItem, pack, render, section_of
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 
 
@@ -52,6 +53,9 @@ def test_a_source_that_is_cut_takes_no_more_than_its_share():
     two = pack([draft("long", words=2000), draft("longer", words=3000)], max_tokens=1000)
     assert names(two) == ["long", "longer"]
     assert two.used_tokens <= 800
+    three = pack([draft(name, words=2000) for name in ("long", "longer", "longest")], max_tokens=1000)
+    assert names(three) == ["long", "longer", "longest"]
+    assert three.used_tokens <= 1000
 
 
 def test_a_source_that_would_fit_the_budget_is_cut_where_it_is_longer_than_its_share():
@@ -78,6 +82,42 @@ def test_every_kind_of_knowledge_has_a_section_of_its_own():
         "summary": "summaries",
     }
     assert set(sections.values()) < set(SECTIONS)
+
+
+def context(**fields):
+    now = "2026-01-31T00:00:00Z"
+    always = {"id": "pack:1", "task": "Count hives", "summary": "Two found.", "scope": "/", "items": (), "budget": {}}
+    return ContextPack.model_validate({**always, "generated_at": now, "expires_at": now, **fields})
+
+
+def test_a_pack_is_written_with_its_sections_in_order_and_every_item_fenced():
+    told = {"section": "facts", "object_id": "know:1", "kind": "fact", "title": "Hives", "text": "Ada has 3."}
+    marked = {"citations": ("[1]",), "status": "contested", "flags": ("cut",), "trust": "low", "channel": "agent"}
+    bare = {"section": "sources", "object_id": "src:1", "kind": "note", "title": "Notes", "text": "Words."}
+    written = render(
+        context(
+            items=({**bare, "status": "active"}, {**told, **marked}),
+            conflicts=({"ids": ("know:1",), "summary": "Three or four."},),
+            missing_context=("Nothing about bees.",),
+            recommended_next_reads=("Notes",),
+            citations=({"mark": "[1]", "object_id": "src:1", "origin": "notes.md", "place": "line 1"},),
+        )
+    )
+    fact = fence("Hives\n\nAda has 3.", origin="line 1")
+    source = fence("Notes\n\nWords.", origin="src:1")
+    assert written.split("\n\n## ") == [
+        '# Context for "Count hives"\n\nTwo found.',
+        f"Facts\n\n[1] `know:1` (contested) — trust: low (agent) — warning: cut\n\n{fact}",
+        f"Sources\n\n`src:1`\n\n{source}",
+        "Conflicts\n\n- Three or four.",
+        "Missing\n\n- Nothing about bees.",
+        "Read next\n\n- Notes",
+        'Citations\n\n- [1] "line 1"\n',
+    ]
+
+
+def test_a_pack_of_nothing_has_no_headings():
+    assert render(context()) == '# Context for "Count hives"\n\nTwo found.\n'
 
 
 def test_what_is_no_knowledge_stands_under_sources():

@@ -3,7 +3,7 @@
 import pytest
 
 from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
-from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, RemoveLink, Transition, Update
+from treering.core.patch import AddLink, Erase, Link, Merge, MoveScope, Operation, RemoveLink, Transition, Update
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, Builder, author, content_of
 from treering.testing.ledger_contract.stage import LedgerStage, contents, knowledge_of, status_of, work_of
@@ -152,8 +152,13 @@ class Reverting(LedgerStage):
         passing = Link(type="about", source=one.id, target=two.id)
         cut = Link(type="about", source=one.id, target=three.id)
         ledger.commit(make.patch(one, two, three, AddLink(link=cut)))
-        there_and_gone = AddLink(link=passing), RemoveLink(link=passing)
-        done = ledger.commit(make.patch(*there_and_gone, RemoveLink(link=cut), AddLink(link=cut)))
+        steps: list[Operation] = [
+            AddLink(link=passing),
+            RemoveLink(link=passing),
+            RemoveLink(link=cut),
+            AddLink(link=cut),
+        ]
+        done = ledger.commit(make.patch(*steps))
         ledger.revert(done.patch_id, by=ADA, reason="Wrong.")
         assert [link.target for link in ledger.links(one.id)] == [three.id]
 
