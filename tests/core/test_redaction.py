@@ -78,6 +78,12 @@ def test_a_private_key_goes_but_its_lines_are_still_counted() -> None:
     assert [(finding.kind, finding.line) for finding in done.findings] == [("private_key", 2), ("npm_token", 8)]
 
 
+def test_two_secrets_that_touch_are_two_findings() -> None:
+    done = redact(f"{PEM}{SECRETS['github_token']}")
+    assert [finding.kind for finding in done.findings] == ["private_key", "github_token"]
+    assert done.text.endswith("[redacted:github_token]")
+
+
 def test_a_private_key_cut_off_before_its_end_goes_too() -> None:
     done = redact(PEM.rsplit("\n", 2)[0] + "\n\nOrdinary words follow.")
     assert "MIIE" not in done.text
