@@ -282,5 +282,5 @@ def test_paths_in_data_are_posix_paths(space, tmp_path):
     (tmp_path / "deep" / "er" / "notes.md").write_text("# Notes\n\nPlain words.\n")
     space.ingest("path", input={"path": str(tmp_path)})
     (hit,) = space.query("search", input={"text": "plain words"}).hits
-    assert hit.origin.endswith("#deep/er/notes.md")
+    assert hit.origin.endswith("/deep/er/notes.md")
     assert hit.place.startswith("deep/er/notes.md#L")

@@ -195,15 +195,17 @@ class TestSemantic:
         space.crystallize("work_item", input={"id": item, "status": "cancelled"})
         assert len(findings(space, "semantic", "superseded-but-used")) == 1
 
-    def test_a_belief_that_leans_on_an_earlier_summary_is_found(self, space):
-        quote = note(space, "Bees.")
+    def test_a_belief_that_leans_on_an_earlier_summary_is_found(self, space, make):
+        source = make.source("Bees.")
         first, second = (
-            decide(space, key, quote, kind="summary", payload={"form": "digest", "key": key}) for key in ("one", "two")
+            make.knowledge("summary", {"form": "digest", "key": key}, make.evidence(source)) for key in ("one", "two")
         )
-        leaning = decide(space, "Keep bees", quote, derived_from=[first])
-        space.crystallize("supersede", input={"id": first, "by": second})
+        put(space, source, first, second)
+        quote = {"source_id": source.id, "segment_id": source.segments[0].segment_id}
+        leaning = decide(space, "Keep bees", quote, derived_from=[first.id])
+        space.crystallize("supersede", input={"id": first.id, "by": second.id})
         (finding,) = findings(space, "semantic", "superseded-but-used")
-        assert finding.ids == (leaning, first)
+        assert finding.ids == (leaning, first.id)
 
     def test_validity_that_has_ended_is_found_and_stays_ended_after_repair(self, space):
         over = decide(space, "Trial", note(space, "a trial"), valid_until="2020-01-01T00:00:00Z")
@@ -269,7 +271,7 @@ class TestReport:
 
     def test_every_rule_reports_under_its_own_name(self):
         assert set(structure.RULES) & set(semantic.RULES) == set()
-        assert len(structure.RULES) + len(semantic.RULES) == 19
+        assert len(structure.RULES) + len(semantic.RULES) == 20
 
     def test_an_unknown_rule_is_refused_with_the_nearest_name(self, space):
         with pytest.raises(InvalidInput, match="orphan") as caught:

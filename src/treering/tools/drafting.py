@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from treering.core.canonical import canonical_json, digest
+from treering.core.errors import InvalidInput
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
 from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.lengths import HEADING, TITLE, shortened
@@ -84,7 +85,7 @@ class WorkItemFields(Value):
 
 def draft_knowledge(call: Call, fields: KnowledgeFields) -> tuple[Knowledge, tuple[Operation, ...]]:
     """Make knowledge, and the operations that create it; a bare declaration gets a note that holds it."""
-    parse(PAYLOADS[fields.kind], fields.payload, where="payload")
+    _check_payload(fields)
     given = fields.model_dump(mode="json", exclude_none=True)
     declared = fields.memory_source or _default_source(call, fields)
     note: tuple[Operation, ...] = ()
@@ -131,6 +132,14 @@ def make(call: Call, cls: type[_Made], fields: dict[str, Any]) -> _Made:
         return cls.model_validate({**fields, **stamp})
     except ValidationError as error:
         raise invalid_fields(error, known=sorted(cls.model_fields)) from error
+
+
+def _check_payload(fields: KnowledgeFields) -> None:
+    try:
+        parse(PAYLOADS[fields.kind], fields.payload, where="payload")
+    except InvalidInput as error:
+        wrong = [{**one, "field": f"payload.{one['field']}"} for one in error.details["fields"]]
+        raise InvalidInput(error.message, hint=error.hint, details={"fields": wrong}) from error
 
 
 def declaration_note(call: Call, item: Knowledge) -> Source:

@@ -64,7 +64,7 @@ def test_a_file_is_recorded_and_what_is_due_is_made(desk):
     told = desk.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines() == [
         "Recorded in lamp: 8 appended, 0 unchanged, 0 withdrawn; 8 messages now.",
-        "Made, of chunks of messages: 3 done, 2 empty; a new summary; a new state document.",
+        "Made, of chunks of messages: 4 done, 1 empty; a new summary; a new state document.",
     ]
     told = desk.done("discussion", "record", "lamp", "chat.json")
     assert told.out.splitlines() == [
@@ -76,7 +76,7 @@ def test_a_file_is_recorded_and_what_is_due_is_made(desk):
 def test_what_is_due_can_be_left_to_an_update(desk):
     assert desk.json("discussion", "record", "lamp", "chat.json", "--no-update")["made"] is None
     assert desk.json("discussion", "show", "lamp")["memories"] == []
-    assert desk.done("discussion", "update", "lamp").out.startswith("Made, of chunks of messages: 3 done")
+    assert desk.done("discussion", "update", "lamp").out.startswith("Made, of chunks of messages: 4 done")
     assert desk.json("discussion", "update", "lamp", "--wait", "1")["made"]["done"] == 0
 
 
@@ -267,7 +267,7 @@ def test_an_edit_of_the_state_document_is_kept_and_merged_with_what_came_since(k
     assert "- [2026-05-01] user: We decided to launch the lamp" in text
     kept.write({"mine.md": text.replace("\n\n<!--", "\n- The stand is red.\n\n<!--")})
     kept.done("discussion", "state", "lamp", "--edit", "-", stdin=text.replace("\n\n<!--", "\n- It is round.\n\n<!--"))
-    assert kept.done("discussion", "state", "lamp", "--edit", "mine.md").out == "Kept as version 5.\n"
+    assert kept.done("discussion", "state", "lamp", "--edit", "mine.md").out == "Kept as version 6.\n"
     document = kept.json("discussion", "state", "lamp")["state"]
     assert "- The stand is red." in document
     assert "- It is round." in document
@@ -295,10 +295,10 @@ def test_an_edit_that_cannot_be_kept_says_why(kept, data, code, said):
 
 def test_an_exported_discussion_is_the_same_elsewhere(kept):
     told = kept.done("discussion", "export", "lamp", "files")
-    assert told.out == "Exported to files: 8 messages, 3 memories, 1 version of the summary.\n"
+    assert told.out == "Exported to files: 8 messages, 4 memories, 1 version of the summary.\n"
     told = kept.done("discussion", "import", "copy", "files", "--space", "sqlite:copy.db")
     assert told.out == (
-        "Imported from files: 8 messages, 3 memories, 1 version of the summary; the state document is new.\n"
+        "Imported from files: 8 messages, 4 memories, 1 version of the summary; the state document is new.\n"
     )
     there = kept.json("discussion", "show", "copy", "--space", "sqlite:copy.db")
     assert there["state"] == kept.json("discussion", "show", "lamp")["state"]

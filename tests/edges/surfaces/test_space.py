@@ -11,7 +11,7 @@ from treering.core.errors import Conflict, Denied, InvalidInput, Unavailable
     [
         ("ingest", {"path", "repo", "source", "status"}),
         ("query", {"context", "search", "page", "related", "recent", "expand"}),
-        ("crystallize", {"activity", "knowledge", "work_item", "promote", "supersede"}),
+        ("crystallize", {"activity", "knowledge", "work_item", "node", "source", "promote", "supersede"}),
         ("lint", {"structure", "semantic", "repair", "reindex", "audit"}),
     ],
 )

@@ -40,7 +40,7 @@ def refused(answer, status, code):
         ("query", {**SEARCH, "options": {"semantic": "yes"}}, "options.semantic", "See"),
         ("query", {"scope": "here", "input": {"task": "x"}}, "scope", "See"),
         ("ingest", {"mode": "source", "input": {"items": [{"text": 5}]}}, "input.items.0.text", "See"),
-        ("crystallize", {"mode": "knowledge", "input": {"kind": "fact", "title": "t"}}, "input.payload", "See"),
+        ("crystallize", {"mode": "knowledge", "input": {"kind": "fact", "title": "t"}}, "payload.subject", "See"),
         ("crystallize", {"mode": "work_item", "input": {"title": 5}}, "input.title", "See"),
     ],
 )

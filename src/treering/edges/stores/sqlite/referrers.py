@@ -25,7 +25,7 @@ _BODIES = "SELECT id, body FROM revisions WHERE id NOT LIKE 'src:%'"
 
 def find_referrers(connection: apsw.Connection, identity: str) -> list[str]:
     """Return ids of objects of which a revision names this id, in order."""
-    if next(connection.execute(_HAS_TABLE), None) is None:
+    if not _is_there(connection):
         # A space of an older version that can only be read.
         return sorted({referrer for target, referrer in _pairs(connection) if target == identity})
     sql = "SELECT referrer FROM referrers WHERE target = ? ORDER BY referrer"
@@ -44,7 +44,9 @@ def forget_referrer(connection: apsw.Connection, identity: str) -> None:
 
 
 def lacks_reference(connection: apsw.Connection, item: Object) -> bool:
-    """Tell whether something that the object names is not noted."""
+    """Tell whether something that the object names is not noted; in a space of an older version nothing is."""
+    if not _is_there(connection):
+        return False
     rows = connection.execute("SELECT target FROM referrers WHERE referrer = ?", (item.id,))
     return not {target for (target,) in rows}.issuperset(references_of(item))
 
@@ -53,6 +55,10 @@ def fill_referrers(connection: apsw.Connection) -> None:
     """Note what all revisions of a space of an older version name."""
     for pair in list(_pairs(connection)):
         connection.execute(_KEEP, pair)
+
+
+def _is_there(connection: apsw.Connection) -> bool:
+    return next(connection.execute(_HAS_TABLE), None) is not None
 
 
 def _pairs(connection: apsw.Connection) -> Iterator[tuple[str, str]]:
