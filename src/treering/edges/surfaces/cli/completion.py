@@ -13,6 +13,6 @@ def modes(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
 
 def kinds(incomplete: str) -> list[tuple[str, str]]:
     """Return the kinds of knowledge, work and activities."""
-    from treering.edges.surfaces.cli.request import KINDS
+    from treering.edges.surfaces.cli.kinds import KINDS
 
     return [(kind, what) for what, known in KINDS.items() for kind in known if kind.startswith(incomplete)]

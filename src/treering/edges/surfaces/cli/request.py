@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -12,18 +12,12 @@ from pydantic.fields import FieldInfo
 from treering.core.errors import InvalidInput, nearest
 from treering.core.ids import PREFIXES
 from treering.core.knowledge_payloads import PAYLOADS
-from treering.core.objects import Activity, WorkItem
 from treering.core.scope import parse_scope
 from treering.edges.surfaces.cli.flags import Calling, RecordFlags
+from treering.edges.surfaces.cli.kinds import KINDS
 from treering.tools.catalog import TOOLS
-from treering.tools.drafting import KnowledgeFields
 from treering.tools.envelope import Envelope, Mode, Verb, parse
 
-KINDS: Mapping[str, Sequence[str]] = {
-    "Knowledge": get_args(KnowledgeFields.model_fields["kind"].annotation),
-    "Work": get_args(WorkItem.model_fields["kind"].annotation),
-    "Activities": get_args(Activity.model_fields["kind"].annotation),
-}
 _MODE_BY_PREFIX = {PREFIXES[name]: name for name in ("source", "node", "knowledge", "activity", "work_item")}
 _PLURALS = {"alternative": "alternatives", "step": "steps", "target": "object", "evidence": "evidence_refs"}
 _OPTIONS = {
