@@ -72,8 +72,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}
     ranked = lend_to_neighbours(ranked, beside, limit=2 * pool)
     near = candidates.known(hit.key for hit in ranked)
-    dated = {key: score for key, score in candidates.dated.items() if key in near}
-    clues = {**clues_of(question.text, near, dated), **thread_clue(ranked, near)}
+    clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
