@@ -138,6 +138,7 @@ class Reverting(LedgerStage):
         assert (old.decided_at, new.decided_at) == (done.committed_at, undone.committed_at)
         (event,) = ledger.events_of(old.id)
         assert (event.event_type, event.actor, event.patch_id) == ("reverted", "eve", new.id)
+        assert event.before == {"status": "applied"}
 
     def test_erased_content_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
         node, other = make.node("One"), make.node("Two")
