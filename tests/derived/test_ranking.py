@@ -160,3 +160,26 @@ def test_as_many_are_ranked_as_an_arm_may_find_and_more_where_more_are_asked_for
     asked = "What do the bees say of ig_hil?"
     assert len(ranking(space, asked).hits) == POOL
     assert len(ranking(space, asked, limit=POOL + 10).hits) == POOL + 10
+
+
+def test_what_ranks_behind_the_first_ten_has_no_say_in_the_form(space):
+    say(space, *(f"Honey, and {word} that nobody asked about." for word in ("tea", "rain", "snow")), origin="chat:1")
+    for at in range(10):
+        note(space, f"People say honey, honey. {at}", origin=f"note:{at}")
+    found = ranking(space, "What do people say of honey?")
+    assert [found.heads[hit.key].kind for hit in found.hits].count("conversation") == 3
+    assert found.trace["weights"] == PROSE_WEIGHTS
+
+
+def test_the_trace_names_seeds_that_nothing_is_stated_of(space):
+    for title in ("Ada Lovelace", "Grace Hopper", "Grace Hopper again"):
+        note(space, f"On {title} there is nothing to be told here.", origin=title, title=title)
+    told = ranking(space, "What did Ada Lovelace and Grace Hopper program first?").trace["graph"]
+    assert told["facts"] == []
+    assert told["seeds"].keys() >= {"ada lovelace", "grace hopper"}
+
+
+def test_the_trace_rounds_the_weights_of_seeds(chain):
+    told = ranking(chain, COMPARED, embedder=Listening()).trace["graph"]["seeds"]
+    assert len(told) == 5
+    assert all(weight == round(weight, 6) for weight in told.values())

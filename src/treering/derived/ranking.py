@@ -60,7 +60,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     kind = route(question.text, arms)
     found = yield from _found(question, arms, kind, candidates)
     if deep and found.association:
-        question = question.led_by(_leads(found, candidates))
+        question = question.led_by(_leads(found.association, found.ranked, candidates))
         arms = yield from with_meaning(arms, question, reach)
         found = yield from _found(question, arms, kind, candidates)
     pool = max(POOL, limit)
@@ -133,14 +133,12 @@ def _prevailing(forms: Sequence[_Form]) -> _Form | None:
     return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
 
 
-def _leads(found: _Found, candidates: Candidates) -> list[str]:
+def _leads(association: Association, ranked: Sequence[Fused], candidates: Candidates) -> list[str]:
     """Return what to ask again with: the ends of the nearest statements, and what the best passages are called."""
-    if found.association is None:
-        return []
-    facts = found.association.facts
-    names = found.association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
+    facts = association.facts
+    names = association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
     stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]
-    titles = [head.title for head in candidates.known(hit.key for hit in found.ranked[:_LEADS]).values()]
+    titles = [head.title for head in candidates.known(hit.key for hit in ranked[:_LEADS]).values()]
     return list(dict.fromkeys(filter(None, map(str.strip, (*stated, *titles)))))
 
 
