@@ -66,12 +66,12 @@ def test_a_source_of_just_its_share_is_not_cut():
 
 def test_a_source_is_cut_where_a_useful_part_of_it_fits_and_left_out_otherwise():
     source = draft("s", words=900)
-    flagged = UnnumberedItem(source.item.model_copy(update={"flags": ("odd",)}), source.places)
+    flagged = UnnumberedItem(source.item.model_copy(update={"flags": ("odd",), "text": "w " * 900}), source.places)
     around = cost(source.item) - estimate_tokens(source.item.text)
     share = around + 40
     [item] = pack([flagged], max_tokens=-(-share * 5 // 2)).items
     assert item.flags == ("odd", "cut")
-    assert item.text == cut_to_tokens(source.item.text, 38) + "\n…"
+    assert item.text == cut_to_tokens(flagged.item.text, 38) + "\n…"
     less = pack([flagged], max_tokens=(share - 1) * 5 // 2)
     assert (less.items, less.left_out) == ((), (flagged.item,))
 
@@ -206,6 +206,7 @@ def test_a_text_that_begins_with_its_title_stands_once():
     assert titled("Hives", " ## Hives\n\nThey are full.") == " ## Hives\n\nThey are full."
     assert titled("Hives ", "They are full Hives") == "Hives\n\nThey are full Hives"
     assert titled("Hives", "") == "Hives"
+    assert titled("X-rays", "# X-rays\n\nOf hives.") == "# X-rays\n\nOf hives."
 
 
 def test_a_title_outside_a_fence_is_quoted_with_what_it_is_flagged_for():

@@ -28,7 +28,7 @@ class LeaseContract:
 
     def test_a_lease_has_one_owner(self, leases: Leases) -> None:
         assert leases.take("work", "ada", seconds=60)
-        assert not leases.take("work", "bob", seconds=60)
+        assert leases.take("work", "bob", seconds=60) is False
         assert leases.holder("work") == "ada"
 
     def test_leases_of_other_names_are_free(self, leases: Leases) -> None:

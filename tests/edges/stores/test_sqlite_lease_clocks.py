@@ -62,6 +62,16 @@ def test_no_lease_is_longer_than_a_day(database):
     assert leases.held()[0].left <= LONGEST_SECONDS
 
 
+@pytest.mark.parametrize("row", [("1 of them", 0.0, 60.0), (1, "now", 60.0), (1, 0.0, "long")])
+def test_a_row_that_something_else_wrote_holds_nothing_and_is_replaced(database, row):
+    leases = SqliteLeases(database, SteppingClock())
+    with database.write() as connection:
+        connection.execute("INSERT INTO held_leases VALUES('work', 'forger', ?, ?, ?)", row)
+    assert (leases.holder("work"), leases.held()) == (None, [])
+    assert leases.take("work", "ada", seconds=60)
+    assert leases.holder("work") == "ada"
+
+
 def test_who_holds_what_is_listed_and_can_be_taken_away(database):
     leases = SqliteLeases(database, SteppingClock())
     leases.take("b", "ada", seconds=60)
