@@ -292,6 +292,17 @@ def test_erased_words_are_in_no_file_after_compaction(space: Path, clock: Steppi
         ledger.verify()
 
 
+def test_only_an_erasure_leaves_something_to_overwrite(space: Path, clock: SteppingClock, make: Builder) -> None:
+    node = make.node("Box")
+    with opened(space, clock) as ledger:
+        ledger.commit(make.patch(node))
+        assert list(ledger._database.rows("SELECT * FROM overwriting")) == []
+        erased = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        assert list(ledger._database.rows("SELECT seq, vacuumed FROM overwriting")) == [(erased.sequence, 0)]
+        assert ledger.compact() == ()
+        assert list(ledger._database.rows("SELECT * FROM overwriting")) == []
+
+
 def test_readers_do_not_wait_for_a_writer(space: Path, clock: SteppingClock) -> None:
     database = Database(str(space), wait_seconds=0.05)
     with opened(space, clock) as ledger, database.write():
