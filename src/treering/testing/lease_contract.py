@@ -44,6 +44,10 @@ class LeaseContract:
 
     def test_a_lease_that_is_not_renewed_in_time_is_anybodys(self, leases: Leases, clock: SteppingClock) -> None:
         leases.take("work", "ada", seconds=60)
+        clock.set(START + timedelta(seconds=59.5))
+        assert leases.holder("work") == "ada"
+        clock.set(START + timedelta(seconds=60))
+        assert leases.holder("work") is None
         clock.set(START + timedelta(seconds=61))
         assert leases.holder("work") is None
         assert leases.take("work", "bob", seconds=60)
