@@ -96,6 +96,28 @@ def test_every_kind_of_value_compares_with_every_other_as_the_reference_says(con
     assert found(connection, where) == expected(items, where)
 
 
+_KINDS = ("", "a", "ab", "1", "true", 0, 1, 1.0, -1.5, 2**70, True, False)
+
+
+@pytest.mark.parametrize("field", ["metadata.n", "metadata.none", "title", "origin", "role", "unknown"])
+def test_every_kind_of_value_is_compared_with_every_kind_in_every_way(connection, field):
+    items = [
+        a_source(Builder(SteppingClock(seed=f"{at}")), str(value), {"n": value}) for at, value in enumerate(_KINDS)
+    ]
+    store(connection, *items)
+    asked = [
+        *(Compare(field, operator, value) for operator in ("eq", "ne", "lt", "lte", "gt", "gte") for value in _KINDS),
+        *(Compare(field, "in", (one, other)) for one in _KINDS for other in _KINDS),
+        *(Compare(field, "in", values) for values in ((), ("a", 1, True), "a")),
+        *(Compare(field, "prefix", value) for value in ("", "a", "ab", "1")),
+        *(Compare(field, "exists", value) for value in (True, False, "maybe")),
+        *(Compare(field, operator, ("a", 1)) for operator in ("eq", "ne", "lt")),
+    ]
+    assert [(where, found(connection, where)) for where in asked] == [
+        (where, expected(items, where)) for where in asked
+    ]
+
+
 def test_no_conditions_at_all_are_met_by_everything_and_none_of_no_conditions_by_nothing(connection):
     items = [Builder(SteppingClock()).node("hive")]
     store(connection, *items)
