@@ -143,6 +143,7 @@ def test_an_index_is_asked_for_up_to_a_hundred_values():
 
 def test_whole_numbers_are_kept_as_they_are_as_far_as_the_store_can():
     numbers = (2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**80, 130, 7, True)
+    assert (stored_scalar(10**400), stored_scalar(-(10**400))) == (float("inf"), float("-inf"))
     kept = [stored_scalar(number) for number in numbers]
     assert kept == [2**63 - 1, -(2**63), float(2**63), float(-(2**63)), float(2**80), 130, 7, b"\x01"]
     assert [type(number) for number in kept] == [int, int, float, float, float, int, int, bytes]
