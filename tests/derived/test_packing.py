@@ -206,7 +206,7 @@ def test_a_text_that_begins_with_its_title_stands_once():
     assert titled("Hives", " ## Hives\n\nThey are full.") == " ## Hives\n\nThey are full."
     assert titled("Hives ", "They are full Hives") == "Hives\n\nThey are full Hives"
     assert titled("Hives", "") == "Hives"
-    assert titled("X-rays", "# X-rays\n\nOf hives.") == "# X-rays\n\nOf hives."
+    assert titled("X-rays", "X-rays of hives.") == "X-rays of hives."
 
 
 def test_a_title_outside_a_fence_is_quoted_with_what_it_is_flagged_for():

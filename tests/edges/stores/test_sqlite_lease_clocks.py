@@ -53,6 +53,15 @@ def test_a_lease_of_before_the_machine_started_is_nobodys(database):
     assert SqliteLeases(database, SteppingClock()).take("work", "new", seconds=60)
 
 
+def test_a_lease_is_over_in_the_moment_its_time_has_passed(database):
+    clock = SteppingClock()
+    leases = SqliteLeases(database, clock)
+    clock.set(START)
+    leases.take("work", "ada", seconds=60)
+    clock.set(START + timedelta(seconds=60))
+    assert leases.holder("work") is None
+
+
 def test_no_lease_is_longer_than_a_day(database):
     leases = SqliteLeases(database, SteppingClock())
     with pytest.raises(InvalidInput, match="too long"):
