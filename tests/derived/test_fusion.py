@@ -12,6 +12,7 @@ from treering.derived.fusion import (
     WALKED,
     WORDS,
     Fused,
+    Part,
     favour,
     fuse,
     lend_to_neighbours,
@@ -60,7 +61,8 @@ def test_the_unit_in_which_an_arm_scores_does_not_matter(scores: dict[int, float
 
 
 def test_equal_candidates_are_ranked_by_key() -> None:
-    assert keys(fuse({WORDS: {7: 2.0, 3: 2.0, 5: 2.0}})) == [3, 5, 7]
+    ranked = fuse({WORDS: {7: 2.0, 3: 2.0, 5: 2.0}})
+    assert [(hit.key, hit.parts[WORDS].rank) for hit in ranked] == [(3, 1), (5, 2), (7, 3)]
 
 
 def test_a_candidate_that_both_arms_like_beats_the_favourite_of_one() -> None:
@@ -72,6 +74,15 @@ def test_the_parts_explain_the_score() -> None:
     best = fuse({VECTORS: {1: 0.9, 2: 0.3}, WORDS: {1: 4.0, 2: 8.0}})[0]
     assert (best.key, best.parts[VECTORS].rank, best.parts[WORDS].rank, best.parts[WORDS].raw) == (1, 1, 2, 4.0)
     assert best.score == pytest.approx(0.6 * 1.0 + 0.4 * 0.5)
+
+
+def test_a_part_stands_between_the_floor_of_its_arm_and_the_best_or_the_ceiling() -> None:
+    [best, middle, worst] = fuse({VECTORS: {1: 0.9, 2: 0.6, 3: 0.3}})
+    assert [hit.parts[VECTORS].normalised for hit in (best, middle, worst)] == pytest.approx([1.0, 0.5, 0.0])
+    [over, half, under] = fuse({WALKED: {1: 1.5, 2: 0.5, 3: -0.5}}, {WALKED: 1.0})
+    assert [(hit.score, hit.parts[WALKED].normalised) for hit in (over, half, under)] == [(1, 1), (0.5, 0.5), (0, 0)]
+    [nothing] = fuse({WORDS: {1: 0.0}})
+    assert (nothing.score, nothing.parts[WORDS].normalised) == (0.0, 0.0)
 
 
 def test_an_arm_that_found_nothing_leaves_its_weight_to_the_others() -> None:
@@ -86,12 +97,16 @@ def test_what_the_words_did_not_find_counts_as_nothing_in_common() -> None:
 
 def test_a_passage_whose_vector_is_not_made_yet_is_not_punished_for_it() -> None:
     arms = {VECTORS: {1: 0.8, 2: 0.6, 3: 0.4}, WORDS: {2: 5.0, 4: 10.0}}
-    assert keys(fuse(arms)).index(4) < keys(fuse(arms)).index(3)
+    scores = {hit.key: hit.score for hit in fuse(arms)}
+    assert scores[4] == pytest.approx(0.6 * 0.5 + 0.4 * 1.0)
+    assert scores[4] > scores[3]
 
 
 def test_small_differences_among_few_candidates_are_not_blown_up() -> None:
     scores = {hit.key: hit.score for hit in fuse({VECTORS: {1: 0.80, 2: 0.79, 3: 0.78}})}
     assert scores[3] > 0.8
+    below_nought = {hit.key: hit.score for hit in fuse({VECTORS: {1: -0.40, 2: -0.41}})}
+    assert below_nought == pytest.approx({1: 1.0, 2: 0.9})
 
 
 @given(ARMS, BESIDE)
@@ -115,9 +130,22 @@ def test_a_turn_beside_a_hit_joins_although_no_arm_found_it() -> None:
     assert 12 in keys(lend_to_neighbours(fuse({WORDS: {11: 2.5}}), {11: [10, 12], 12: [11]}))
 
 
+def test_a_turn_borrows_from_two_beside_it_at_most_and_from_itself_where_one_is_missing():
+    ranked = fuse({WORDS: {10: 9.0, 11: 4.5}})
+    lent = {hit.key: hit for hit in lend_to_neighbours(ranked, {10: [11, 12, 13], 11: [10]}, share=0.2)}
+    between, last = lent[10], lent[11]
+    assert between.score == pytest.approx((1.0 + 0.2 * (0.5 + 0.0)) / 1.4)
+    assert last.score == pytest.approx((0.5 + 0.2 * (1.0 + 0.5)) / 1.4)
+    assert (between.parts[NEIGHBOURS], last.parts[NEIGHBOURS]) == (Part(0, 0.5, 0.25), Part(0, 1.0, 0.5))
+    assert between.parts[WORDS] == ranked[0].parts[WORDS]
+    three = lend_to_neighbours(ranked, {10: [12, 13, 11]}, share=0.2)
+    assert [hit.score for hit in three if hit.key == 10] == pytest.approx([1.0 / 1.4])
+
+
 def test_what_stands_alone_keeps_its_score() -> None:
     ranked = fuse({WORDS: {1: 4.0, 2: 3.0}})
     assert lend_to_neighbours(ranked, {}) == ranked
+    assert lend_to_neighbours(ranked, {}, limit=1) == ranked[:1]
 
 
 def test_an_arm_with_a_ceiling_is_not_stretched_to_the_best_it_found() -> None:
@@ -158,7 +186,8 @@ def test_a_clue_lifts_what_it_points_at_and_says_so() -> None:
     favoured = favour(ranked, {"speaker": {2: 1.0, 9: 1.0}}, {"speaker": 0.2}, limit=2)
     assert keys(favoured) == [2, 1]
     assert favoured[0].score == pytest.approx((0.9 + 0.2) / 1.2)
-    assert (favoured[0].parts["speaker"].raw, "speaker" in favoured[1].parts) == (1.0, False)
+    assert favoured[0].parts == {**ranked[1].parts, "speaker": Part(0, 1.0, 1.0)}
+    assert favoured[1].parts == ranked[0].parts
 
 
 def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:

@@ -97,7 +97,7 @@ def test_the_past_is_not_walked(space):
 def test_where_nothing_was_found_there_is_nothing_to_walk_from(space):
     found = ask(space, "Which xylophone does the zebra play?")
     assert (found.hits, found.association) == ((), None)
-    assert "nothing was found" in found.trace["graph"]
+    assert found.trace["graph"] == "not walked: nothing was found to begin from"
 
 
 class Generous(HashingEmbedder):

@@ -116,6 +116,12 @@ def test_a_deep_search_asks_three_times_more_at_most(space):
     assert calls.total() <= MOST_OF_SEARCH + 3, calls
 
 
+def test_a_deep_lookup_asks_no_more_than_any_other(space):
+    (deep, report), (plain, _) = (trips(space, "search", {"text": "uploader"}, deep=deep) for deep in (True, False))
+    assert report.hits
+    assert deep == plain
+
+
 def test_context_asks_the_stores_at_most_sixteen_times(space):
     asked = {"task": "Make the retries of the uploader configurable when the network of region 3 drops"}
     calls, report = trips(space, "context", asked)

@@ -262,7 +262,7 @@ def _journal(
     new_id: NewId,
 ) -> Journal:
     erased = erased_by(plan)
-    dropped = [known for known in proposals if known.id != record.id and mentions(known, erased)] if erased else []
+    dropped = [known for known in proposals if known.id != record.id and mentions(known, erased)]
     rejected = tuple(_rejected(known, author, now) for known in dropped)
     lines = [
         *(_written(write, record) for write in plan.writes),

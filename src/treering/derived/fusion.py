@@ -173,13 +173,9 @@ class _Scale:
             return ((key, 0.0) for key in self.scores)
         return ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self.scores.items())
 
-    def normalised(self, key: int) -> float:
-        raw = self.scores.get(key)
-        return self.unknown if raw is None else self.place(raw)
-
     def parts(self, keys: Sequence[int]) -> dict[int, Part]:
         ranks = {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
-        return {key: Part(ranks[key], self.scores[key], self.normalised(key)) for key in keys if key in ranks}
+        return {key: Part(ranks[key], self.scores[key], self.place(self.scores[key])) for key in keys if key in ranks}
 
 
 def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:

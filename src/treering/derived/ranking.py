@@ -60,7 +60,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     kind = route(question.text, arms)
     found = yield from _found(question, arms, kind, candidates)
     if deep and found.association:
-        question = question.led_by(_leads(found, candidates))
+        question = question.led_by(_leads(found.association, found.ranked, candidates))
         arms = yield from with_meaning(arms, question, reach)
         found = yield from _found(question, arms, kind, candidates)
     pool = max(POOL, limit)
@@ -72,8 +72,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}
     ranked = lend_to_neighbours(ranked, beside, limit=2 * pool)
     near = candidates.known(hit.key for hit in ranked)
-    dated = {key: score for key, score in candidates.dated.items() if key in near}
-    clues = {**clues_of(question.text, near, dated), **thread_clue(ranked, near)}
+    clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
@@ -134,14 +133,12 @@ def _prevailing(forms: Sequence[_Form]) -> _Form | None:
     return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
 
 
-def _leads(found: _Found, candidates: Candidates) -> list[str]:
+def _leads(association: Association, ranked: Sequence[Fused], candidates: Candidates) -> list[str]:
     """Return what to ask again with: the ends of the nearest statements, and what the best passages are called."""
-    if found.association is None:
-        return []
-    facts = found.association.facts
-    names = found.association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
+    facts = association.facts
+    names = association.view.names(sorted({end for fact in facts for end in (fact.subject, fact.object)}))
     stated = [f"{names.get(fact.subject, '')} {names.get(fact.object, '')}" for fact in facts]
-    titles = [head.title for head in candidates.known(hit.key for hit in found.ranked[:_LEADS]).values()]
+    titles = [head.title for head in candidates.known(hit.key for hit in ranked[:_LEADS]).values()]
     return list(dict.fromkeys(filter(None, map(str.strip, (*stated, *titles)))))
 
 

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 from treering.core.filters import FIELDS, MOST_CONDITIONS, MOST_VALUES, And, Compare, Not, Or, matches
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.passages import passages_of, record_of
-from treering.edges.stores.sqlite.filters import condition
+from treering.edges.stores.sqlite.filters import (
+    ALWAYS,
+    INDEXED_FIELDS,
+    NEVER,
+    OBJECT_FIELDS,
+    condition,
+    equalities,
+    stored_scalar,
+)
 from treering.edges.stores.sqlite.projection import apply_changes
 from treering.edges.stores.sqlite.tables import create_tables
 from treering.ports.projection import Change
@@ -86,6 +94,59 @@ def test_every_kind_of_value_compares_with_every_other_as_the_reference_says(con
     store(connection, *items)
     where = Compare("metadata.n", operator, wanted)
     assert found(connection, where) == expected(items, where)
+
+
+_KINDS = ("", "a", "ab", "1", "true", 0, 1, 1.0, -1.5, 2**70, True, False)
+
+
+@pytest.mark.parametrize("field", ["metadata.n", "metadata.none", "title", "origin", "role", "unknown"])
+def test_every_kind_of_value_is_compared_with_every_kind_in_every_way(connection, field):
+    items = [
+        a_source(Builder(SteppingClock(seed=f"{at}")), str(value), {"n": value}) for at, value in enumerate(_KINDS)
+    ]
+    store(connection, *items)
+    asked = [
+        *(Compare(field, operator, value) for operator in ("eq", "ne", "lt", "lte", "gt", "gte") for value in _KINDS),
+        *(Compare(field, "in", (one, other)) for one in _KINDS for other in _KINDS),
+        *(Compare(field, "in", values) for values in ((), ("a", 1, True), "a")),
+        *(Compare(field, "prefix", value) for value in ("", "a", "ab", "1")),
+        *(Compare(field, "exists", value) for value in (True, False, "maybe")),
+        *(Compare(field, operator, ("a", 1)) for operator in ("eq", "ne", "lt")),
+    ]
+    assert [(where, found(connection, where)) for where in asked] == [
+        (where, expected(items, where)) for where in asked
+    ]
+
+
+def test_no_conditions_at_all_are_met_by_everything_and_none_of_no_conditions_by_nothing(connection):
+    items = [Builder(SteppingClock()).node("hive")]
+    store(connection, *items)
+    assert (found(connection, And(())), found(connection, Or(()))) == ([items[0].id], [])
+    both = (Compare("title", "eq", "hive"), Compare("type", "eq", "node"), Compare("title", "eq", "tent"))
+    assert (found(connection, And(both)), found(connection, And(both[:2]))) == ([], [items[0].id])
+    assert (found(connection, Or(both)), found(connection, Or(both[2:]))) == ([items[0].id], [])
+
+
+@pytest.mark.parametrize("field", ["metadata.n", "role", "unknown"])
+@pytest.mark.parametrize("operator", ["eq", "exists", "gte", "prefix"])
+def test_what_objects_do_not_have_as_a_column_passes_no_object(field, operator):
+    value = True if operator == "exists" else "x"
+    assert condition(Compare(field, operator, value), OBJECT_FIELDS) == NEVER
+
+
+def test_an_index_is_asked_for_up_to_a_hundred_values():
+    asked = [equalities(Compare("title", "in", tuple(map(str, range(count)))), INDEXED_FIELDS) for count in range(102)]
+    assert [len(one.bindings) for one in asked] == [*range(101), 0]
+    assert asked[0] == asked[101] == ALWAYS
+    assert equalities(Compare("kind", "in", ("a", "b")), INDEXED_FIELDS) == ALWAYS
+
+
+def test_whole_numbers_are_kept_as_they_are_as_far_as_the_store_can():
+    numbers = (2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 2**80, 130, 7, True)
+    assert (stored_scalar(10**400), stored_scalar(-(10**400))) == (float("inf"), float("-inf"))
+    kept = [stored_scalar(number) for number in numbers]
+    assert kept == [2**63 - 1, -(2**63), float(2**63), float(-(2**63)), float(2**80), 130, 7, b"\x01"]
+    assert [type(number) for number in kept] == [int, int, float, float, float, int, int, bytes]
 
 
 def test_a_very_long_filter_is_no_error(connection):

@@ -53,6 +53,15 @@ def test_a_lease_of_before_the_machine_started_is_nobodys(database):
     assert SqliteLeases(database, SteppingClock()).take("work", "new", seconds=60)
 
 
+def test_a_lease_is_over_in_the_moment_its_time_has_passed(database):
+    clock = SteppingClock()
+    leases = SqliteLeases(database, clock)
+    clock.set(START)
+    leases.take("work", "ada", seconds=60)
+    clock.set(START + timedelta(seconds=60))
+    assert leases.holder("work") is None
+
+
 def test_no_lease_is_longer_than_a_day(database):
     leases = SqliteLeases(database, SteppingClock())
     with pytest.raises(InvalidInput, match="too long"):
@@ -60,6 +69,16 @@ def test_no_lease_is_longer_than_a_day(database):
     with database.write() as connection:
         connection.execute("INSERT INTO held_leases VALUES('work', 'forger', 1, 0.0, 1e12)")
     assert leases.held()[0].left <= LONGEST_SECONDS
+
+
+@pytest.mark.parametrize("row", [("1 of them", 0.0, 60.0), (1, "now", 60.0), (1, 0.0, "long")])
+def test_a_row_that_something_else_wrote_holds_nothing_and_is_replaced(database, row):
+    leases = SqliteLeases(database, SteppingClock())
+    with database.write() as connection:
+        connection.execute("INSERT INTO held_leases VALUES('work', 'forger', ?, ?, ?)", row)
+    assert (leases.holder("work"), leases.held()) == (None, [])
+    assert leases.take("work", "ada", seconds=60)
+    assert leases.holder("work") == "ada"
 
 
 def test_who_holds_what_is_listed_and_can_be_taken_away(database):

@@ -1,5 +1,5 @@
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.edges.stores.sqlite.packing import pack, unpack
 from treering.ports.ledger import Ledger, Selection
+from treering.ports.projection import Change
 from treering.testing.builders import ADA, Builder, author
 from treering.testing.clocks import SteppingClock
 from treering.testing.ledger_contract import LedgerContract
@@ -255,6 +256,60 @@ def test_a_policy_whose_event_was_removed_or_renamed_does_not_verify(space: Path
         ledger.verify()
 
 
+def test_an_anchor_follows_whatever_is_written(tmp_path: Path, clock: SteppingClock, make: Builder) -> None:
+    kept = FileAnchor(tmp_path / "anchor.json")
+    ledger = SqliteLedger(Database(MEMORY), clock=clock, anchor=kept)
+    patches = [make.patch(make.node(name), by=author("agent")) for name in ("Hive", "Box", "Tub")]
+    written: list[Callable[[], object]] = [
+        lambda: ledger.commit(patches[0]),
+        lambda: ledger.propose(patches[1]),
+        lambda: ledger.propose(patches[2]),
+        lambda: ledger.approve(patches[1].id, by=ADA),
+        lambda: ledger.reject(patches[2].id, by=ADA, reason=""),
+        lambda: ledger.revert(patches[0].id, by=ADA, reason=""),
+    ]
+    for write in written:
+        before = ledger.verify()
+        write()
+        assert before != kept.read() == ledger.verify()
+    ledger.close()
+
+
+class Told:
+    """A follower that remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[list[Change]] = []
+
+    def is_prepared(self, _connection: apsw.Connection) -> bool:
+        return True
+
+    def prepare(self, _connection: apsw.Connection) -> None:
+        pass
+
+    def follow(self, _connection: apsw.Connection, changes: Sequence[Change]) -> None:
+        self.told.append(list(changes))
+
+
+def test_a_follower_is_told_what_stood_before_and_stands_now_and_nothing_where_no_object_changed(
+    clock: SteppingClock, make: Builder
+) -> None:
+    follower, one, two = Told(), make.node("Hive"), make.node("Box")
+    ledger = SqliteLedger(Database(MEMORY), clock=clock, followers=[follower])
+    ledger.commit(make.patch(one, two))
+    first, second = ledger.get(one.id), ledger.get(two.id)
+    ledger.commit(make.patch(AddLink(link=Link(type="about", source=one.id, target=two.id))))
+    ledger.commit(make.patch(Update(id=two.id, expected_revision=1, changes={"name": "Tub"})))
+    renamed = ledger.get(two.id)
+    ledger.commit(make.patch(Erase(id=two.id, expected_revision=2)))
+    assert follower.told == [
+        [Change(1, one.id, None, first), Change(2, two.id, None, second)],
+        [Change(4, two.id, second, renamed)],
+        [Change(5, two.id, renamed, None)],
+    ]
+    ledger.close()
+
+
 def test_an_anchor_follows_a_changed_policy_and_an_import(tmp_path: Path, clock: SteppingClock, make: Builder) -> None:
     old = SqliteLedger(Database(MEMORY), clock=clock)
     old.commit(make.patch(make.node("Hive")))
@@ -290,6 +345,17 @@ def test_erased_words_are_in_no_file_after_compaction(space: Path, clock: Steppi
         files = [path.read_bytes() for path in space.parent.iterdir()]
         assert not any(word in content for content in files for word in (b"plugh-xyzzy", b"plover"))
         ledger.verify()
+
+
+def test_only_an_erasure_leaves_something_to_overwrite(space: Path, clock: SteppingClock, make: Builder) -> None:
+    node = make.node("Box")
+    with opened(space, clock) as ledger:
+        ledger.commit(make.patch(node))
+        assert list(ledger._database.rows("SELECT * FROM overwriting")) == []
+        erased = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+        assert list(ledger._database.rows("SELECT seq, vacuumed FROM overwriting")) == [(erased.sequence, 0)]
+        assert ledger.compact() == ()
+        assert list(ledger._database.rows("SELECT * FROM overwriting")) == []
 
 
 def test_readers_do_not_wait_for_a_writer(space: Path, clock: SteppingClock) -> None:

@@ -84,6 +84,17 @@ class PassagesByKey(IndexStage):
         found = read(space.index, [one], beside=True)
         assert found.heads.keys() == {one, two}
 
+    def test_hundreds_of_turns_are_read_at_once_each_with_those_beside_it(self, space: IndexedSpace) -> None:
+        talk = space.talk(*((f"Turn {place}.", None) for place in range(502)))
+        space.commit(talk)
+        keys = {head.part: key for key, head in heads(space.index, space.keys(talk).values()).items()}
+        turns = [keys[part.segment_id] for part in talk.segments]
+        found = read(space.index, turns, seen(), beside=True)
+        assert found.heads.keys() == found.visible == set(turns)
+        assert {key: list(near) for key, near in found.beside.items()} == {
+            key: [*turns[max(0, place - 1) : place], *turns[place + 1 : place + 2]] for place, key in enumerate(turns)
+        }
+
     def test_beside_a_turn_stand_only_turns_of_the_same_time(self, space: IndexedSpace) -> None:
         talk = space.talk(("Hello.", None), ("Hello to you.", None))
         space.commit(talk)

@@ -2,11 +2,12 @@
 
 import pytest
 
+from treering.core.canonical import digest
 from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import ADA, BOB, Builder
-from treering.testing.ledger_contract.stage import LedgerStage, contents, source_of
+from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, source_of
 
 MARK = "xyzzy-plugh"
 
@@ -83,10 +84,22 @@ class Erasure(LedgerStage):
         erasing = ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
         record = ledger.patch(about.id)
         assert (record.status, record.operations) == ("rejected", ())
+        assert record.decided_at == erasing.committed_at
         assert ledger.patch(apart.id).status == "proposed"
         assert not any(MARK in text for text in contents(ledger))
         event = ledger.events_of(about.id)[-1]
         assert (event.event_type, event.patch_id) == ("rejected", erasing.patch_id)
+
+    def test_a_proposal_that_mentions_one_of_several_erased_objects_loses_its_content(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        nodes = make.node("Hive"), make.node("Box")
+        ledger.commit(make.patch(*nodes))
+        about = make.patch(Update(id=nodes[1].id, expected_revision=1, changes={"summary": MARK}))
+        ledger.propose(about)
+        ledger.commit(make.patch(*(Erase(id=node.id, expected_revision=1) for node in nodes)))
+        assert ledger.patch(about.id).status == "rejected"
+        assert not any(MARK in text for text in contents(ledger))
 
     def test_an_approved_erasure_takes_the_proposals_that_mention_it_along(self, ledger: Ledger, make: Builder) -> None:
         node = make.node("Hive")
@@ -116,6 +129,21 @@ class Erasure(LedgerStage):
         keys = {record.row["key"] for record in ledger.records() if record.table == "receipt"}
         assert {"kept", "erasing"} < keys
         assert len(keys) == 4
+
+    def test_what_stands_for_an_erased_key_cannot_be_made_of_the_key_alone(
+        self, open_ledger: OpenLedger, make: Builder
+    ) -> None:
+        erased = []
+        for ledger in (open_ledger(), open_ledger()):
+            node = make.node("Hive")
+            asked = make.patch(node).model_copy(update={"request": digest(MARK)})
+            ledger.commit(asked, idempotency_key=MARK)
+            ledger.commit(make.patch(Erase(id=node.id, expected_revision=1)))
+            erased += [record.row["key"] for record in ledger.records() if record.table == "receipt"]
+            assert not any(digest(MARK) in text for text in contents(ledger))
+            again = make.patch(node).model_copy(update={"request": "another"})
+            assert ledger.commit(again, idempotency_key=MARK).replayed
+        assert len(set(erased)) == 2
 
     def test_a_key_is_recognised_after_a_second_erasure_of_what_its_patch_touched(
         self, ledger: Ledger, make: Builder

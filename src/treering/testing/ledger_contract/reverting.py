@@ -135,8 +135,10 @@ class Reverting(LedgerStage):
         old, new = ledger.patch(done.patch_id), ledger.patch(undone.patch_id)
         assert (old.status, old.reverted_by) == ("reverted", new.id)
         assert (new.status, new.reverts, new.reason, new.source.actor) == ("applied", old.id, "Wrong.", "eve")
+        assert (old.decided_at, new.decided_at) == (done.committed_at, undone.committed_at)
         (event,) = ledger.events_of(old.id)
         assert (event.event_type, event.actor, event.patch_id) == ("reverted", "eve", new.id)
+        assert event.before == {"status": "applied"}
 
     def test_erased_content_does_not_come_back(self, ledger: Ledger, make: Builder) -> None:
         node, other = make.node("One"), make.node("Two")

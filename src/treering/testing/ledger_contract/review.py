@@ -2,9 +2,10 @@
 
 import pytest
 
-from treering.core.errors import Conflict, Denied, InvalidPatch, NotFound
+from treering.core.errors import Conflict, Denied, InvalidInput, InvalidPatch, NotFound
+from treering.core.lengths import ACTOR, REASON
 from treering.core.objects import Channel
-from treering.core.patch import Erase, MoveScope, RecordedCreate, Supersede, Transition, Update
+from treering.core.patch import Erase, MoveScope, RecordedCreate, Supersede, Transition, Update, record_hash
 from treering.core.policy import Policy
 from treering.ports.ledger import Ledger
 from treering.testing.builders import ADA, BOB, Builder, author
@@ -56,7 +57,20 @@ class Review(LedgerStage):
         assert record.operations == (RecordedCreate(id=node.id, revision=1),)
         told = [(event.event_type, event.actor) for event in ledger.events()]
         assert told == [("proposed", "eve"), ("created", "eve"), ("approved", "ada")]
+        approved = ledger.events_of(patch.id)[-1]
+        assert (approved.before, approved.reason) == ({"status": "proposed"}, "")
+        assert record.decided_at == receipt.committed_at
         ledger.revert(patch.id, by=ADA, reason="Wrong.")
+        assert ledger.get(node.id).status == "archived"
+
+    def test_one_event_of_a_patch_holds_the_hash_of_its_record(self, ledger: Ledger, make: Builder) -> None:
+        written, reviewed = make.patch(make.node("Hive"), make.node("Box")), make.patch(make.node("Tub"), by=EVE)
+        ledger.commit(written)
+        ledger.propose(reviewed)
+        ledger.approve(reviewed.id, by=ADA)
+        events = list(ledger.events())
+        assert [event.patch_hash for event in events] == ["", record_hash(ledger.patch(written.id)), "", "", ""]
+        assert events[-1].after == {"status": "applied", "hash": record_hash(ledger.patch(reviewed.id))}
 
     def test_what_was_proposed_cannot_be_guessed_once_it_is_decided(self, ledger: Ledger, make: Builder) -> None:
         known = make.node("Hive")
@@ -111,11 +125,32 @@ class Review(LedgerStage):
         assert (record.status, record.operations, record.decided_by) == ("rejected", (), "ada")
         event = list(ledger.events())[-1]
         assert (event.event_type, event.reason, event.actor) == ("rejected", "Not so.", "ada")
+        assert (event.before, event.timestamp) == ({"status": "proposed"}, record.decided_at)
         for decide in (ledger.approve, lambda patch_id, by: ledger.reject(patch_id, by=by, reason="")):
             with pytest.raises(Conflict):
                 decide(patch.id, by=ADA)
         with pytest.raises(Conflict):
             ledger.revert(patch.id, by=ADA, reason="")
+
+    def test_who_writes_or_decides_has_a_name_and_a_reason_of_bounded_length(
+        self, ledger: Ledger, make: Builder
+    ) -> None:
+        done = ledger.commit(make.patch(make.node("Hive")))
+        patch = make.patch(make.node("Box"), by=EVE)
+        ledger.propose(patch)
+        before = contents(ledger)
+        nobody, at_length = author("user", "a" * (ACTOR + 1)), "w" * (REASON + 1)
+        for write in (ledger.commit, ledger.propose):
+            for refused in (make.patch(make.node("Tub"), by=nobody), make.patch(make.node("Tub"), reason=at_length)):
+                with pytest.raises(InvalidInput):
+                    write(refused)
+        with pytest.raises(InvalidInput):
+            ledger.approve(patch.id, by=nobody)
+        for decide, decided in ((ledger.reject, patch.id), (ledger.revert, done.patch_id)):
+            for by, reason in ((nobody, ""), (ADA, at_length)):
+                with pytest.raises(InvalidInput):
+                    decide(decided, by=by, reason=reason)
+        assert contents(ledger) == before
 
     def test_patches_are_listed_newest_first_and_by_status(self, ledger: Ledger, make: Builder) -> None:
         patches = [make.patch(make.node(name)) for name in ("One", "Two", "Three")]

@@ -141,16 +141,28 @@ class Scopes(LedgerStage):
             ledger.approve(patch.id, by=ADA)
         assert ledger.patch(patch.id).scope == "/a"
 
+    def test_the_record_of_a_patch_keeps_the_scope_it_was_made_at(self, ledger: Ledger, make: Builder) -> None:
+        kept = [_at("/a", make.patch(make.node("Hive", scope="/a"))), make.patch(make.node("Box"))]
+        for patch in kept:
+            ledger.commit(patch)
+        assert [ledger.patch(patch.id).scope for patch in kept] == ["/a", None]
+
     def test_a_key_stands_for_one_request(self, ledger: Ledger, make: Builder) -> None:
         first = ledger.commit(_asking("one", make.patch(make.node("Hive"))), idempotency_key="k")
         again = ledger.commit(_asking("one", make.patch(make.node("Hive"))), idempotency_key="k")
         assert (again.patch_id, again.replayed) == (first.patch_id, True)
         before = contents(ledger)
-        with pytest.raises(Conflict):
+        with pytest.raises(Conflict, match="key 'k'"):
             ledger.commit(_asking("two", make.patch(make.node("Box"))), idempotency_key="k")
         with pytest.raises(Conflict):
             ledger.propose(_asking("two", make.patch(make.node("Box"), by=EVE)), idempotency_key="k")
         assert contents(ledger) == before
+
+    def test_a_key_stands_for_any_request_where_one_of_the_two_is_not_told(self, ledger: Ledger, make: Builder) -> None:
+        ledger.commit(_asking("one", make.patch(make.node("Hive"))), idempotency_key="told")
+        ledger.commit(make.patch(make.node("Box")), idempotency_key="untold")
+        assert ledger.commit(make.patch(make.node("Tub")), idempotency_key="told").replayed
+        assert ledger.commit(_asking("two", make.patch(make.node("Tub"))), idempotency_key="untold").replayed
 
     def _refusal(self, ledger: Ledger, patch: Patch) -> str:
         with pytest.raises(TreeringError) as caught:

@@ -51,7 +51,7 @@ def condition(where: Filter, fields: Mapping[str, str] = PASSAGE_FIELDS) -> Cond
     """Write a filter as SQL over the table whose columns `fields` names."""
     match where:
         case And(parts):
-            return joined([condition(part, fields) for part in parts], "AND", empty=ALWAYS)
+            return joined([condition(part, fields) for part in parts], "AND")
         case Or(parts):
             return joined([condition(part, fields) for part in parts], "OR", empty=NEVER)
         case Not(part):

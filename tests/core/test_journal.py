@@ -1,0 +1,12 @@
+from treering.core.audit import GENESIS, Anchor
+from treering.core.journal import patch_of, proposal
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+
+
+def test_a_proposed_patch_is_read_back_from_its_record_as_it_was() -> None:
+    clock = SteppingClock()
+    make = Builder(clock)
+    patch = make.patch(make.node("Hive"), reason="Found it.").model_copy(update={"scope": "/a"})
+    notice = proposal(patch, salt="5a17", head=Anchor(seq=0, hash=GENESIS), now=clock.now(), new_id=lambda: "evt:1")
+    assert patch_of(notice.record) == patch

@@ -1,0 +1,108 @@
+from collections.abc import Sequence
+
+import pytest
+
+from treering.core.objects import Source
+from treering.derived.analysis import index_text
+from treering.derived.projection import (
+    Began,
+    Ended,
+    Forgotten,
+    Touched,
+    entries_of,
+    names_of,
+    steps_of,
+    ties_in,
+    words_of,
+)
+from treering.ports.extractor import Excerpt, Extraction
+from treering.ports.projection import Change
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+
+
+@pytest.fixture
+def make() -> Builder:
+    return Builder(SteppingClock())
+
+
+def code(make: Builder, text: str, *, role: str = "code", path: str = "hive/bees.py", title: str = "bees") -> Source:
+    """Make a source of one segment, which is lines of a file."""
+    source = make.source(text, title=title)
+    locator = {"type": "lines", "path": path, "start": 1, "end": 2}
+    return Source.model_validate(
+        {**source.model_dump(), "segments": [{**source.segments[0].model_dump(), "locator": locator, "role": role}]}
+    )
+
+
+def moved(source: Source, path: str) -> Source:
+    """Return the source as it stands after its file was moved."""
+    [part] = source.model_dump()["segments"]
+    return Source.model_validate(
+        {**source.model_dump(), "segments": [{**part, "locator": {**part["locator"], "path": path}}]}
+    )
+
+
+def test_a_passage_that_stays_as_it_is_takes_no_step(make: Builder) -> None:
+    node = make.node("Hive", status="active")
+    assert steps_of(Change(7, node.id, node, node)) == []
+    assert steps_of(Change(7, node.id, None, node)) == [Began(entries_of(node)[0], 7)]
+
+
+def test_a_passage_that_stays_is_touched_by_the_change_and_tied_again_where_it_states_something_else(
+    make: Builder,
+) -> None:
+    node = make.node("Hive")
+    work, other = make.work("Mow"), make.node("Box")
+    later = node.model_copy(update={"updated_at": other.updated_at})
+    assert steps_of(Change(7, node.id, node, later)) == [Touched(entries_of(later)[0], 7, retied=False)]
+    about = work.model_copy(update={"related_node_refs": (other.id,)})
+    assert steps_of(Change(8, work.id, work, about)) == [Touched(entries_of(about)[0], 8, retied=True)]
+
+
+def test_an_erased_object_is_forgotten(make: Builder) -> None:
+    node = make.node("Hive")
+    assert steps_of(Change(7, node.id, node, None)) == [Forgotten(node.id)]
+
+
+def test_a_passage_whose_file_moved_ends_and_begins_anew_for_its_path_is_searched(make: Builder) -> None:
+    before = code(make, "hum()")
+    after = moved(before, "garden/bees.py")
+    [was], [is_now] = entries_of(before), entries_of(after)
+    assert steps_of(Change(7, before.id, before, after)) == [Ended(was, 7), Began(is_now, 7)]
+
+
+def test_a_passage_is_found_by_its_path_where_its_title_does_not_say_it(make: Builder) -> None:
+    [apart], [named] = entries_of(code(make, "hum()")), entries_of(code(make, "hum()", title="hive/bees.py"))
+    assert words_of(apart.passage).title == index_text("bees hive/bees.py")
+    assert words_of(named.passage).title == index_text("hive/bees.py")
+    assert "hive/bees.py" in names_of(apart.passage).split()
+    [bare] = entries_of(make.source("Bees.", title="Swarm"))
+    assert words_of(bare.passage).title == index_text("Swarm")
+
+
+def test_every_word_of_a_signature_is_a_name_and_of_a_body_only_what_looks_like_one(make: Builder) -> None:
+    [signature] = entries_of(code(make, "gather nectar", role="symbol"))
+    [body] = entries_of(code(make, "gather nectar from_flower"))
+    assert {"gather", "nectar"} <= set(names_of(signature.passage).split())
+    assert {"gather", "nectar", "from_flower"} & set(names_of(body.passage).split()) == {"from_flower"}
+
+
+def test_work_is_not_tied_to_who_owns_it(make: Builder) -> None:
+    owner, about = make.node("Ada"), make.node("Hive")
+    [entry] = entries_of(make.work("Mow", owner_refs=(owner.id,), related_node_refs=(about.id,)))
+    assert entry.links == (about.id,)
+
+
+class Lazy:
+    """An extractor that leaves out the last excerpt, against its contract."""
+
+    extractor_id = "lazy"
+
+    def extract(self, excerpts: Sequence[Excerpt]) -> Sequence[Extraction]:
+        return [Extraction() for _ in excerpts[1:]]
+
+
+def test_an_extractor_that_answers_for_too_few_passages_is_not_taken_at_its_word(make: Builder) -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        ties_in(entries_of(make.source("Bees hum.", "Ants dig.")), Lazy())

@@ -1,0 +1,185 @@
+import pytest
+
+from space_parts import note, open_space
+from treering.core.scope import ROOT
+from treering.derived.clues import THREAD
+from treering.derived.fusion import (
+    CODE_WEIGHTS,
+    COMPARISON_WEIGHTS,
+    DIALOGUE_WEIGHTS,
+    LOOKUP_WEIGHTS,
+    POOL,
+    PROSE_WEIGHTS,
+)
+from treering.derived.question import Question
+from treering.derived.ranking import rank
+from treering.derived.rounds import run
+from treering.ports.reach import Reach
+from treering.testing.hashing_embedder import HashingEmbedder
+
+FACTS = (
+    ("Ada Lovelace", "wrote to", "Charles Babbage"),
+    ("Charles Babbage", "studied at", "Trinity College"),
+    ("Grace Hopper", "built", "a compiler"),
+)
+COMPARED = "Did Ada Lovelace or Grace Hopper write to Charles Babbage?"
+
+
+class Listening(HashingEmbedder):
+    """An embedder that remembers which questions it was asked to embed."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    def embed_query(self, text):
+        self.heard.append(text)
+        return super().embed_query(text)
+
+
+@pytest.fixture
+def space():
+    with open_space(channel="user") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chain(space):
+    for at, (subject, relation, end) in enumerate(FACTS):
+        fact = {"subject": subject, "relation": relation, "object": end}
+        note(space, f"{subject} {relation} {end}.", origin=f"note:{at}", title=f"Letter {at}", triples=[fact])
+    space.embed_pending()
+    return space
+
+
+def ranking(space, text, *, embedder=None, limit=5, **deep):
+    question = Question.of(text, embedder=embedder)
+    steps = rank(question, reach=Reach(ROOT), limit=limit, **deep)
+    return run(steps, index=space.engine.index, ledger=space.engine.ledger)
+
+
+def weights(space, text):
+    return ranking(space, text).trace["weights"]
+
+
+def say(space, *words, origin):
+    told = [{"name": "Ann", "content": each} for each in words]
+    space.ingest("source", input={"items": [{"kind": "conversation", "origin": origin, "messages": told}]})
+
+
+def test_the_trace_says_what_was_asked_found_and_weighed(chain):
+    told = ranking(chain, "Where did Ada Lovelace write my_letter?", embedder=Listening()).trace
+    assert told["terms"] == {"words": ("ada", "lovelac", "write", "mylett", "letter"), "identifiers": ("my_letter",)}
+    assert told["route"] == "question"
+    assert told["arms"] == {"words": 3, "names": 0, "places": 0, "dated": 0, "vectors": 3}
+    assert (told["weights"], told["candidates"]) == (PROSE_WEIGHTS, 3)
+    assert ranking(chain, "Ada Lovelace").trace["route"] == "lookup"
+
+
+def test_the_trace_says_how_many_were_merely_the_nearest(chain):
+    told = ranking(chain, "Where did Ada Lovelace have her friend educated?", embedder=Listening()).trace
+    assert (told["arms"]["vectors"], told["unrelated"]) == (3, 2)
+    told = ranking(chain, "Which xylophone does the zebra play?", embedder=Listening()).trace
+    assert (told["arms"]["vectors"], told["unrelated"], told["candidates"]) == (3, 3, 0)
+    assert ranking(chain, "Where did Ada Lovelace have her friend educated?").trace["unrelated"] == 0
+
+
+def test_the_trace_names_the_seeds_and_the_statements_of_the_walk(chain):
+    found = ranking(chain, "Where did Ada Lovelace have her friend educated?", embedder=Listening())
+    assert found.trace["graph"] == {
+        "seeds": {"ada lovelace": 0.925, "charles babbage": 0.4625},
+        "facts": ["ada lovelace — charles babbage (0.925)"],
+        "reached": 2,
+    }
+    assert found.association.walked.keys() == {hit.key for hit in found.hits}
+
+
+def test_a_question_is_encoded_once_and_a_deep_one_again_with_what_was_found_first(chain):
+    once, again = Listening(), Listening()
+    plain = ranking(chain, COMPARED, embedder=once)
+    deep = ranking(chain, COMPARED, embedder=again, deep=True)
+    assert once.heard == [COMPARED]
+    leads = ("ada lovelace charles babbage", "grace hopper compiler", "charles babbage trinity college")
+    assert again.heard == [COMPARED, *(f"{COMPARED} {lead}" for lead in (*leads, "Letter 0", "Letter 2"))]
+    [before], [after] = (
+        [hit.score for hit in found.hits if found.heads[hit.key].origin == "note:1"] for found in (plain, deep)
+    )
+    assert after > before
+
+
+def test_a_deep_lookup_is_not_led_on(chain):
+    embedder = Listening()
+    assert ranking(chain, "Grace Hopper", embedder=embedder, deep=True).trace["weights"] == LOOKUP_WEIGHTS
+    assert embedder.heard == ["Grace Hopper"]
+
+
+def test_only_a_comparison_of_two_titles_has_weights_of_its_own(space):
+    for title in ("Ada Lovelace", "Grace Hopper"):
+        note(space, f"{title} wrote programs.", origin=title, title=title)
+    assert weights(space, "Did Ada Lovelace or Grace Hopper write programs?") == COMPARISON_WEIGHTS
+    assert weights(space, "Did Ada Lovelace or somebody else write programs?") == PROSE_WEIGHTS
+    assert weights(space, "Why did Ada Lovelace write programs for Grace Hopper?") == PROSE_WEIGHTS
+
+
+def test_turns_have_weights_of_their_own(space):
+    say(space, "Pottery was a joy.", "Was pottery hard?", origin="chat:1")
+    assert weights(space, "What was so hard about pottery then?") == DIALOGUE_WEIGHTS
+    note(space, "Pottery was hard.", origin="note:1")
+    assert weights(space, "What was so hard about pottery then?") == CODE_WEIGHTS
+
+
+def test_code_has_weights_of_its_own(space, tmp_path):
+    (tmp_path / "bees.py").write_text(
+        'def gather_nectar(hive):\n    """Gather what the hive lacks."""\n    return hive\n'
+    )
+    space.ingest("path", input={"path": str(tmp_path)})
+    assert weights(space, "What does one gather for the hive?") == CODE_WEIGHTS
+
+
+def test_a_form_prevails_that_nine_of_the_first_ten_have(space):
+    say(space, "Honey.", origin="chat:1")
+    for at in range(8):
+        note(space, f"Honey {at}.", origin=f"note:{at}")
+    assert weights(space, "What do people say of honey?") == CODE_WEIGHTS
+    note(space, "Honey 8.", origin="note:8")
+    assert weights(space, "What do people say of honey?") == PROSE_WEIGHTS
+
+
+def test_a_turn_is_favoured_for_the_best_turn_of_its_conversation(space):
+    say(space, "Pottery was a joy.", "The weather was fine.", origin="chat:1")
+    note(space, "Pottery.", origin="note:1")
+    found = ranking(space, "What was so hard about pottery then?")
+    told = {found.heads[hit.key].type + str(THREAD in hit.parts) for hit in found.hits}
+    assert told == {"sourceTrue", "sourceFalse"}
+
+
+def test_as_many_are_ranked_as_an_arm_may_find_and_more_where_more_are_asked_for(space):
+    items = [{"text": f"Of bees: {at}.", "origin": f"note:{at}"} for at in range(POOL)]
+    others = [{"text": f"Hills {at}. See dig_hills.", "origin": f"hill:{at}"} for at in range(POOL // 2)]
+    space.ingest("source", input={"items": [*items, *others]})
+    asked = "What do the bees say of ig_hil?"
+    assert len(ranking(space, asked).hits) == POOL
+    assert len(ranking(space, asked, limit=POOL + 10).hits) == POOL + 10
+
+
+def test_what_ranks_behind_the_first_ten_has_no_say_in_the_form(space):
+    say(space, *(f"Honey, and {word} that nobody asked about." for word in ("tea", "rain", "snow")), origin="chat:1")
+    for at in range(10):
+        note(space, f"People say honey, honey. {at}", origin=f"note:{at}")
+    found = ranking(space, "What do people say of honey?")
+    assert [found.heads[hit.key].kind for hit in found.hits].count("conversation") == 3
+    assert found.trace["weights"] == PROSE_WEIGHTS
+
+
+def test_the_trace_names_seeds_that_nothing_is_stated_of(space):
+    for title in ("Ada Lovelace", "Grace Hopper", "Grace Hopper again"):
+        note(space, f"On {title} there is nothing to be told here.", origin=title, title=title)
+    told = ranking(space, "What did Ada Lovelace and Grace Hopper program first?").trace["graph"]
+    assert told["facts"] == []
+    assert told["seeds"].keys() >= {"ada lovelace", "grace hopper"}
+
+
+def test_the_trace_rounds_the_weights_of_seeds(chain):
+    told = ranking(chain, COMPARED, embedder=Listening()).trace["graph"]["seeds"]
+    assert len(told) == 5
+    assert all(weight == round(weight, 6) for weight in told.values())

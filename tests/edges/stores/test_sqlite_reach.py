@@ -1,0 +1,43 @@
+import apsw
+import pytest
+
+from treering.core.errors import Corrupt
+from treering.edges.stores.sqlite.failures import REINDEX
+from treering.edges.stores.sqlite.reach import scope_tokens, sight
+from treering.edges.stores.sqlite.tables import create_tables
+from treering.ports.reach import Reach
+from treering.testing.index_questions import read
+
+
+@pytest.fixture
+def connection():
+    opened = apsw.Connection(":memory:")
+    create_tables(opened)
+    for scope in ("/", "/a", "/a/b"):
+        opened.execute("INSERT INTO passage_scopes(scope) VALUES(?)", (scope,))
+    yield opened
+    opened.close()
+
+
+def test_the_index_terms_of_a_scope_are_those_that_are_stored():
+    assert scope_tokens("/a/b") == "_7a20ec649f15 _d90f4d4ea679 _eecdb05ba2e1 _775fe19252e2"
+
+
+def test_a_search_is_narrowed_to_scopes_only_where_some_are_not_seen(connection):
+    everything = Reach("/", descend=True)
+    assert sight(connection, everything).match("bees") == "bees"
+    assert sight(connection, Reach("/a", descend=True)).match("bees") == "bees"
+    narrowed = sight(connection, Reach("/a", descend=False)).match("bees")
+    assert narrowed.startswith("scope : ")
+    assert narrowed.endswith(" AND bees")
+
+
+def test_a_stored_scope_that_is_no_text_is_damage_of_the_index(open_space):
+    engine = open_space().engine
+    below = Reach("/a", descend=True)
+    with engine.leases._database.write() as connection:
+        connection.execute("INSERT INTO passage_scopes(scope) VALUES(x'00')")
+    for ask in (lambda: engine.index.passages.count(below), lambda: read(engine.index, [1], below)):
+        with pytest.raises(Corrupt) as caught:
+            ask()
+        assert (caught.value.details, caught.value.hint) == ({"id": "the index"}, REINDEX)
