@@ -1,6 +1,6 @@
 """`query` in mode `recent`: what changed or happened in a window of time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -12,7 +12,7 @@ from treering.core.filters import EVERYTHING, Compare
 from treering.core.happening import DATED_TYPES, TOLD_KINDS, Happening, happening_of
 from treering.core.objects import Object, ObjectType, title_of
 from treering.core.times import render_time
-from treering.ports.ledger import Altered, Selection
+from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.tools.envelope import Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.history import HistoryEntry, change_of
@@ -64,12 +64,10 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
     """List what changed or happened in a window of time, the base of reports."""
     altered: Altered = {}
     if given.by == "written":
-        shown, total = _written(call, given, options)
+        shown, heads, total = _written(call, given, options)
     else:
-        shown, total = _happened(call, given, options, altered)
-    moment = options.moment()
-    heads = call.engine.ledger.heads([change.id for change in shown], as_of=moment)
-    current = standing(call, heads.values(), moment)
+        shown, heads, total = _happened(call, given, options, altered)
+    current = standing(call, heads, options.moment())
     kept = tuple(change.model_copy(update={"current": change.id in current}) for change in shown)
     return RecentReport(
         verb="query",
@@ -86,8 +84,8 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
     )
 
 
-def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[tuple[RecentChange, ...], int]:
-    """Return the changes that were written in the window, the newest first, and how many there are in all."""
+def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[Sequence[RecentChange], list[Head], int]:
+    """Return what was written in the window, newest first, the heads of what it changed, and how much it is in all."""
     ledger = call.engine.ledger
     since, until = parse_moment(given.since), parse_moment(given.until)
     moment = options.moment()
@@ -102,13 +100,14 @@ def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[tupl
         if head and (not given.types or head.type in given.types):
             change = change_of(event).model_dump()
             shown.append(RecentChange(**change, id=head.id, type=head.type, title=head.title))
-    return tuple(shown[: given.limit]), len(shown)
+    kept = shown[: given.limit]
+    return kept, [heads[identity] for identity in dict.fromkeys(change.id for change in kept)], len(shown)
 
 
 def _happened(
     call: Call, given: RecentInput, options: ReadOptions, altered: Altered
-) -> tuple[tuple[RecentChange, ...], int]:
-    """Return what happened in the window, what began last first, and how much that is in all."""
+) -> tuple[Sequence[RecentChange], list[Head], int]:
+    """Return what happened in the window, what began last first, the heads of it, and how much it is in all."""
     since, until = parse_moment(given.since), parse_moment(given.until)
     undated = set(given.types) - set(DATED_TYPES)
     if undated:
@@ -122,7 +121,8 @@ def _happened(
         if (happening := happening_of(item)) and _overlaps(happening, since, until)
     ]
     found.sort(key=lambda one: (one[1].first, one[1].last, one[0].id), reverse=True)
-    return tuple(_told(call, item, happening) for item, happening in found[: given.limit]), len(found)
+    kept = found[: given.limit]
+    return [_told(call, item, happening) for item, happening in kept], [head_of(item) for item, _ in kept], len(found)
 
 
 def _dated(call: Call, types: Iterable[str], options: ReadOptions, altered: Altered) -> Iterator[Object]:
