@@ -292,6 +292,15 @@ def test_what_the_model_may_use_to_read_is_bounded_and_what_it_cannot_read_is_ke
     assert again.read_by_model.requests == 0, "known documents are not read again"
 
 
+def test_a_text_that_is_given_twice_is_read_once(tmp_path):
+    judge = Judge(turns=0)
+    with treering.open_projects(tmp_path, background=False, embedder=HashingEmbedder(), model=judge) as projects:
+        report = projects.index("acme", [PAST, PAST])
+    assert report.counts == {"created": 1, "unchanged": 1}
+    assert report.read_by_model.documents == 1
+    assert {failure.position for failure in report.read_by_model.failures} == {0}
+
+
 def test_two_requests_of_one_project_at_once_are_both_kept(projects):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: projects.index("acme", [f"{PAST} ({n})"]), range(12)))

@@ -197,10 +197,14 @@ class ProjectMemory:
         """Have the model read the documents that are not known yet."""
         if self._model is None:
             return None
+        # Of a text that was given twice, the first is written, and read.
+        first: dict[str, int] = {}
+        for place, document in enumerate(documents):
+            first.setdefault(document.origin, place)
         new = {
-            place: document.text
-            for place, document in enumerate(documents)
-            if not document.is_empty and not active_source(engine, document.origin)
+            place: documents[place].text
+            for origin, place in first.items()
+            if not documents[place].is_empty and not active_source(engine, origin)
         }
         ceiling = budget or Budget(requests=REQUESTS_PER_DOCUMENT * len(documents))
         segmenter, most = engine.segmenters["text"], engine.limits.max_segment_chars
