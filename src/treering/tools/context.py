@@ -23,6 +23,7 @@ from treering.derived.packing import Packed, UnnumberedItem, cite, pack, quoted,
 from treering.derived.passages import passages_of, record_of
 from treering.derived.profile import code_before_tests
 from treering.derived.question import Question
+from treering.derived.reranking import Rereading
 from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld, retrieval
 from treering.derived.rounds import Steps, run_together
 from treering.derived.trusting import Wording, repetition_flags
@@ -46,6 +47,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rereading import rereading_of, rereading_warnings
 from treering.tools.rights import READS
 
 _LIFETIME = timedelta(hours=1)
@@ -81,7 +83,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = _gather(call, question, reach, deep=options.deep)
+    found = _gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     answering = _to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
     shown = code_before_tests(found.sources.hits, given.task)
@@ -108,7 +110,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=(*warnings_of(question), *altered_warnings(altered)),
+        warnings=(*warnings_of(question), *rereading_warnings(found.sources), *altered_warnings(altered)),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),
@@ -135,14 +137,24 @@ class _Found:
     altered: Mapping[str, str]
 
 
-def _gather(call: Call, question: Question, reach: Reach, *, deep: bool) -> _Found:
-    """Search for everything at once, so that a store in another place is asked few questions."""
+def _gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> _Found:
+    """Search for everything at once, so that a store in another place is asked few questions.
+
+    Only sources are read again: nothing else is a turn of a conversation.
+    """
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, unknown, nodes = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, max_per_source=_PER_SOURCE, deep=deep),
+            retrieval(
+                question,
+                reach=of_sources,
+                limit=_SOURCES,
+                max_per_source=_PER_SOURCE,
+                deep=deep,
+                rereading=rereading,
+            ),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             _unknown_names(question, reach),
