@@ -4,8 +4,11 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from treering.core.evidence import Segment
@@ -16,7 +19,7 @@ from treering.core.objects import Knowledge, Object
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.derived.association import Association
-from treering.derived.diversity import Candidate, diversify
+from treering.derived.diversity import Candidate, DiverseChoice, diversify
 from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
@@ -29,6 +32,10 @@ from treering.ports.passages import PassageHead
 from treering.ports.reach import Reach
 
 _OVERFETCH = 3
+"""Candidates that are weighed against each other, for each hit wanted."""
+
+_AT_FIRST = 1.5
+"""Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +112,10 @@ def retrieval(
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: limit * _OVERFETCH]])
+    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: ceil(limit * _AT_FIRST)]])
     found, dropped = _weighed(ranked, reader)
-    read = yield from _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
-    hits = _diverse(read, limit=limit, max_per_source=max_per_source)
-    duplicates = len(read) - len(hits) if len(hits) < limit else 0
+    choosing = partial(_diverse, limit=limit, max_per_source=max_per_source)
+    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
     return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, ranking.association, reader.altered, over)
@@ -142,20 +148,38 @@ def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> 
     return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
 
 
-def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, limit: int) -> Steps[list[Hit]]:
-    """Read the texts of candidates from the ledger, in rank order, until there are enough; rank them again.
+_Choosing = Callable[[Sequence[Hit]], DiverseChoice]
+
+
+def _read(
+    found: Sequence[_Standing], wording: Wording, reader: "_Reader", choosing: _Choosing, *, limit: int
+) -> Steps[tuple[list[Hit], int]]:
+    """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
 
     What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
     keep out what stands behind them.
     """
+    most = limit * _OVERFETCH
     hits: list[Hit] = []
-    for start in range(0, len(found), limit):
-        batch = found[start : start + limit]
+    weighed, choice = hits, DiverseChoice(())
+    for start, end in pairwise((0, ceil(limit * _AT_FIRST), *range(most, len(found) + most, most))):
+        batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        if sum(not hit.falls_for_repeating for hit in hits) >= limit:
+        weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
+        choice = choosing(weighed)
+        enough = sum(not hit.falls_for_repeating for hit in hits) >= most
+        if enough or not _may_change(choice, weighed, found[end:]):
             break
-    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+    by_key = {hit.head.key: hit for hit in hits}
+    left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
+    return [by_key[key] for key in choice.keys], left
+
+
+def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
+    """Tell whether a candidate not read so far may be a hit, or stand for one that repeats it."""
+    least = min((hit.trusted.factor for hit in read), default=0.0)
+    return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
 
 
 def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording) -> Hit:
@@ -259,8 +283,6 @@ class _Reader:
         return _Words(passages_of(item)[0].text, item=item)
 
 
-def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> list[Hit]:
+def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> DiverseChoice:
     candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
-    chosen = diversify(candidates, limit, max_per_source=max_per_source)
-    by_key = {hit.head.key: hit for hit in hits}
-    return [by_key[key] for key in chosen.keys]
+    return diversify(candidates, limit, max_per_source=max_per_source)
