@@ -21,6 +21,7 @@ from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
+from treering.ports.reranker import Reranker
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport
@@ -59,6 +60,7 @@ def open_space(
     background: bool | None = None,
     whole: bool = True,
     embedder: Embedder | None = None,
+    reranker: Reranker | str | None = None,
     files: FileAccess | Path | str | None = None,
 ) -> "Space":
     """Open a space; `treering.open` is this function.
@@ -68,6 +70,7 @@ def open_space(
     an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
     `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
     it such an index is finished first; with `whole=False` it is left to other processes.
+    `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
     `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
     others decide what is ingested.
     Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
@@ -83,6 +86,7 @@ def open_space(
         background=settings.background if background is None else background,
         whole=whole,
         embedder=embedder,
+        reranker=reranker,
         files=_access(files),
     )
     opened = open_engine(opening)
