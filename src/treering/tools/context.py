@@ -14,7 +14,7 @@ from treering.ports.ledger import Altered
 from treering.ports.reach import Reach
 from treering.tools.attached import Attached, attached_to
 from treering.tools.context_beliefs import objects_of, resting_on, to_the_point
-from treering.tools.context_items import Citing, belief_item, source_item
+from treering.tools.context_items import Citing, belief_item, source_items
 from treering.tools.context_notes import conflicts_of, missing_of, next_reads_of, summary_of
 from treering.tools.context_search import FoundForTask, gather
 from treering.tools.envelope import AskingInput, Call, Mode
@@ -67,7 +67,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     wording = Wording.of(question.text)
     trusted = found.beliefs.policy.channel_trust
     drafts = [belief_item(item, score, citing, wording, trusted, reach) for item, score in objects]
-    drafts += [source_item(hit) for hit in shown]
+    drafts += source_items(shown)
     packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:

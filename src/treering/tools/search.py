@@ -73,6 +73,7 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
     used, kept = 0, list[ShownHit]()
     for hit in hits:
         used += estimate_tokens(hit.text) + estimate_tokens(hit.title) + _FRAME
+        used += estimate_tokens(hit.reply.text) if hit.reply else 0
         if used > max_tokens and kept:
             break
         kept.append(hit)
