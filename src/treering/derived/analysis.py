@@ -32,7 +32,12 @@ def index_text(text: str) -> str:
     `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
     Scripts written without spaces give every character and every pair of neighbours.
     """
-    return " ".join(filter(None, map(_TERMS.__getitem__, _tokens(text))))
+    return " ".join(filter(None, terms_by_token(text)))
+
+
+def terms_by_token(text: str) -> Iterator[str]:
+    """Return what `index_text` makes of each token of `text`: a term, several by spaces, or nothing."""
+    return map(_TERMS.__getitem__, _tokens(text))
 
 
 def identifier_text(text: str, *, code: bool = False) -> str:
@@ -95,8 +100,9 @@ _LETTERS = rf"[\w{''.join(_marks())}]+"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
-_ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
+_ASCII_TOKEN = re.compile(r"\w++(?:[.'\-]\w++)*+", re.ASCII)
 _NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
+_ASCII_NAME = re.compile(r"\w++(?:[./:\-]{1,2}+\w++)*+", re.ASCII)
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _POSSESSIVE = re.compile(r"['’][sS]$")
@@ -170,6 +176,9 @@ def _pairs(run: str, *, singles: bool) -> Iterator[str]:
 
 def _compound(token: str) -> Iterator[str]:
     """Return the whole of a token and, where it has several, its parts."""
+    if _is_plain(token) and len(token) <= _LONGEST_TOKEN:
+        yield token.lower()
+        return
     bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
     pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
     parts = [part for part in map(_folded, pieces) if part]
@@ -177,6 +186,12 @@ def _compound(token: str) -> Iterator[str]:
         # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
         yield "".join(parts)
     yield from parts
+
+
+def _is_plain(token: str) -> bool:
+    """Tell whether a token is one word without signs, digits or inner capitals, as most are."""
+    rest = token[1:]
+    return token.isascii() and token.isalpha() and (not rest or rest.islower())
 
 
 def _pieces(stretch: str) -> list[str]:
@@ -202,8 +217,8 @@ def stem(word: str) -> str:
 
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    wanted = (name for name in dict.fromkeys(_NAME.findall(plain)) if any_word or _NAME_SIGN.search(name))
+    found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
+    wanted = (name for name in dict.fromkeys(found) if any_word or (not _is_plain(name) and _NAME_SIGN.search(name)))
     folded = (_folded(name[:_LONGEST_NAME]) for name in wanted if len(name) >= _SHORTEST_NAME)
     return dict.fromkeys(folded)
 
