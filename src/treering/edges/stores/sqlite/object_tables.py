@@ -15,7 +15,7 @@ from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.core.patch import Link
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json, unpack_object
+from treering.edges.stores.sqlite.packing import pack, pack_row, unpack, unpack_json, unpack_object
 from treering.edges.stores.sqlite.read_checks import (
     HINT,
     ReadChecks,
@@ -200,7 +200,7 @@ class ObjectTables:
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
         """Keep a revision's stored form."""
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
-        self._connection.execute(sql, (identity, revision, seq, pack(stored)))
+        self._connection.execute(sql, (identity, revision, seq, pack_row(stored)))
 
     def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
         """Keep the words of a new segment, each text once."""
@@ -208,7 +208,7 @@ class ObjectTables:
         if self._first("SELECT 1 FROM texts WHERE hash = ?", (key,)) is None:
             self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
         sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
-        self._connection.execute(sql, (source_id, segment_id, pack(place), key))
+        self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
 
     def keep_places(self, item: Source, *, is_new: bool = False) -> None:
         """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
@@ -221,7 +221,7 @@ class ObjectTables:
                 self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
             elif earlier[1] is not None or unpack(earlier[0]) != place:
                 sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
-                self._connection.execute(sql, (pack(place), item.id, segment.segment_id))
+                self._connection.execute(sql, (pack_row(place), item.id, segment.segment_id))
         for segment_id, (_, vanished) in known.items():
             if vanished is None:
                 sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"

@@ -15,7 +15,7 @@ from treering.core.patch import PatchRecord
 from treering.core.times import render_time
 from treering.edges.stores.sqlite.failures import RESTORE
 from treering.edges.stores.sqlite.object_tables import ObjectTables
-from treering.edges.stores.sqlite.packing import json_of, pack, pack_sealed, unpack, unpack_json, unpack_sealed
+from treering.edges.stores.sqlite.packing import json_of, pack_row, pack_sealed, unpack, unpack_json, unpack_sealed
 from treering.ports.ledger import Record
 from treering.ports.projection import Change
 
@@ -82,7 +82,7 @@ def _load(connection: apsw.Connection, tables: ObjectTables, record: Record) -> 
             event = AuditEvent.model_validate(row)
             connection.execute(
                 "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)",
-                (event.seq, event.target, render_time(event.timestamp), event.hash, pack(event.model_dump_json())),
+                (event.seq, event.target, render_time(event.timestamp), event.hash, pack_row(event.model_dump_json())),
             )
         case "segment":
             tables.keep_words(row["source_id"], row["segment_id"], row["text"])
@@ -94,7 +94,7 @@ def _load(connection: apsw.Connection, tables: ObjectTables, record: Record) -> 
         case "patch":
             patch = PatchRecord.model_validate(row)
             sql = "INSERT INTO patches(id, status, body) VALUES(?, ?, ?)"
-            connection.execute(sql, (patch.id, patch.status, pack(patch.model_dump_json())))
+            connection.execute(sql, (patch.id, patch.status, pack_row(patch.model_dump_json())))
         case "receipt":
             sql = "INSERT INTO receipts(key, body) VALUES(?, ?)"
             connection.execute(sql, (row["key"], pack_sealed(json.dumps(row["receipt"]), name=row["key"])))
