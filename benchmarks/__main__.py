@@ -10,7 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import discussion, embedding, graph, ingest, latency, poisoning, projects, recall, start, walks, writes
+from benchmarks import (
+    discussion,
+    embedding,
+    graph,
+    ingest,
+    latency,
+    paragraphs,
+    poisoning,
+    projects,
+    recall,
+    start,
+    text,
+    walks,
+    writes,
+)
 from benchmarks.figures import Figure, Row, as_data, table
 from benchmarks.plan import Plan
 from treering import __version__
@@ -20,6 +34,8 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "writes": writes.measure,
     "ingest": ingest.measure,
     "latency": latency.measure,
+    "paragraphs": paragraphs.measure,
+    "text": text.measure,
     "embedding": embedding.measure,
     "graph": graph.measure,
     "walks": walks.measure,
