@@ -67,8 +67,8 @@ class PostgresServer:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End the server in an orderly way, without waiting for those who use it."""
-        self._end(signal.SIGINT)
+        """End the server and all of its processes, without waiting for those who use it."""
+        self._end(signal.SIGQUIT)
 
     def _end(self, number: int) -> None:
         if self._process:
