@@ -116,6 +116,11 @@ class PostgresLedger(LedgerWrites):
         with self._read() as snapshot:
             return snapshot.sources(scope, root)
 
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        with self._read() as snapshot:
+            return snapshot.sources_at(scope, origins)
+
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
         with self._read() as snapshot:

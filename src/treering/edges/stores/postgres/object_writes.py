@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from treering.core.account import LinkRow
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write
-from treering.core.objects import Knowledge, Object, Source, stored_form
+from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.core.references import references_of
 from treering.edges.ledger_rows.current import OBJECT_COLUMNS, KnownPlace, current_row, placing_of, targets_of
@@ -45,11 +45,11 @@ class ObjectWrites:
         self._referrers: set[tuple[str, str]] = set()
         self._links: list[LinkRow] = []
 
-    def store(self, write: Write, seq: int) -> None:
-        """Keep one write under its audit sequence number."""
+    def store(self, write: Write, seq: int, stored: str) -> None:
+        """Keep one write under its audit sequence number; `stored` is the stored form of the object it puts."""
         match write:
             case Put(after=after):
-                self.keep_revision(after.id, after.revision, seq, stored_form(after))
+                self.keep_revision(after.id, after.revision, seq, stored)
                 self.settle(after)
             case Linked(link):
                 self.keep_link((link.type, link.source, link.target, link.patch_id, seq, None))

@@ -94,8 +94,8 @@ class PostgresSession:
     def keep(self, planned: Plan, result: Journal) -> None:
         """Keep writes, events and records; take out of the jobs what they tell of erased objects."""
         objects = ObjectWrites(self._transaction)
-        for write, event in zip(planned.writes, result.events, strict=False):
-            objects.store(write, event.seq)
+        for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
+            objects.store(write, event.seq, stored)
         objects.finish()
         self._kept.keep_events(result.events)
         self._kept.keep_records(result.records)

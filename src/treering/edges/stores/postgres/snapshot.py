@@ -44,6 +44,10 @@ from treering.ports.ledger import (
 from treering.ports.projection import Change
 
 _HEAD = "SELECT id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '') FROM objects"
+_SOURCES = (
+    "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - a number
+    f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
+)
 _TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 _BATCH = 500  # objects that are read at a time
 _CUT = {"scope": SCOPE_CHARS, "origin": ORIGIN_CHARS, "title": NAME_CHARS}
@@ -153,19 +157,17 @@ class Snapshot:
         kept = to_column(root)
         begin = kept[:ORIGIN_CHARS]
         sql = (
-            "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - numbers
-            f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s "
-            f"AND left(origin, {ORIGIN_CHARS}) >= %(begin)s AND left(origin, {ORIGIN_CHARS}) < %(end)s "
+            f"{_SOURCES} AND left(origin, {ORIGIN_CHARS}) >= %(begin)s AND left(origin, {ORIGIN_CHARS}) < %(end)s "
             "AND (origin = %(root)s OR starts_with(origin, %(root)s || '#') OR starts_with(origin, %(root)s || '/')) "
             "ORDER BY id"
         )
-        states: dict[str, SourceState] = {}
-        for row in self._transaction.rows(sql, scope=scope, root=kept, begin=begin, end=begin + AFTER_ALL):
-            origin, fingerprint = from_column(row[0]), from_column(row[2])
-            # An archived source gives way to a later one with the same origin.
-            if origin not in states or states[origin].status == "archived":
-                states[origin] = SourceState(row[1], fingerprint, row[3], row[4])
-        return states
+        return _states(self._transaction.rows(sql, scope=scope, root=kept, begin=begin, end=begin + AFTER_ALL))
+
+    def sources_at(self, scope: str, origins: Sequence[str]) -> dict[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        bindings: dict[str, object] = {"scope": scope}
+        listed = _one_of("origin", list(map(to_column, origins)), "origins", bindings)
+        return _states(self._transaction.rows(f"{_SOURCES} AND {listed} ORDER BY id", **bindings)) if origins else {}
 
     def scopes(self, below: str) -> list[str]:
         """Return the scopes below one that objects lie in."""
@@ -205,6 +207,16 @@ class Snapshot:
         where = " AND ".join(conditions)
         sql = f"SELECT id FROM objects WHERE space = %(space)s AND {where} ORDER BY id"  # noqa: S608 - only our own SQL
         return self._transaction.column(sql, **bindings)
+
+
+def _states(rows: Iterable[Row]) -> dict[str, SourceState]:
+    states: dict[str, SourceState] = {}
+    for name, identity, fingerprint, status, revision in rows:
+        origin = from_column(name)
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = SourceState(identity, from_column(fingerprint), status, revision)
+    return states
 
 
 def _scope_seen(selection: Selection) -> tuple[list[str], dict[str, object]]:
