@@ -48,7 +48,8 @@ def acme(space, tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     for number in range(12):
-        (tmp_path / f"part_{number}.py").write_text(f'"""Part {number} of acme reports an error of module {number}."""\n')
+        text = f'"""Part {number} of acme reports an error of module {number}."""\n'
+        (tmp_path / f"part_{number}.py").write_text(text)
     space.ingest("path", input={"path": str(tmp_path)})
     return space
 

@@ -32,6 +32,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rereading import rereading_of, rereading_warnings
 from treering.tools.rights import READS
 
 _LIFETIME = timedelta(hours=1)
@@ -61,7 +62,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = gather(call, question, reach, deep=options.deep)
+    found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     shown = code_before_tests(found.sources.hits, given.task)
@@ -88,7 +89,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=(*warnings_of(question), *altered_warnings(altered)),
+        warnings=(*warnings_of(question), *rereading_warnings(found.sources), *altered_warnings(altered)),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),
