@@ -92,10 +92,14 @@ def retrieve(
     reach: Reach,
     limit: int,
     max_per_source: int | None = None,
+    by_source: int = 0,
     deep: bool = False,
 ) -> Retrieval:
-    """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`)."""
-    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, deep=deep)
+    """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
+
+    With `by_source` the limit counts sources, and so many passages of each are found.
+    """
+    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, by_source=by_source, deep=deep)
     return run(steps, index=index, ledger=ledger)
 
 
@@ -105,11 +109,15 @@ def retrieval(
     reach: Reach,
     limit: int,
     max_per_source: int | None = None,
+    by_source: int = 0,
     deep: bool = False,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
     ranking = yield from rank(question, reach=reach, limit=limit * _OVERFETCH, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+    if by_source:
+        ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
+        limit = len(ranked)
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: ceil(limit * _AT_FIRST)]])
@@ -119,6 +127,20 @@ def retrieval(
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
     return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, ranking.association, reader.altered, over)
+
+
+def _of_best_sources(
+    ranked: Sequence[tuple[Fused, PassageHead]], *, sources: int, passages: int
+) -> list[tuple[Fused, PassageHead]]:
+    """Keep the best passages of the sources that come first."""
+    counts: dict[str, int] = {}
+    kept = []
+    for fused, head in ranked:
+        if head.object_id in counts or len(counts) < sources:
+            counts[head.object_id] = counts.get(head.object_id, 0) + 1
+            if counts[head.object_id] <= passages:
+                kept.append((fused, head))
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from treering.core.pack import ContextPack
 from treering.derived.packing import Packed, pack, render
-from treering.derived.profile import code_before_tests
 from treering.derived.trusting import Wording
 from treering.ports.clock import fresh_id
 from treering.ports.ledger import Altered
@@ -58,7 +57,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     found = gather(call, question, reach, deep=options.deep)
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     answering = to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
-    shown = code_before_tests(found.sources.hits, given.task)
+    shown = found.sources.hits
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     related = resting_on(call, shown, answering, reach, altered)
     objects = objects_of(answering, attached, related, reach)

@@ -32,6 +32,9 @@ def _found(connection: apsw.Connection, request: TextRequest) -> TextFound:
     names = [part.name for part in request.names if part.whole not in known]
     return TextFound(
         words=rank_words(connection, request.words, seen, limit),
+        words_in=rank_words(connection, request.words, seen.in_role(request.words_in), limit)
+        if request.words_in
+        else (),
         names=rank_names(connection, names, seen, limit),
         places=rank_places(connection, request.place, seen, limit) if request.place else (),
         days=rank_days(connection, request.days, seen, request.days_limit),
