@@ -1,8 +1,9 @@
 """From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values, in steps."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from treering.derived.arms import Candidates, related, search_arms, widen, with_meaning
@@ -44,7 +45,10 @@ _CODE_ANSWERS = 0.5
 """Part of the best score in the words arm from which on code is among what answers."""
 
 _BEFORE_FILES = 4
-_Form = Literal["prose", "turn"]
+"""Candidates that are ranked by their files, for each that is wanted: what these lift may stand far behind."""
+
+Form = Literal["prose", "turn", "code"]
+"""What a passage is, for weighing: prose, a turn of a conversation, or code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,11 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         question = question.led_by(_leads(found.association, found.ranked, candidates))
         arms = yield from with_meaning(arms, question, reach)
         found = yield from _found(question, arms, kind, candidates)
-    form = _prevailing_form(found, candidates)
+    first = candidates.known(hit.key for hit in found.ranked[:_FIRST])
+    form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
     weights = _weights(kind, form, found)
-    by_files = form is None and any(head.place_role != NO_PLACE for head in candidates.heads.values())
+    by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
     pool = max(POOL, limit)
-    # Roles and files decide late: what they lift may stand far behind by itself.
     wanted = (_BEFORE_FILES if by_files else 2) * pool
     ranked = found.ranked
     if found.association:
@@ -101,6 +105,15 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     return Ranking(ranked, near, trace, found.association)
 
 
+def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:
+    """Return the form that nearly all of the first of some passages have, best first; `None` where forms mix.
+
+    `in_code`: code answers, too. Then the documents of a project are no prose by themselves: they tell of the code.
+    """
+    forms = [_form(head, in_code=in_code) for head in islice(heads, _FIRST)]
+    return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What the arms found, without the merely nearest, in order; and what the graph says of it."""
@@ -123,7 +136,7 @@ def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) 
     return _Found(kept, ranked, associate(question.text, question.terms, seeds, view))
 
 
-def _weights(kind: Route, form: _Form | None, found: _Found) -> Mapping[str, float]:
+def _weights(kind: Route, form: Form | None, found: _Found) -> Mapping[str, float]:
     """Choose by the form of what was found first; where forms mix, the weights of code, which serve all.
 
     All candidates are weighed alike, for scores under different weights do not compare: each form weighed by its
@@ -137,21 +150,10 @@ def _weights(kind: Route, form: _Form | None, found: _Found) -> Mapping[str, flo
     return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 
-def _prevailing_form(found: _Found, candidates: Candidates) -> _Form | None:
-    """Return the form of nearly all that was found first; none where it is code, or where forms mix.
-
-    Documents of a project whose code says as much are no prose by themselves: they tell of the code.
-    """
-    heads = candidates.known(hit.key for hit in found.ranked[:_FIRST]).values()
-    in_code = _code_answers(found.arms.get(WORDS, {}), candidates)
-    forms = Counter(_form(head, in_code=in_code) for head in heads)
-    return next((form for form, count in forms.items() if form and count >= _PREVAILS * forms.total()), None)
-
-
-def _form(head: PassageHead, *, in_code: bool) -> _Form | None:
+def _form(head: PassageHead, *, in_code: bool) -> Form:
     if is_turn(head):
         return "turn"
-    return "prose" if head.role == "prose" and not (in_code and head.place_role != NO_PLACE) else None
+    return "prose" if head.role == "prose" and not (in_code and head.place_role != NO_PLACE) else "code"
 
 
 def _code_answers(words: Mapping[int, float], candidates: Candidates) -> bool:

@@ -55,6 +55,11 @@ def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
     return _role_by_form(path, "code" if _CODE.search(path) else form)
 
 
+def is_test_path(path: str) -> bool:
+    """Tell by the path of a file of code in its project whether it is of a test."""
+    return role_of_file(path, "code") == "test"
+
+
 def role_weights(asked: str) -> Mapping[str, float]:
     """Return what a passage of each role counts for, for a question or its title; roles that it asks for count more.
 
@@ -122,7 +127,7 @@ _MENTIONED: Mapping[str, re.Pattern[str]] = {
 }
 _ASKED: Mapping[str, re.Pattern[str]] = {
     "test": re.compile(
-        r"\b(?:which|what) tests?\b|\btests? (?:for|of|that|whether|cover|covers|covering)\b|\bis \w+ tested\b|\btested\?",
+        r"\b(?:which|what) tests?\b|\btests? (?:for|of|that|whether|covers?|covering)\b|\bis \w+ tested\b",
         re.IGNORECASE,
     ),
     "example": re.compile(r"\b(?:show|find|give|is there|are there)\b.{0,40}\bexamples?\b", re.IGNORECASE),

@@ -29,6 +29,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rereading import rereading_of, rereading_warnings
 from treering.tools.rights import READS
 
 _LIFETIME = timedelta(hours=1)
@@ -54,7 +55,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     """Gather, relate, and pack what is known for a task."""
     reach = reach_of(call, options)
     question = question_of(call, given.task, semantic=options.semantic)
-    found = gather(call, question, reach, deep=options.deep)
+    found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     answering = to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
     shown = found.sources.hits
@@ -81,7 +82,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=(*warnings_of(question), *altered_warnings(altered)),
+        warnings=(*warnings_of(question), *rereading_warnings(found.sources), *altered_warnings(altered)),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),

@@ -10,6 +10,7 @@ from treering.derived.analysis import index_text
 from treering.derived.gaps import names_in, unknown_among
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
+from treering.derived.reranking import Rereading
 from treering.derived.retrieval import Retrieval, retrieval
 from treering.derived.rounds import Steps, run_together
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound
@@ -44,14 +45,24 @@ class FoundForTask:
     altered: Mapping[str, str]
 
 
-def gather(call: Call, question: Question, reach: Reach, *, deep: bool) -> FoundForTask:
-    """Search for everything at once, so that a store in another place is asked few questions."""
+def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
+    """Search for everything at once, so that a store in another place is asked few questions.
+
+    Only sources are read again: nothing else is a turn of a conversation.
+    """
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, unknown, nodes = run_together(
         [
-            retrieval(question, reach=of_sources, limit=_SOURCES, max_per_source=_PER_SOURCE, deep=deep),
+            retrieval(
+                question,
+                reach=of_sources,
+                limit=_SOURCES,
+                max_per_source=_PER_SOURCE,
+                deep=deep,
+                rereading=rereading,
+            ),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             _unknown_names(question, reach),

@@ -22,6 +22,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rereading import rereading_of, rereading_warnings
 from treering.tools.rights import READS
 
 
@@ -60,6 +61,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         limit=options.limit,
         by_source=_PASSAGES if by_source else 0,
         deep=options.deep,
+        rereading=rereading_of(call, options),
     )
     now = reach.now or engine.clock.now()
     hits = tuple(show(call, hit, found, now=now, explain=options.explain) for hit in found.hits)
@@ -71,7 +73,7 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         mode="search",
         scope=call.scope,
         status="ok" if hits else "empty",
-        warnings=(*warnings_of(question), *altered_warnings(found.altered)),
+        warnings=(*warnings_of(question), *rereading_warnings(found), *altered_warnings(found.altered)),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),
