@@ -190,7 +190,7 @@ def _compound(token: str) -> Iterator[str]:
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
         # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-        yield "".join(parts)
+        yield "".join(map(spelled, parts))
     yield from parts
 
 
