@@ -102,14 +102,24 @@ def retrieve(
     reach: Reach,
     limit: int,
     max_per_source: int | None = None,
+    by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
 
-    With `rereading` the best turns of conversations are read again; what is no conversation is not (`_read_again`).
+    With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
+    of conversations are read again; what is no conversation is not (`_read_again`).
     """
-    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, deep=deep, rereading=rereading)
+    steps = retrieval(
+        question,
+        reach=reach,
+        limit=limit,
+        max_per_source=max_per_source,
+        by_source=by_source,
+        deep=deep,
+        rereading=rereading,
+    )
     return run(steps, index=index, ledger=ledger)
 
 
@@ -119,6 +129,7 @@ def retrieval(
     reach: Reach,
     limit: int,
     max_per_source: int | None = None,
+    by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
 ) -> Steps[Retrieval]:
@@ -126,6 +137,9 @@ def retrieval(
     shown = max(limit, rereading.pairs if rereading else 0)
     ranking = yield from rank(question, reach=reach, limit=shown * _OVERFETCH, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+    if by_source:
+        ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
+        limit = shown = len(ranked)
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: ceil(shown * _AT_FIRST)]])
@@ -142,6 +156,20 @@ def retrieval(
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
     return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, association, altered, over, cost)
+
+
+def _of_best_sources(
+    ranked: Sequence[tuple[Fused, PassageHead]], *, sources: int, passages: int
+) -> list[tuple[Fused, PassageHead]]:
+    """Keep the best passages of the sources that come first."""
+    counts: dict[str, int] = {}
+    kept = []
+    for fused, head in ranked:
+        if head.object_id in counts or len(counts) < sources:
+            counts[head.object_id] = counts.get(head.object_id, 0) + 1
+            if counts[head.object_id] <= passages:
+                kept.append((fused, head))
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import apsw
 import numpy as np
 
-from treering.derived.word_table import Keys, Postings, WordTable
+from treering.derived.word_table import Floats, Keys, Postings, WordTable, best
+from treering.edges.stores.sqlite.reach import role_token
 from treering.edges.stores.sqlite.tables import WORDS
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, moment_of
 from treering.ports.text import Scored
@@ -36,16 +37,22 @@ class WordTables:
         self._weights = np.zeros(256)
         self._weights[[ord(column[0]) for column in columns]] = weights
 
-    def rank(self, connection: apsw.Connection, terms: Sequence[str], limit: int) -> list[Scored] | None:
-        """Rank all current passages by BM25. `None` where FTS5 has to do it: for phrases, and for a moment gone by."""
+    def rank(
+        self, connection: apsw.Connection, terms: Sequence[str], limit: int, *, role: str = ""
+    ) -> tuple[list[Scored], list[Scored]] | None:
+        """Rank all current passages by BM25, and those of places in a role by themselves.
+
+        `None` where FTS5 has to do it: for phrases, and for a moment gone by.
+        """
         if not all(map(_PLAIN.fullmatch, terms)):
             return None
         with self._lock:
             self._seen = catch_up(connection, self._seen, load=self._load, reread=self._reread)
             if self._seen != moment_of(connection):
                 return None
-            keys, scores = self._table.rank([self._postings(connection, term) for term in terms], limit)
-        return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
+            scores = self._table.scores([self._postings(connection, term) for term in terms])
+            in_role = self._in_role(connection, role) if role else None
+        return _scored(*best(scores, limit)), _scored(*best(scores, limit, among=in_role.keys)) if in_role else []
 
     def _postings(self, connection: apsw.Connection, term: str) -> Postings:
         if (known := self._table.find(term)) is None:
@@ -53,10 +60,24 @@ class WordTables:
             self._table.keep(term, known)
         return known
 
-    def _read(self, connection: apsw.Connection, term: str) -> Postings:
+    def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
+        """Return the passages of places in a role, which their index term tells."""
+        term = role_token(role)
+        if (known := self._table.find(term)) is None:
+            documents, _ = self._documents(connection, term)
+            keys = np.unique(_integers(documents)).astype(np.int32)
+            known = Postings(keys, np.ones(len(keys), np.float32))
+            self._table.keep(term, known)
+        return known
+
+    def _documents(self, connection: apsw.Connection, term: str) -> tuple[str | None, str | None]:
         sql = f"CREATE VIRTUAL TABLE IF NOT EXISTS {_ASKED_FOR} USING fts5vocab(main, {WORDS}, instance)"
         connection.execute(sql)
         documents, columns = next(connection.execute(_POSTINGS, (term,)))
+        return documents, columns
+
+    def _read(self, connection: apsw.Connection, term: str) -> Postings:
+        documents, columns = self._documents(connection, term)
         keys = _integers(documents)
         counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
         counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
@@ -81,6 +102,10 @@ class WordTables:
                 keys.append(found)
                 lengths.append(of_each)
         self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
+
+
+def _scored(keys: Keys, scores: Floats) -> list[Scored]:
+    return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
 
 
 def _totals(connection: apsw.Connection) -> dict[str, int]:
