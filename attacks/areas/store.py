@@ -21,7 +21,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
-from treering.edges.stores.sqlite.packing import unpack
+from treering.edges.ledger_rows.packing import unpack
 from treering.testing.damage import change_row, flip_bytes
 from treering.testing.hashing_embedder import HashingEmbedder
 

@@ -28,7 +28,7 @@ class _Object(BaseModel):
     it the chance of guessing what the remaining hashes stood for.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     STAMPED: ClassVar[frozenset[str]] = frozenset({"type", "id", "revision", "created_at", "updated_at", "salt"})
 
     id: str

@@ -10,7 +10,7 @@ import pytest
 
 from space_parts import decide, note, open_space, task
 from treering.core.errors import Corrupt, TreeringError
-from treering.edges.stores.sqlite.packing import unpack
+from treering.edges.ledger_rows.packing import unpack
 from treering.ports.ledger import Selection
 from treering.testing.damage import change_row, flip_bytes
 
