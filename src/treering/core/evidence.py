@@ -52,6 +52,8 @@ class Segment(BaseModel):
     """What the text states, where a writer or a model said so; the graph reads the text besides."""
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
     """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
+    uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
+    """What it imports, calls and uses of other code, as the code says it (`core.code_use`)."""
 
 
 class EvidenceRef(BaseModel):

@@ -255,6 +255,20 @@ def title_of(item: Object) -> str:
     return item.name if isinstance(item, Node) else item.title
 
 
+def name_held(item: Object) -> tuple[str, ...] | None:
+    """Return the name that no other object may bear: a source's scope and origin, a node's scope, kind and slug.
+
+    `None` for objects without one, and for those that have given theirs up.
+    """
+    match item:
+        case Source(status="active" | "invalid"):
+            return (item.scope, item.origin)
+        case Node(status="active"):
+            return (item.scope, item.kind, item.slug)
+        case _:
+            return None
+
+
 def stored_form(item: Object) -> str:
     """Write an object as the ledger keeps it: JSON, without the words of its segments (their hashes stay)."""
     leave_out = {"segments": {"__all__": {"excerpt"}}} if isinstance(item, Source) else None

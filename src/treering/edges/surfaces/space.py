@@ -13,13 +13,15 @@ from treering.core.diff import ObjectChange
 from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
-from treering.edges import transfer
+from treering.edges import transfer, wiring
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, files_below
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
+from treering.ports.ledger import Ledger
+from treering.ports.reranker import Reranker
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport
@@ -58,6 +60,7 @@ def open_space(
     background: bool | None = None,
     whole: bool = True,
     embedder: Embedder | None = None,
+    reranker: Reranker | str | None = None,
     files: FileAccess | Path | str | None = None,
 ) -> "Space":
     """Open a space; `treering.open` is this function.
@@ -67,6 +70,7 @@ def open_space(
     an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
     `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
     it such an index is finished first; with `whole=False` it is left to other processes.
+    `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
     `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
     others decide what is ingested.
     Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
@@ -82,10 +86,26 @@ def open_space(
         background=settings.background if background is None else background,
         whole=whole,
         embedder=embedder,
+        reranker=reranker,
         files=_access(files),
     )
     opened = open_engine(opening)
     return Space(opening.address, opened.engine, opened.close, opened.back_up)
+
+
+def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPlace | None = None) -> Ledger:
+    """Open the ledger of a space alone: to copy it (`load` of another's `records`), to read it and to `verify` it.
+
+    `treering.open_ledger` is this function. `address`: as `treering.open` takes it, and besides
+    `postgresql://USER@HOST/DATABASE?space=NAME`. Close it with `close`. What is written to the ledger of a file is
+    found by search as always.
+    Raises `UnknownBackend`, `MissingExtra`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    """
+    settings = Settings.read()
+    place = address if isinstance(address, Address) else settings.space_address(address)
+    return wiring.open_ledger(
+        Opening(place, settings, author(None, "agent", settings), anchor=anchor, create=create, background=False)
+    )
 
 
 @dataclass(frozen=True, slots=True)
