@@ -17,6 +17,7 @@ from benchmarks import (
     graph,
     ingest,
     latency,
+    ledgers,
     poisoning,
     projects,
     recall,
@@ -31,6 +32,7 @@ from treering import __version__
 BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "start": start.measure,
     "writes": writes.measure,
+    "ledgers": ledgers.measure,
     "ingest": ingest.measure,
     "latency": latency.measure,
     "embedding": embedding.measure,
