@@ -17,6 +17,7 @@ from benchmarks import (
     graph,
     ingest,
     latency,
+    ledgers,
     paragraphs,
     poisoning,
     projects,
@@ -33,6 +34,7 @@ from treering import __version__
 BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "start": start.measure,
     "writes": writes.measure,
+    "ledgers": ledgers.measure,
     "ingest": ingest.measure,
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,

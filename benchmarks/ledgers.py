@@ -39,7 +39,7 @@ def _committing(store: str, address: Callable[[str], str], seconds: float) -> It
         slowest = max(answer["longest"] for answer in answers)
         cpu = sum(answer["cpu"] for answer in answers) / sum(made)
         note = (
-            f"{min(made)} to {max(made)} by each, the slowest took {slowest:.2f} s, {1000 * cpu:.1f} ms CPU of a client"
+            f"{min(made)} to {max(made)} by each, the slowest took {slowest:.2f} s, {1000 * cpu:.1f} ms CPU in clients"
         )
         target = at_least(wanted) if store == "Postgres" else None
         yield Figure(f"{store}: commits, {_PROCESSES} processes, {way}", sum(made) / seconds, "per s", target, note)

@@ -32,14 +32,41 @@ class EventTable:
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
+        self._read: dict[int, bytes | None] = {}
+        """By sequence number, events that came with other rows."""
+        self._later: dict[tuple[str, int], list[int]] = {}
+
+    def note(self, seq: int, stored: bytes | None) -> None:
+        """Remember an event that another query brought, so that it is not asked for again."""
+        self._read[seq] = stored
 
     def body_at(self, seq: int) -> Body | None:
         """Return the stored event of a sequence number, or `None`."""
+        if seq in self._read:
+            stored = self._read[seq]
+            return None if stored is None else body_of(stored)
         found = self._transaction.first("SELECT body FROM audit WHERE space = %(space)s AND seq = %(seq)s", seq=seq)
         return None if found is None else body_of(found)
 
+    def read_later(self, places: Sequence[tuple[str, int]]) -> None:
+        """Read ahead the events about some things behind a sequence number each."""
+        if not places:
+            return
+        sql = (
+            "SELECT w.target, w.after, a.seq, a.body FROM unnest(%(targets)s::text[], %(afters)s::bigint[]) "
+            "AS w(target, after) JOIN audit a ON a.space = %(space)s AND a.target = w.target AND a.seq > w.after "
+            "ORDER BY a.seq DESC"
+        )
+        self._later |= {place: [] for place in places}
+        targets, afters = [target for target, _ in places], [after for _, after in places]
+        for target, after, seq, body in self._transaction.rows(sql, targets=targets, afters=afters):
+            self._later[target, after].append(seq)
+            self.note(seq, body)
+
     def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
         """Return the sequence numbers behind `after` of the events about something, newest first."""
+        if (target, after) in self._later:
+            return self._later[target, after]
         sql = (
             "SELECT seq FROM audit WHERE space = %(space)s AND target = %(target)s AND seq > %(after)s "
             "ORDER BY seq DESC"

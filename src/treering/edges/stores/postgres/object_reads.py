@@ -47,8 +47,22 @@ CROSS JOIN LATERAL (
 LEFT JOIN audit a ON a.space = %(space)s AND a.seq = r.seq
 LEFT JOIN objects o ON o.space = %(space)s AND o.id = r.id
 """
-_STORED = "SELECT id, revision, seq, body FROM revisions WHERE space = %(space)s AND "
-_ONE = f"{_STORED} id = %(id)s AND revision = %(number)s"
+_STORED = (
+    "SELECT r.id, r.revision, r.seq, r.body, a.body FROM revisions r "
+    "LEFT JOIN audit a ON a.space = %(space)s AND a.seq = r.seq WHERE r.space = %(space)s AND "
+)
+_ONE = f"{_STORED} r.id = %(id)s AND r.revision = %(number)s"
+_SOME = """
+SELECT r.id, r.revision, r.seq, r.body, a.body
+FROM (SELECT DISTINCT id, number FROM unnest(%(ids)s::text[], %(numbers)s::integer[]) AS u(id, number)) AS wanted
+JOIN revisions r ON r.space = %(space)s AND r.id = wanted.id AND r.revision = wanted.number
+LEFT JOIN audit a ON a.space = %(space)s AND a.seq = r.seq
+"""
+_AS_OF = """
+SELECT DISTINCT ON (r.id) r.id, r.revision, r.seq, r.body, a.body FROM revisions r
+LEFT JOIN audit a ON a.space = %(space)s AND a.seq = r.seq
+WHERE r.space = %(space)s AND r.id = ANY(%(ids)s) AND r.seq <= %(seq)s ORDER BY r.id, r.revision DESC
+"""
 _SCOPE = f"left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
 _TEXTS = "FROM segments s JOIN texts t ON t.space = s.space AND t.hash = s.hash WHERE s.space = %(space)s AND "
 
@@ -87,16 +101,18 @@ class ObjectReads:
 
     def newest(self, identities: Iterable[str]) -> dict[str, Newest]:
         """Return the newest stored revisions, and what has to agree with each."""
-        rows = self._transaction.rows(_NEWEST, ids=list(dict.fromkeys(identities)))
-        return {row[0]: _newest(row) for row in rows}
+        wanted = list(dict.fromkeys(identities))
+        found = [_newest(row) for row in self._transaction.rows(_NEWEST, ids=wanted)] if wanted else []
+        if self._checks:
+            # An event behind that of the revision has to be about something else, such as a link.
+            self._events.read_later(
+                [(one.stored.identity, one.stored.seq) for one in found if one.last != one.stored.seq]
+            )
+        return {one.stored.identity: one for one in found}
 
     def as_of(self, identities: Iterable[str], seq: int, altered: Altered | None = None) -> dict[str, Object]:
         """Return the revisions that were current at an audit sequence number."""
-        sql = (
-            "SELECT DISTINCT ON (id) id, revision, seq, body FROM revisions "
-            "WHERE space = %(space)s AND id = ANY(%(ids)s) AND seq <= %(seq)s ORDER BY id, revision DESC"
-        )
-        stored = [_stored(row) for row in self._transaction.rows(sql, ids=list(dict.fromkeys(identities)), seq=seq)]
+        stored = self._stored(_AS_OF, ids=list(dict.fromkeys(identities)), seq=seq)
         words = self._words_of(stored)
         found: dict[str, Object] = {}
         for one in stored:
@@ -114,7 +130,13 @@ class ObjectReads:
 
     def revisions(self, identity: str) -> list[Object]:
         """Return every revision, oldest first."""
-        return self._checked(f"{_STORED} id = %(id)s ORDER BY revision", id=identity)
+        return self._checked(f"{_STORED} r.id = %(id)s ORDER BY r.revision", id=identity)
+
+    def some_revisions(self, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Object]:
+        """Return those of the revisions (id, number) that are there."""
+        ids, numbers = [identity for identity, _ in wanted], [number for _, number in wanted]
+        items = self._checked(_SOME, ids=ids, numbers=numbers) if wanted else []
+        return {(item.id, item.revision): item for item in items}
 
     def exists(self, identity: str) -> bool:
         """Tell whether an object has this id."""
@@ -162,7 +184,7 @@ class ObjectReads:
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge that names this id, in order."""
-        return self.dependents_of([identity]).get(identity, [])
+        return self.dependents_of([identity])[identity]
 
     def dependents_of(self, identities: Sequence[str]) -> dict[str, list[str]]:
         """Return, by id, the ids of knowledge that names it, in order."""
@@ -170,14 +192,14 @@ class ObjectReads:
             "SELECT target, dependent FROM dependencies WHERE space = %(space)s AND target = ANY(%(ids)s) "
             "ORDER BY dependent"
         )
-        return _grouped(self._transaction.rows(sql, ids=list(identities)))
+        return _grouped(identities, self._transaction.rows(sql, ids=list(identities)))
 
     def referrers_of(self, identities: Sequence[str]) -> dict[str, list[str]]:
         """Return, by id, the ids of objects of which a revision names it, in order."""
         sql = (
             "SELECT target, referrer FROM referrers WHERE space = %(space)s AND target = ANY(%(ids)s) ORDER BY referrer"
         )
-        return _grouped(self._transaction.rows(sql, ids=list(identities)))
+        return _grouped(identities, self._transaction.rows(sql, ids=list(identities)))
 
     def links_of(self, identity: str) -> Sequence[Link]:
         """Return the links that start or end here now."""
@@ -185,18 +207,25 @@ class ObjectReads:
 
     def links_as_of(self, identity: str, seq: int | None) -> list[Link]:
         """Return the links that started or ended here at an audit sequence number, checked where this checks."""
+        return self.links_of_all([identity], seq)[identity]
+
+    def links_of_all(self, identities: Sequence[str], seq: int | None) -> dict[str, list[Link]]:
+        """Return, by id, the links that started or ended there at an audit sequence number."""
         when = "removed IS NULL" if seq is None else "added <= %(seq)s AND (removed IS NULL OR removed > %(seq)s)"
         sql = (
-            "SELECT type, source, target, patch_id, added FROM links WHERE space = %(space)s "  # noqa: S608 - one of two literals
-            f"AND (source = %(id)s OR target = %(id)s) AND {when} ORDER BY type, source, target"
+            "SELECT l.type, l.source, l.target, l.patch_id, l.added, a.body FROM links l "  # noqa: S608 - one of two literals
+            "LEFT JOIN audit a ON a.space = %(space)s AND a.seq = l.added WHERE l.space = %(space)s "
+            f"AND (l.source = ANY(%(ids)s) OR l.target = ANY(%(ids)s)) AND {when} ORDER BY l.type, l.source, l.target"
         )
-        links = []
-        for kind, source, target, patch_id, added in self._transaction.rows(sql, id=identity, seq=seq):
-            with row_of(identity):
+        links: dict[str, list[Link]] = {identity: [] for identity in identities}
+        for kind, source, target, patch_id, added, event in self._transaction.rows(sql, ids=list(links), seq=seq):
+            with row_of(source):
                 link = Link(type=kind, source=source, target=target, patch_id=patch_id)
             if self._checks:
+                self._events.note(added, event)
                 self._checks.check_link(self._events, link, added)
-            links.append(link)
+            for end in {source, target} & links.keys():
+                links[end].append(link)
         return links
 
     def segment_text(self, source_id: str, segment_id: str) -> str | None:
@@ -245,12 +274,19 @@ class ObjectReads:
         return (self._item(one, words) for one in stored)
 
     def _checked(self, sql: str, **bindings: Any) -> list[Object]:
-        stored = [_stored(row) for row in self._transaction.rows(sql, **bindings)]
+        stored = self._stored(sql, **bindings)
         items = list(self.load(stored))
         for one, item in zip(stored, items, strict=True):
             if self._checks:
                 self._checks.check_revision(self._events, one, item)
         return items
+
+    def _stored(self, sql: str, **bindings: Any) -> list[Stored]:
+        """Return rows of revisions; remember the events that came with them."""
+        rows = self._transaction.rows(sql, **bindings)
+        for row in rows:
+            self._events.note(row[2], row[4])
+        return [_stored(row) for row in rows]
 
     def _item(self, stored: Stored, words: Mapping[str, Mapping[str, str]]) -> Object:
         with row_of(stored.identity, hint=HINT):
@@ -288,10 +324,10 @@ class ObjectReads:
         def parts(_: str) -> SourceParts | None:
             if self._checks is None:
                 return None
-            rows = self._transaction.rows(_ONE, id=source_id, number=number)
-            if not rows:
+            found = self._stored(_ONE, id=source_id, number=number)
+            if not found:
                 raise unreadable(Stored(source_id, number, 0, ""))
-            return self._checks.earlier_parts(self._events, _stored(rows[0]))
+            return self._checks.earlier_parts(self._events, found[0])
 
         return parts
 
@@ -324,8 +360,8 @@ def _newest(row: Row) -> Newest:
     return Newest(_stored(row), event, row[5] or 0, shown)
 
 
-def _grouped(rows: Iterable[Row]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
+def _grouped(keys: Iterable[str], rows: Iterable[Row]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {key: [] for key in keys}
     for key, value in rows:
-        groups.setdefault(key, []).append(value)
+        groups[key].append(value)
     return groups

@@ -1,6 +1,7 @@
 """What one moment of a space says: the reads of the ledger, over one transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import get_args
 
@@ -25,7 +26,7 @@ from treering.edges.stores.postgres.columns import (
 from treering.edges.stores.postgres.log_tables import LogReads
 from treering.edges.stores.postgres.object_reads import ObjectReads
 from treering.edges.stores.postgres.transactions import Row, Transaction
-from treering.ports.change_feed import changes_told
+from treering.ports.change_feed import changes_told, revisions_told
 from treering.ports.ledger import (
     Altered,
     AsOf,
@@ -67,6 +68,7 @@ class Snapshot:
         self._altered: Altered = {}
         self._dependents: dict[str, list[str]] = {}
         self._referrers: dict[str, list[str]] = {}
+        self._links: dict[str, list[Link]] = {}
 
     @property
     def policy(self) -> Policy:
@@ -83,6 +85,10 @@ class Snapshot:
         naming = chain(chain.from_iterable(self._dependents.values()), chain.from_iterable(self._referrers.values()))
         if wanted := list(dict.fromkeys((*now, *naming))):
             self._ahead = self.objects.current(wanted, self._altered)
+        linked = chain.from_iterable(request.links for request in requests if request.as_of is None)
+        if ends := list(dict.fromkeys(linked)):
+            with suppress(Corrupt):  # then each is read by itself, and the one that is not right is named
+                self._links = self.objects.links_of_all(ends, None)
         return [read_one_by_one(self, request) for request in requests]
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
@@ -127,14 +133,17 @@ class Snapshot:
 
     def dependents(self, identity: str) -> Sequence[str]:
         """Return ids of knowledge whose evidence or derivation names this id."""
-        return self._dependents.get(identity) or self.objects.dependents(identity)
+        return self._dependents[identity] if identity in self._dependents else self.objects.dependents(identity)
 
     def referrers(self, identity: str) -> Sequence[str]:
         """Return ids of objects of which a revision names this id."""
-        return self._referrers.get(identity) or self.objects.referrers_of([identity]).get(identity, [])
+        known = self._referrers if identity in self._referrers else self.objects.referrers_of([identity])
+        return known[identity]
 
     def links(self, identity: str, *, as_of: AsOf = None) -> Sequence[Link]:
         """Return the links that start or end at an object."""
+        if as_of is None and identity in self._links:
+            return self._links[identity]
         return self.objects.links_as_of(identity, None if as_of is None else self.sequence(as_of))
 
     def sequence(self, as_of: AsOf = None) -> int:
@@ -182,14 +191,15 @@ class Snapshot:
 
     def changes(self, after: int, limit: int) -> list[Change]:
         """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
+        events = self.log.events(after=max(after, 0), limit=max(limit, 0))
+        found = self.objects.some_revisions(revisions_told(events))
 
         def revision(identity: str, number: int) -> Object | None:
-            found = self.objects.revision(identity, number)
-            if found is None:
+            if (identity, number) not in found:
                 self.log.require_erased(identity, number)
-            return found
+            return found.get((identity, number))
 
-        return changes_told(self.log.events(after=max(after, 0), limit=max(limit, 0)), revision)
+        return changes_told(events, revision)
 
     def _begun_by(self, seq: int) -> list[str]:
         sql = "SELECT DISTINCT id FROM revisions WHERE space = %(space)s AND seq <= %(seq)s ORDER BY id"

@@ -29,6 +29,8 @@ _SEEN = f"SET LOCAL search_path = {SCHEMA}; SET LOCAL treering.space = '{{space}
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SEEN + _SPACE_ROW
 _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; " + _SEEN + "SET LOCAL synchronous_commit = on; "
+    # The statements of a commit are few and simple: planning each anew would take longer than running it.
+    "SET LOCAL plan_cache_mode = force_generic_plan; "
     f"SET LOCAL lock_timeout = '{int(_LOOKING_SECONDS * 1000)}ms'; "
     f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; " + _SPACE_ROW + " FOR UPDATE"
 )

@@ -121,15 +121,16 @@ class Transaction:
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, conflict: str = "") -> None:
         """Have rows inserted, all in one statement. `columns`: name and type of each, such as `id text`."""
-        if not rows:
-            return
         names = [column.split()[0] for column in columns]
-        arrays = ", ".join(f"%({name})s::{column.split()[1]}[]" for name, column in zip(names, columns, strict=True))
-        sql = (
-            f"INSERT INTO {table}(space, {', '.join(names)}) "  # noqa: S608 - only our own names
-            f"SELECT %(space)s, * FROM unnest({arrays}) {conflict}"
-        )
-        self.later(sql, **{name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
+        into = f"INSERT INTO {table}(space, {', '.join(names)})"
+        if len(rows) == 1:
+            # Most patches have one row for a table, and arrays of one cost more than what is in them.
+            values = ", ".join(f"%({name})s" for name in names)
+            self.later(f"{into} VALUES(%(space)s, {values}) {conflict}", **dict(zip(names, rows[0], strict=True)))
+        elif rows:
+            arrays = ", ".join(f"%({column.split()[0]})s::{column.split()[1]}[]" for column in columns)
+            sql = f"{into} SELECT %(space)s, * FROM unnest({arrays}) {conflict}"  # noqa: S608 - only our own names
+            self.later(sql, **{name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
 
     def flush(self) -> None:
         """Send what waits, in one round trip."""
