@@ -17,6 +17,7 @@ from benchmarks import (
     graph,
     ingest,
     latency,
+    packs,
     poisoning,
     projects,
     recall,
@@ -40,6 +41,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,
+    "packs": packs.measure,
     "poisoning": poisoning.measure,
 }
 

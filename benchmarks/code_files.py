@@ -16,8 +16,9 @@ from benchmarks.bm25 import WholeTexts
 from benchmarks.code_data import SETS, CodeQuestion, clone_of, files_at, load_questions
 from benchmarks.data import MissingData
 from benchmarks.figures import Figure, Missing, Row, at_least
+from benchmarks.paired import Found
 from benchmarks.plan import Plan
-from benchmarks.recall import Found, Recall
+from benchmarks.recall import Recall
 from treering import Space
 from treering.edges.stores.sqlite.tables import PROJECTION_VERSION
 from treering.tools.search import SearchReport

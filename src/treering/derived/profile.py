@@ -1,14 +1,18 @@
 """What a kind of reading prefers beyond likeness: the last weights before packing."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from treering.core.locator import Lines
+from treering.core.locator import Lines, Turn
 from treering.derived.retrieval import Hit
 
 TEST_WEIGHT = 0.7
 """What a passage of a test counts for where the task does not speak of tests: they repeat the words of the code."""
+
+FURTHER_WEIGHT = 0.8
+"""What a passage counts for beside one of the same source above it; beside two this much again."""
 
 _TEST_PATH = re.compile(r"(?:^|[/#])(?:tests?|specs?|__tests__|testdata)/|(?:^|[/#])test_|[._]tests?\.|[._]spec\.")
 _OF_TESTS = re.compile(r"\b(?:tests?|testing|specs?|coverage)\b", re.IGNORECASE)
@@ -20,6 +24,20 @@ def code_before_tests(hits: Sequence[Hit], task: str) -> list[Hit]:
         return list(hits)
     weighed = [replace(hit, score=hit.score * TEST_WEIGHT) if _is_test(hit) else hit for hit in hits]
     return sorted(weighed, key=lambda hit: -hit.score)
+
+
+def spread_over_sources(hits: Sequence[Hit]) -> list[Hit]:
+    """Rank again, every further passage of a source behind what it would count for as the first one.
+
+    Of one page the first passages say most of what it has to say on a matter. Turns stay where they are: a
+    conversation is one source, and its turns are as many things.
+    """
+    before: Counter[str] = Counter()
+    spread = []
+    for hit in hits:
+        spread.append(replace(hit, score=hit.score * FURTHER_WEIGHT ** before[hit.head.object_id]))
+        before[hit.head.object_id] += not isinstance(hit.locator, Turn)
+    return sorted(spread, key=lambda hit: -hit.score)
 
 
 def is_test_path(path: str) -> bool:
