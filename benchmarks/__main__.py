@@ -18,6 +18,7 @@ from benchmarks import (
     ingest,
     latency,
     ledgers,
+    packs,
     paragraphs,
     poisoning,
     projects,
@@ -46,6 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,
+    "packs": packs.measure,
     "poisoning": poisoning.measure,
 }
 

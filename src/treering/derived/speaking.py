@@ -8,13 +8,17 @@ from treering.derived.analysis import index_text
 from treering.derived.fusion import VECTORS
 from treering.derived.question import Meaning, Question
 from treering.derived.retrieval import Hit
+from treering.derived.ties import is_turn
 from treering.ports.text import MOST_COUNTED, TextFound
 
 SPOKEN_OF = 0.6
 """The least `Telling.strength` of a passage that speaks of a question (`docs/decisions`, `benchmarks/packs.py`)."""
 
+SPOKEN_OF_IN_TALK = 0.5
+"""The same of a turn of a conversation: it is short, and seldom repeats the words of a question."""
+
 SPOKEN_OF_THOUGH_FAR = 0.8
-"""The same, where every passage has a vector and none of them is near to the question."""
+"""The same of both, where every passage has a vector and none of them is near to the question."""
 
 NEAR_SHARE = 0.1
 """Part of the way from unrelated (`Embedder.unrelated_below`) to the same at which a text counts as near.
@@ -62,8 +66,14 @@ def speaks_of(telling: Telling, question: Question, hits: Sequence[Hit]) -> bool
     meaning = question.meaning
     if meaning is not None and any(_cosine(hit) >= telling.near_from(meaning) for hit in hits):
         return True
-    least = SPOKEN_OF if meaning is None or question.lag.pending else SPOKEN_OF_THOUGH_FAR
-    return any(telling.strength(_terms_of(hit)) >= least for hit in hits)
+    far = meaning is not None and not question.lag.pending
+    return any(telling.strength(_terms_of(hit)) >= _least(hit, far=far) for hit in hits)
+
+
+def _least(hit: Hit, *, far: bool) -> float:
+    if far:
+        return SPOKEN_OF_THOUGH_FAR
+    return SPOKEN_OF_IN_TALK if is_turn(hit.head) else SPOKEN_OF
 
 
 def _terms_of(hit: Hit) -> frozenset[str]:

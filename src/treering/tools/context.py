@@ -8,6 +8,7 @@ from pydantic import Field
 from treering.core.pack import ContextPack
 from treering.derived.packing import Packed, UnnumberedItem, name_nearest, pack, render
 from treering.derived.retrieval import Hit
+from treering.derived.spreading import spread_over_sources
 from treering.derived.trusting import Wording
 from treering.ports.clock import fresh_id
 from treering.ports.ledger import Altered
@@ -64,7 +65,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    shown = found.sources.hits
+    shown = spread_over_sources(found.sources.hits)
     sources = [source_item(hit) for hit in shown]
     if found.answers:
         max_tokens = options.max_tokens or _DEFAULT_TOKENS

@@ -21,9 +21,8 @@ from treering.ports.text import TextFound, TextRequest
 from treering.tools.attached import named_nodes
 from treering.tools.envelope import Call
 
-_SOURCES = 24
+_SOURCES = 40
 _BELIEFS = 16
-_PER_SOURCE = 4
 _SPEAKING = 10
 """Best hits that are asked whether they speak of the task."""
 
@@ -81,14 +80,7 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereadin
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
     sources, beliefs, withdrawn, known, nodes = run_together(
         [
-            retrieval(
-                question,
-                reach=of_sources,
-                limit=_SOURCES,
-                max_per_source=_PER_SOURCE,
-                deep=deep,
-                rereading=rereading,
-            ),
+            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, rereading=rereading),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
             _known_words(question, reach),
