@@ -190,12 +190,16 @@ def _names(file: CodeFile, passage: Passage, *, first: bool) -> Iterator[str]:
         yield definition_name(family, file.module, name)
         yield last_name(family, name)
     for written in passage.uses:
-        use = read_use(written)
-        if use:
-            yield from _use_names(file, use)
+        yield from _use_names(file, written)
 
 
-def _use_names(file: CodeFile, use: CodeUse) -> Iterator[str]:
+@lru_cache(maxsize=1 << 13)
+def _use_names(file: CodeFile, written: str) -> tuple[str, ...]:
+    use = read_use(written)
+    return tuple(_names_of(file, use)) if use else ()
+
+
+def _names_of(file: CodeFile, use: CodeUse) -> Iterator[str]:
     if use.module == ANYWHERE:
         yield anywhere_name(file.family, use.name.lstrip(".").partition(".")[0])
     for module, name in used_from(file, use):
@@ -207,6 +211,7 @@ def _use_names(file: CodeFile, use: CodeUse) -> Iterator[str]:
             yield uses_name(file.family, module, name)
 
 
+@lru_cache(maxsize=1 << 12)
 def _module(family: str, path: str) -> str:
     if family == "go":
         return _rooted(dirname(path))
