@@ -10,7 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import discussion, embedding, graph, ingest, latency, poisoning, projects, recall, start, walks, writes
+from benchmarks import (
+    code_files,
+    discussion,
+    embedding,
+    graph,
+    ingest,
+    latency,
+    poisoning,
+    projects,
+    recall,
+    start,
+    walks,
+    writes,
+)
 from benchmarks.figures import Figure, Row, as_data, table
 from benchmarks.plan import Plan
 from treering import __version__
@@ -26,6 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "projects": projects.measure,
     "discussion": discussion.measure,
     "recall": recall.measure,
+    "code": code_files.measure,
     "poisoning": poisoning.measure,
 }
 
@@ -33,7 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what was asked for."""
     given = _parse(arguments)
-    plan = Plan.read(quick=given.quick)
+    plan = Plan.read(quick=given.quick, keep=given.keep, against=given.against)
     found: dict[str, list[Row]] = {}
     for name in given.names or BENCHMARKS:
         began = time.perf_counter()
@@ -52,6 +66,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--quick", action="store_true", help="small sizes: to see that everything runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write recall, question by question, to a file")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="compare recall with a file written by --keep")
     return parser.parse_args(arguments)
 
 

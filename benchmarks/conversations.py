@@ -10,8 +10,9 @@ from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.data import Collection, Labelled, MissingData, Passage, load
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.labelled_space import LabelledSpace, Searcher
+from benchmarks.paired import Recall, compared, keep
 from benchmarks.plan import Plan
-from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, Recall, evaluate_all
+from benchmarks.recall import DEFAULT, FUSED, TARGETS, VECTORS, WORDS, evaluate_all
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.recall.search import DiscussionSearch, RecallMode
 from treering.ports.embedder import Embedder
@@ -47,8 +48,13 @@ def _recall(data: Labelled, plan: Plan) -> Iterator[Row]:
     for configuration, recall in found.items():
         held_against = TARGETS[data.name] if configuration == DISCUSSIONS else {}
         yield from _figures(recall, configuration, held_against)
-        about_time = Recall(f"{recall.name}, questions about time", recall.cutoffs, recall.found[timed])
+        asked = tuple(question for question, about in zip(recall.questions, timed, strict=True) if about)
+        about_time = Recall(f"{recall.name}, questions about time", recall.cutoffs, recall.found[timed], asked)
         yield from _figures(about_time, configuration, {})
+    if plan.against:
+        yield from compared(found, plan.against)
+    if plan.keep:
+        keep(plan.keep, found)
 
 
 def through_discussions(collection: Collection, embedder: Embedder, *, natural: bool = False) -> Searcher:

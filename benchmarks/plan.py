@@ -12,19 +12,22 @@ from pathlib import Path
 class Plan:
     """Sizes and folders. `quick` runs everything small: to see that it works, and not to compare with targets.
 
-    `cache` keeps what is costly to have (a source tree, vectors of the labelled sets) from run to run.
+    `cache` keeps what is costly to have (a source tree, vectors of the labelled sets) from run to run. What is
+    measured question by question is written to `keep`, and compared with what another run wrote to `against`.
     """
 
     quick: bool
     cache: Path
+    keep: Path | None = None
+    against: Path | None = None
 
     @classmethod
-    def read(cls, *, quick: bool) -> "Plan":
+    def read(cls, *, quick: bool, keep: Path | None = None, against: Path | None = None) -> "Plan":
         """Take the cache folder from `TREERING_BENCH_CACHE`, by default one in the folder for temporary files."""
         default = Path(tempfile.gettempdir()) / "treering-benchmarks"
         cache = Path(os.environ.get("TREERING_BENCH_CACHE", "") or default)
         cache.mkdir(parents=True, exist_ok=True)
-        return cls(quick, cache)
+        return cls(quick, cache, keep, against)
 
 
 @contextmanager

@@ -6,16 +6,15 @@ everything else has to beat. As a benchmark it asks real spaces, in four configu
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import apsw
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.cached_embedder import CachedEmbedder
 from benchmarks.data import SETS, Collection, Labelled, MissingData, Question, load
 from benchmarks.figures import Figure, Missing, Row, at_least
 from benchmarks.labelled_space import LabelledSpace, Searcher
+from benchmarks.paired import Recall, compared, gains, keep
 from benchmarks.plan import Plan
 from treering.derived.analysis import index_text, query_terms
 from treering.edges.stores.sqlite.fts5 import WORD_TOKENIZER, fts_query
@@ -37,49 +36,11 @@ VECTORS = "vectors only"
 FUSED = "both fused, without the graph"
 DEFAULT = "default"
 
-_ROUNDS = 2000
-
-Found = npt.NDArray[np.float64]
-"""Percent of the evidence found, by question and cut-off: `float64[n, cutoffs]`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean over questions in percent, with the bounds of its bootstrap 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f} [{self.low:.1f}, {self.high:.1f}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """Recall of one set by question and cut-off."""
-
-    name: str
-    cutoffs: tuple[int, ...]
-    found: Found
-
-    def __str__(self) -> str:
-        figures = "   ".join(f"R@{cutoff} {estimate}" for cutoff, estimate in self.at().items())
-        return f"{self.name:12} {len(self.found):4} questions   {figures}"
-
-    def at(self) -> dict[int, Estimate]:
-        """Estimate the recall at each cut-off."""
-        return dict(zip(self.cutoffs, _estimates(self.found), strict=True))
-
-    def gain_over(self, other: "Recall") -> dict[int, Estimate]:
-        """Estimate how much more is found than by another configuration: of the difference question by question."""
-        return dict(zip(self.cutoffs, _estimates(self.found - other.found), strict=True))
-
 
 def measure(plan: Plan) -> list[Row]:
     """Measure words, vectors, both fused, and the default with its graph, on every set that is there.
 
-    `quick`: words only.
+    `quick`: words only. `keep` and `against`: see `benchmarks.paired`.
     """
     return [row for name in SETS for row in _measured(name, plan)]
 
@@ -100,7 +61,8 @@ def evaluate_all(
                 _found(searcher(question.text, max(data.cutoffs)), question, data.cutoffs)
                 for question in collection.questions
             )
-    return {name: Recall(data.name, data.cutoffs, 100 * np.array(rows)) for name, rows in found.items()}
+    asked = tuple(question.id for collection in data.collections for question in collection.questions)
+    return {name: Recall(data.name, data.cutoffs, 100 * np.array(rows), asked) for name, rows in found.items()}
 
 
 def words_alone(collection: Collection) -> Searcher:
@@ -149,9 +111,15 @@ def _measured(name: str, plan: Plan) -> list[Row]:
     rows: list[Row] = [
         figure
         for configuration, recall in recalls.items()
-        for figure in _figures(recall, configuration, TARGETS[name] if configuration == DEFAULT else {})
+        for figure in _figures(recall, configuration, TARGETS.get(name, {}) if configuration == DEFAULT else {})
     ]
-    return rows if plan.quick else [*rows, *_gains(recalls[DEFAULT], recalls[FUSED])]
+    if not plan.quick:
+        rows += gains(recalls[DEFAULT], recalls[FUSED], "the graph")
+    if plan.against:
+        rows += compared(recalls, plan.against)
+    if plan.keep:
+        keep(plan.keep, recalls)
+    return rows
 
 
 def _figures(recall: Recall, configuration: str, targets: Mapping[int, float]) -> Iterator[Figure]:
@@ -161,22 +129,8 @@ def _figures(recall: Recall, configuration: str, targets: Mapping[int, float]) -
         yield Figure(f"{recall.name} R@{cutoff}, {configuration}", estimate.mean, "%", target, note)
 
 
-def _gains(recall: Recall, without: Recall) -> Iterator[Figure]:
-    """Say what the graph adds, question by question: it must never make a set worse."""
-    for cutoff, gain in recall.gain_over(without).items():
-        note = f"95 % [{gain.low:+.1f}, {gain.high:+.1f}], paired"
-        yield Figure(f"{recall.name} R@{cutoff}, gain by the graph", gain.mean, "points", at_least(0), note)
-
-
 def _found(ids: Sequence[str], question: Question, cutoffs: Sequence[int]) -> list[float]:
     return [len(question.gold.intersection(ids[:k])) / len(question.gold) for k in cutoffs]
-
-
-def _estimates(found: Found) -> list[Estimate]:
-    """Estimate the mean of each column over questions; the interval by drawing questions again."""
-    drawn = np.random.default_rng(0).integers(len(found), size=(_ROUNDS, len(found)))
-    low, high = np.percentile(found[drawn].mean(axis=1), (2.5, 97.5), axis=0)
-    return [Estimate(*map(float, bounds)) for bounds in zip(found.mean(axis=0), low, high, strict=True)]
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from treering.ports.embedder import Embedder
     from treering.ports.extractor import Excerpt
     from treering.ports.model import Answer, LanguageModel, Usage
+    from treering.ports.reranker import Reranker
     from treering.tools.engine import Progress
     from treering.tools.reading import ShownHit as Hit
     from treering.tools.turns import Message
@@ -99,6 +100,7 @@ __all__ = [
     "Progress",
     "Projects",
     "Receipt",
+    "Reranker",
     "Segment",
     "Source",
     "Space",
@@ -163,6 +165,7 @@ _HOMES = {
     "treering.ports.embedder": ["Embedder"],
     "treering.ports.extractor": ["Excerpt"],
     "treering.ports.model": ["Answer", "LanguageModel", "Usage"],
+    "treering.ports.reranker": ["Reranker"],
     "treering.tools.engine": ["Progress"],
     "treering.tools.reading": ["Hit"],
     "treering.tools.turns": ["Message"],

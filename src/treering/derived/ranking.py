@@ -1,8 +1,9 @@
 """From a question to ranked candidates: arms, fusion, the graph, and fusion again. Functions on values, in steps."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from treering.derived.arms import Candidates, related, search_arms, widen, with_meaning
@@ -37,7 +38,8 @@ _COMPARED = 2
 
 _FIRST = 10
 _PREVAILS = 0.9
-_Form = Literal["prose", "turn", "code"]
+Form = Literal["prose", "turn", "code"]
+"""What a passage is, for weighing: prose, a turn of a conversation, or code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,12 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     return Ranking(ranked, near, trace, found.association)
 
 
+def form_of(heads: Iterable[PassageHead]) -> Form | None:
+    """Return the form that nearly all of the first of some passages have, best first; `None` where forms mix."""
+    forms = [_form(head) for head in islice(heads, _FIRST)]
+    return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What the arms found, without the merely nearest, in order; and what the graph says of it."""
@@ -116,21 +124,17 @@ def _weights(kind: Route, found: _Found, candidates: Candidates) -> Mapping[str,
     """
     if found.association is None:
         return LOOKUP_WEIGHTS
-    form = _prevailing([_form(head) for head in candidates.known(hit.key for hit in found.ranked[:_FIRST]).values()])
+    form = form_of(candidates.known(hit.key for hit in found.ranked[:_FIRST]).values())
     if form == "prose":
         compared = kind == "comparison" and len(found.association.named) >= _COMPARED
         return COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
     return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 
-def _form(head: PassageHead) -> _Form:
+def _form(head: PassageHead) -> Form:
     if is_turn(head):
         return "turn"
     return "prose" if head.role == "prose" else "code"
-
-
-def _prevailing(forms: Sequence[_Form]) -> _Form | None:
-    return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
 
 
 def _leads(association: Association, ranked: Sequence[Fused], candidates: Candidates) -> list[str]:

@@ -4,8 +4,11 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from treering.core.evidence import Segment
@@ -16,11 +19,12 @@ from treering.core.objects import Knowledge, Object
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.derived.association import Association
-from treering.derived.diversity import Candidate, diversify
+from treering.derived.diversity import Candidate, DiverseChoice, diversify
 from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
-from treering.derived.ranking import rank
+from treering.derived.ranking import form_of, rank
+from treering.derived.reranking import Reread, Rereading, RereadingCost
 from treering.derived.rounds import Steps, run
 from treering.derived.trusting import REPEATING_WEIGHT, Trusted, Wording, repetition_flags, trust_in
 from treering.ports.index import Index
@@ -29,6 +33,10 @@ from treering.ports.passages import PassageHead
 from treering.ports.reach import Reach
 
 _OVERFETCH = 3
+"""Candidates that are weighed against each other, for each hit wanted."""
+
+_AT_FIRST = 1.5
+"""Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,8 @@ class Hit:
     """The object whose text form it is; `None` for a segment of a source."""
     source_id: str = ""
     """The source it stands in, or that the knowledge it shows rests on first."""
+    reread: float | None = None
+    """What the reranker says of it, from 0 to 1 among those it read; `None` where it did not read it."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -58,6 +68,11 @@ class Hit:
     def falls_for_repeating(self) -> bool:
         """Tell whether its score falls because it repeats the question: only where others are trusted more."""
         return self.repeats and self.trusted.factor < 1
+
+    @property
+    def weight(self) -> float:
+        """What its score was multiplied by, 1 for nothing: the trust in its channel, and its repeating the question."""
+        return self.trusted.factor * (REPEATING_WEIGHT if self.falls_for_repeating else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,8 @@ class Retrieval:
     """By id, what is wrong with objects that were found and left out: they are not what the audit log says."""
     over: tuple[Object, ...] = ()
     """Objects that were found and left out: their status stands, but they are over."""
+    rereading: RereadingCost | None = None
+    """What reading the best hits again cost, where that was asked for."""
 
 
 def retrieve(
@@ -86,9 +103,13 @@ def retrieve(
     limit: int,
     max_per_source: int | None = None,
     deep: bool = False,
+    rereading: Rereading | None = None,
 ) -> Retrieval:
-    """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`)."""
-    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, deep=deep)
+    """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
+
+    With `rereading` the best turns of conversations are read again; what is no conversation is not (`_read_again`).
+    """
+    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, deep=deep, rereading=rereading)
     return run(steps, index=index, ledger=ledger)
 
 
@@ -99,20 +120,28 @@ def retrieval(
     limit: int,
     max_per_source: int | None = None,
     deep: bool = False,
+    rereading: Rereading | None = None,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
-    ranking = yield from rank(question, reach=reach, limit=limit * _OVERFETCH, deep=deep)
+    shown = max(limit, rereading.pairs if rereading else 0)
+    ranking = yield from rank(question, reach=reach, limit=shown * _OVERFETCH, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: limit * _OVERFETCH]])
+    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: ceil(shown * _AT_FIRST)]])
     found, dropped = _weighed(ranked, reader)
-    read = yield from _read(found, Wording.of(question.text), reader, limit=limit * _OVERFETCH)
-    hits = _diverse(read, limit=limit, max_per_source=max_per_source)
-    duplicates = len(read) - len(hits) if len(hits) < limit else 0
+    choosing = partial(_diverse, limit=shown, max_per_source=max_per_source)
+    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=shown)
+    cost = None
+    if rereading:
+        hits, cost = _read_again(question.text, hits, rereading)
+        hits = _chosen(hits, _diverse(hits, limit=limit, max_per_source=max_per_source))
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
-    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, ranking.association, reader.altered, over)
+    if cost:
+        trace["rerank"] = cost.told()
+    association, altered = ranking.association, reader.altered
+    return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, association, altered, over, cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +171,37 @@ def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> 
     return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
 
 
-def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, limit: int) -> Steps[list[Hit]]:
-    """Read the texts of candidates from the ledger, in rank order, until there are enough; rank them again.
+_Choosing = Callable[[Sequence[Hit]], DiverseChoice]
+
+
+def _read(
+    found: Sequence[_Standing], wording: Wording, reader: "_Reader", choosing: _Choosing, *, limit: int
+) -> Steps[tuple[list[Hit], int]]:
+    """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
 
     What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
     keep out what stands behind them.
     """
+    most = limit * _OVERFETCH
     hits: list[Hit] = []
-    for start in range(0, len(found), limit):
-        batch = found[start : start + limit]
+    weighed, choice = hits, DiverseChoice(())
+    for start, end in pairwise((0, ceil(limit * _AT_FIRST), *range(most, len(found) + most, most))):
+        batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        if sum(not hit.falls_for_repeating for hit in hits) >= limit:
+        weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
+        choice = choosing(weighed)
+        enough = sum(not hit.falls_for_repeating for hit in hits) >= most
+        if enough or not _may_change(choice, weighed, found[end:]):
             break
-    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+    left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
+    return _chosen(hits, choice), left
+
+
+def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
+    """Tell whether a candidate not read so far may be a hit, or stand for one that repeats it."""
+    least = min((hit.trusted.factor for hit in read), default=0.0)
+    return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
 
 
 def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording) -> Hit:
@@ -173,6 +219,26 @@ def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording)
         source_id=_source_behind(found.state, words.item, reader.states),
     )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
+
+
+def _read_again(question: str, hits: list[Hit], rereading: Rereading) -> tuple[list[Hit], RereadingCost]:
+    """Rank the best hits by what a reranker says of them too, where nearly all of the first are turns.
+
+    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
+    """
+    if form_of(hit.head for hit in hits) != "turn":
+        return hits, rereading.not_done()
+    best = [Reread(_as_said(hit), hit.score, hit.weight) for hit in hits[: rereading.pairs]]
+    found = rereading.of(question, best)
+    said = zip(found.scores, found.read, strict=True)
+    again = [replace(hit, score=score, reread=read) for hit, (score, read) in zip(hits, said, strict=False)]
+    return sorted((*again, *hits[len(again) :]), key=lambda hit: -hit.score), found.cost
+
+
+def _as_said(hit: Hit) -> str:
+    """Return a turn with the name of who said it; when it was said pulls turns of one day together."""
+    speaker = hit.head.heading.partition(" (")[0]
+    return f"{speaker}: {hit.text}" if speaker else hit.text
 
 
 def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
@@ -259,8 +325,11 @@ class _Reader:
         return _Words(passages_of(item)[0].text, item=item)
 
 
-def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> list[Hit]:
-    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
-    chosen = diversify(candidates, limit, max_per_source=max_per_source)
+def _chosen(hits: Sequence[Hit], choice: DiverseChoice) -> list[Hit]:
     by_key = {hit.head.key: hit for hit in hits}
-    return [by_key[key] for key in chosen.keys]
+    return [by_key[key] for key in choice.keys]
+
+
+def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> DiverseChoice:
+    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
+    return diversify(candidates, limit, max_per_source=max_per_source)

@@ -35,6 +35,8 @@ class Settings:
     """`TREERING_MCP_UNDERSCORE=1`: MCP tools are called `wiki_query`, for clients that refuse a dot."""
     threads: int = 1
     """`TREERING_THREADS`: texts embedded side by side."""
+    reranker: str = ""
+    """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
     """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
     memory_save_dir: str = ""
@@ -68,6 +70,7 @@ class Settings:
             background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
             underscore_names=given.get("TREERING_MCP_UNDERSCORE", "0").casefold() not in {*_FALSE, ""},
             threads=int(threads),
+            reranker=given.get("TREERING_RERANKER", ""),
             upstream=given.get("TREERING_UPSTREAM", ""),
             memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
             memory_llm_model=given.get("MEMORY_LLM_MODEL", ""),

@@ -28,6 +28,7 @@ from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
 from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
@@ -111,6 +112,8 @@ class Opening:
     """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
     background."""
     embedder: Embedder | None = None
+    reranker: Reranker | str | None = None
+    """What reads hits again, or its place; by default what the settings name."""
     files: FileAccess = field(default_factory=AnyFile)
     """Which of the files that a call names may be read."""
 
@@ -217,7 +220,20 @@ def _engine(
         author=opening.author,
         limits=ReadLimits(),
         segmenters=_MadeOnUse(_segmenters),
+        reranker=_reranker(opening),
     )
+
+
+def _reranker(opening: Opening) -> Reranker | None:
+    """Return the reranker that was given, or open the one that is named. Raises as `open_reranker`."""
+    given = opening.reranker or opening.settings.reranker
+    if not isinstance(given, str):
+        return given
+    if not given:
+        return None
+    from treering.edges.models.cross_encoder import open_reranker
+
+    return open_reranker(given, threads=opening.settings.threads)
 
 
 def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser) -> None:

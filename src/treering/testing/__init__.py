@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from treering.testing.ledger_contract import LedgerContract
     from treering.testing.memory_ledger import MemoryLedger
     from treering.testing.model_contract import ModelContract
+    from treering.testing.overlap_reranker import OverlapReranker
     from treering.testing.projection_contract import ProjectionContract
+    from treering.testing.reranker_contract import RerankerContract
 
 __all__ = [
     "AdapterContract",
@@ -54,8 +56,10 @@ __all__ = [
     "Lines",
     "MemoryLedger",
     "ModelContract",
+    "OverlapReranker",
     "ProjectionContract",
     "ReadLimits",
+    "RerankerContract",
     "SegmentDraft",
     "Skipped",
     "SourceDraft",
@@ -86,7 +90,9 @@ _HOMES = {
     "treering.testing.ledger_contract": ["LedgerContract"],
     "treering.testing.memory_ledger": ["MemoryLedger"],
     "treering.testing.model_contract": ["ModelContract"],
+    "treering.testing.overlap_reranker": ["OverlapReranker"],
     "treering.testing.projection_contract": ["ProjectionContract"],
+    "treering.testing.reranker_contract": ["RerankerContract"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

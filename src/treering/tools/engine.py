@@ -13,6 +13,7 @@ from treering.ports.index import Index
 from treering.ports.jobs import JobLog
 from treering.ports.lease import Leases
 from treering.ports.ledger import Ledger
+from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
 
 Progress = Callable[[str, int, int | None], None]
@@ -56,6 +57,8 @@ class Engine:
     """Which of the files that a call names may be read; the adapters keep to the same."""
     file_lookups: Callable[[], Sequence[FileLookup]] = tuple
     """What looks where files lie that were read before: nothing where files may not be read."""
+    reranker: Reranker | None = None
+    """What reads the best hits again where a search asks for it."""
 
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""

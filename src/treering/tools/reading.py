@@ -16,6 +16,7 @@ from treering.derived.association import Association
 from treering.derived.fusion import WALKED
 from treering.derived.paths import passages_on, path_to, tell_path
 from treering.derived.question import Question
+from treering.derived.reranking import MOST_PAIRS
 from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld
 from treering.derived.trusting import REPEATING_WEIGHT
 from treering.ports.ledger import AsOf, ObjectRequest
@@ -67,6 +68,13 @@ class SearchOptions(ReadOptions):
     semantic: bool = Field(default=True, description="Use vectors too; false: words and names only.")
     deep: bool = Field(
         default=False, description="Ask again with what was found added: finds more in several steps, takes longer."
+    )
+    rerank: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_PAIRS,
+        description="Read so many of the best turns of conversations again with the reranker of this space (0: none);"
+        " 20 to 50 ms each. Nothing but conversations is read again.",
     )
 
 
@@ -186,6 +194,8 @@ def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
     }
     if hit.falls_for_repeating:
         told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+    if hit.reread is not None:
+        told["rerank"] = round(hit.reread, 4)
     if retrieval.association and WALKED in hit.fused.parts:
         told["path"] = _way_to(call, hit, retrieval.association)
     return told

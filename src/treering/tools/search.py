@@ -18,6 +18,7 @@ from treering.tools.reading import (
     warnings_of,
     why_empty,
 )
+from treering.tools.rereading import rereading_of, rereading_warnings
 from treering.tools.rights import READS
 
 
@@ -40,7 +41,13 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
     engine, reach = call.engine, reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
     found = retrieve(
-        question, index=engine.index, ledger=engine.ledger, reach=reach, limit=options.limit, deep=options.deep
+        question,
+        index=engine.index,
+        ledger=engine.ledger,
+        reach=reach,
+        limit=options.limit,
+        deep=options.deep,
+        rereading=rereading_of(call, options),
     )
     now = reach.now or engine.clock.now()
     hits = tuple(show(call, hit, found, now=now, explain=options.explain) for hit in found.hits)
@@ -50,7 +57,7 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
         mode="search",
         scope=call.scope,
         status="ok" if hits else "empty",
-        warnings=(*warnings_of(question), *altered_warnings(found.altered)),
+        warnings=(*warnings_of(question), *rereading_warnings(found), *altered_warnings(found.altered)),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),

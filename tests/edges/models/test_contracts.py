@@ -1,4 +1,4 @@
-"""The language models and embedders that come with Treering, held to the contracts of their ports."""
+"""The language models, embedders and rerankers that come with Treering, held to the contracts of their ports."""
 
 import json
 
@@ -16,6 +16,8 @@ from treering.ports.model import ToolCall
 from treering.testing.embedder_contract import EmbedderContract
 from treering.testing.hashing_embedder import HashingEmbedder
 from treering.testing.model_contract import ModelContract
+from treering.testing.overlap_reranker import OverlapReranker
+from treering.testing.reranker_contract import RerankerContract
 
 _BGE = BgeSmall()  # loaded by its first text, once for all tests
 
@@ -55,6 +57,12 @@ class TestPydanticAIEmbedder(EmbedderContract):
     def embedder(self):
         with endpoint() as server:
             yield open_embedder("hashed-words", base_url=server.url)
+
+
+class TestOverlap(RerankerContract):
+    @pytest.fixture
+    def reranker(self):
+        return OverlapReranker()
 
 
 class TestHashing(EmbedderContract):

@@ -1,1 +1,1 @@
-"""Models behind the ports: the built-in embedder."""
+"""Models behind the ports: the built-in embedder, a reranker from a folder, language models."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treering.core.errors import Corrupt, InvalidInput
+from treering.edges.models.onnx_network import load_session, load_tokenizer, readable
 from treering.ports.embedder import Vector
 
 if TYPE_CHECKING:
@@ -40,9 +41,6 @@ SHA256 = {
 
 PREPARATION = "p1"
 """Version of everything done to a text before the model sees it. A change here makes other vectors."""
-
-CHARS_PER_TOKEN = 32
-"""Text beyond this many characters per token is not tokenised at all, which bounds the work for huge texts."""
 
 
 class BgeSmall:
@@ -105,10 +103,10 @@ class BgeSmall:
 class _Network:
     tokenizer: Tokenizer
     session: InferenceSession
-    max_chars: int
+    max_tokens: int
 
     def vector(self, text: str) -> Vector:
-        ids = np.array([self.tokenizer.encode(self._prepared(text)).ids], np.int64)
+        ids = np.array([self.tokenizer.encode(readable(text, self.max_tokens)).ids], np.int64)
         inputs = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),
@@ -119,28 +117,11 @@ class _Network:
         cls: Vector = states[0, 0]
         return cls / np.linalg.norm(cls)
 
-    def _prepared(self, text: str) -> str:
-        # A lone surrogate, as undecodable file names hold, is refused by the tokenizer.
-        return text[: self.max_chars].encode("utf-8", "replace").decode()
-
 
 def _load(folder: Traversable | None, max_tokens: int) -> _Network:
-    # Imported here: together they take 0.2 s, which a command that embeds nothing should not pay.
-    from onnxruntime import InferenceSession, SessionOptions
-    from tokenizers import Tokenizer
-
     place = folder or files(__package__) / "bge_small_en_v1_5_int8"
-    tokenizer = Tokenizer.from_str(_verified(place, TOKENIZER).decode())
-    tokenizer.enable_truncation(max_tokens)
-    options = SessionOptions()
-    # One thread for each run: texts are computed side by side instead, which costs less processor time than
-    # splitting one, and leaves no pool of threads that could spin while idle.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    # A memory plan for each length of text ever seen would be kept: 256 of them.
-    options.enable_mem_pattern = False
-    session = InferenceSession(_verified(place, WEIGHTS), options, providers=["CPUExecutionProvider"])
-    return _Network(tokenizer, session, max_tokens * CHARS_PER_TOKEN)
+    tokenizer = load_tokenizer(_verified(place, TOKENIZER), max_tokens)
+    return _Network(tokenizer, load_session(_verified(place, WEIGHTS)), max_tokens)
 
 
 def _verified(folder: Traversable, name: str) -> bytes:

@@ -17,10 +17,10 @@ from treering.edges import transfer
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, files_below
-from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
+from treering.ports.reranker import Reranker
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
 from treering.tools.browsing import ExpandReport, PageReport
@@ -59,6 +59,7 @@ def open_space(
     background: bool | None = None,
     whole: bool = True,
     embedder: Embedder | None = None,
+    reranker: Reranker | str | None = None,
     files: FileAccess | Path | str | None = None,
 ) -> "Space":
     """Open a space; `treering.open` is this function.
@@ -68,6 +69,7 @@ def open_space(
     an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
     `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
     it such an index is finished first; with `whole=False` it is left to other processes.
+    `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
     `files`: the folder below which `ingest` may read files and repositories; without it every file. Name one where
     others decide what is ingested.
     Raises `UnknownBackend`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
@@ -83,6 +85,7 @@ def open_space(
         background=settings.background if background is None else background,
         whole=whole,
         embedder=embedder,
+        reranker=reranker,
         files=_access(files),
     )
     opened = open_engine(opening)
@@ -184,8 +187,7 @@ class Space:
         options: Data | None = None,
     ) -> BaseModel:
         """Ask what is no verb, by its name such as `review list`. Raises `InvalidInput` for a wrong name or field."""
-        asked: Operation[BaseModel] = operations.find(operation) if isinstance(operation, str) else operation
-        return asked.perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
+        return _named(operation).perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
 
     def discussions(
         self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
@@ -276,3 +278,12 @@ def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None
     said = dict(given) if isinstance(given, Mapping) else given or {}
     data = {"mode": mode, "scope": scope, "input": said, "options": dict(options or {})}
     return parse(Envelope, data, where="call")
+
+
+def _named(operation: Operation[Any] | str) -> Operation[BaseModel]:
+    if not isinstance(operation, str):
+        return operation
+    # Imported here: it brings in all that discussions are made of, which no verb needs.
+    from treering.edges.surfaces import operations
+
+    return operations.find(operation)

@@ -193,7 +193,8 @@ def _answers(space: IndexedSpace, reach: Reach, keys: tuple[int, ...]) -> dict[s
     [passages] = space.index.passages.read([PassageRequest(keys, reach, beside=True, named=_NAMES)])
     vector = EMBEDDER.embed_query("Bees hum.")
     [near] = space.index.vectors.search([NearRequest(reach, (vector,), (_MANY,), keys)])
-    name = _namer(space, (*keys, *near.found, *(key for each in passages.named.values() for key in each)))
+    others = (key for each in (passages.beside, passages.named) for keys in each.values() for key in keys)
+    name = _namer(space, (*keys, *near.found, *others))
     return {
         "words": _named(found.words, name),
         "names": _named(found.names, name),

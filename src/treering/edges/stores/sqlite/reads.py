@@ -15,13 +15,14 @@ from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time
 from treering.core.transaction import missing_patch
+from treering.edges.ledger_rows.read_checks import ReadChecks
+from treering.edges.ledger_rows.records import records_of
+from treering.edges.ledger_rows.row_failures import row_of, rows_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import row_of, rows_of
 from treering.edges.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.edges.stores.sqlite.log_tables import LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables
-from treering.edges.stores.sqlite.read_checks import ReadChecks
-from treering.edges.stores.sqlite.transfer import read_records
+from treering.edges.stores.sqlite.rows import SqliteRows
 from treering.ports.change_feed import changes_told
 from treering.ports.ledger import (
     Altered,
@@ -44,6 +45,10 @@ from treering.ports.projection import Change
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
 _TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
+
+
+_SourceRow = tuple[str, str, str, str, int]
+"""Origin, id, fingerprint, status, revision."""
 
 
 class SqliteReads:
@@ -141,13 +146,20 @@ class SqliteReads:
             f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' "
             f"UNION ALL {columns} origin >= ?2 || '/' AND origin < ?2 || '0' ORDER BY id"
         )
-        rows = self._database.rows(sql, (scope, root))
-        states: dict[str, SourceState] = {}
-        for origin, identity, fingerprint, status, revision in rows:
-            # An archived source gives way to a later one with the same origin.
-            if origin not in states or states[origin].status == "archived":
-                states[origin] = SourceState(identity, fingerprint, status, revision)
-        return states
+        return _states(self._database.rows(sql, (scope, root)))
+
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        rows: list[_SourceRow] = []
+        with self._database.read() as connection:
+            for start in range(0, len(origins), _BATCH):
+                batch = origins[start : start + _BATCH]
+                sql = (
+                    "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
+                    f"AND origin IN ({','.join('?' * len(batch))}) ORDER BY id"
+                )
+                rows += connection.execute(sql, (scope, *batch))
+        return _states(rows)
 
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
@@ -228,7 +240,7 @@ class SqliteReads:
     def records(self) -> Iterator[Record]:
         """Return everything the ledger holds, of one moment."""
         with self._read(fresh=True) as connection:
-            yield from read_records(connection)
+            yield from records_of(SqliteRows(connection))
 
     @contextmanager
     def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
@@ -238,6 +250,16 @@ class SqliteReads:
 
     def _tables(self, connection: apsw.Connection) -> ObjectTables:
         return ObjectTables(connection, self._checks)
+
+
+def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
+    """Return the state of the source with each origin, from rows in the order of their ids."""
+    states: dict[str, SourceState] = {}
+    for origin, identity, fingerprint, status, revision in rows:
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = SourceState(identity, fingerprint, status, revision)
+    return states
 
 
 def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:

@@ -1,0 +1,104 @@
+"""What benchmarks read, what they keep of a run, and how another run is compared with it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.data import beam
+from benchmarks.figures import Figure, Missing
+from benchmarks.paired import Recall, compared, keep, kept
+
+
+def _recall(*found: float, name: str = "set", cutoffs: tuple[int, ...] = (5,)) -> Recall:
+    rows = np.repeat(np.array(found, np.float64)[:, None], len(cutoffs), axis=1)
+    return Recall(name, cutoffs, rows, tuple(f"q{n}" for n in range(len(found))))
+
+
+def test_what_a_run_keeps_is_read_as_it_was(tmp_path: Path) -> None:
+    recall = _recall(100, 0, 100 / 3)
+    keep(tmp_path / "run.json", {"default": recall})
+    again = kept(tmp_path / "run.json", "set")["default"]
+    assert (again.name, again.cutoffs, again.questions) == (recall.name, recall.cutoffs, recall.questions)
+    assert np.array_equal(again.found, recall.found)
+
+
+def test_a_run_of_one_set_leaves_the_others_in_the_file(tmp_path: Path) -> None:
+    keep(tmp_path / "run.json", {"default": _recall(100, name="one")})
+    keep(tmp_path / "run.json", {"default": _recall(0, name="other")})
+    assert kept(tmp_path / "run.json", "one")["default"].found.tolist() == [[100]]
+    assert kept(tmp_path / "run.json", "other")["default"].found.tolist() == [[0]]
+
+
+def test_a_gain_is_taken_question_by_question_whatever_the_order_of_the_questions() -> None:
+    before = Recall("set", (5,), np.array([[0.0], [100.0]]), ("easy later", "hard"))
+    after = Recall("set", (5,), np.array([[100.0], [0.0]]), ("hard", "easy later"))
+    (gain,) = after.gain_over(before).values()
+    assert (gain.mean, gain.low, gain.high) == (0, 0, 0)
+
+
+def test_runs_are_compared_at_the_questions_and_cut_offs_that_both_have() -> None:
+    gains = _recall(100, 100, cutoffs=(5, 10)).gain_over(_recall(0, 100, 0, cutoffs=(10, 20)))
+    assert {cutoff: gain.mean for cutoff, gain in gains.items()} == {10: 50}
+
+
+def test_runs_without_a_common_question_are_not_compared() -> None:
+    other = Recall("set", (5,), np.array([[0.0]]), ("another question",))
+    with pytest.raises(ValueError, match="no question"):
+        _recall(100).gain_over(other)
+
+
+@pytest.mark.parametrize(("after", "verdict"), [(100, "better"), (0, "worse"), (50, "within noise")])
+def test_a_comparison_says_whether_the_difference_is_more_than_noise(
+    tmp_path: Path, after: float, verdict: str
+) -> None:
+    keep(tmp_path / "run.json", {"default": _recall(50, 50)})
+    (row,) = compared({"default": _recall(after, after)}, tmp_path / "run.json")
+    assert isinstance(row, Figure)
+    assert row.value == after - 50
+    assert row.note.endswith(f"paired: {verdict}")
+
+
+def test_a_configuration_that_the_file_does_not_have_is_named(tmp_path: Path) -> None:
+    keep(tmp_path / "run.json", {"default": _recall(50)})
+    (row,) = compared({"rerank": _recall(50)}, tmp_path / "run.json")
+    assert isinstance(row, Missing)
+    assert "rerank" in row.name
+
+
+def _chat(folder: Path) -> None:
+    """Write a chat as BEAM has them, with a question of each form of sources and one that cannot be answered."""
+    first = {"role": "user", "id": 0, "time_anchor": "March-15-2024", "content": "I plan a trip. ->-> 1,1"}
+    second = {"role": "assistant", "id": 1, "content": "Where to?"}
+    chat = [{"batch_number": 1, "turns": [[first, second]]}]
+    asked = {
+        "abstention": [{"question": "What is my shoe size?"}],
+        "information_extraction": [{"question": "What do I plan?", "source_chat_ids": [0]}],
+        "contradiction_resolution": [{"question": "Do I plan it?", "source_chat_ids": {"one": [0], "other": [1]}}],
+    }
+    (folder / "probing_questions").mkdir(parents=True)
+    (folder / "chat.json").write_text(json.dumps(chat))
+    (folder / "probing_questions" / "probing_questions.json").write_text(json.dumps(asked))
+
+
+def test_a_chat_of_beam_is_read_with_its_answerable_questions(tmp_path: Path) -> None:
+    _chat(tmp_path / "100K" / "1")
+    read = beam(tmp_path / "100K")
+    assert read.name == "beam-100k"
+    (chat,) = read.collections
+    assert [passage.text for passage in chat.passages] == ["I plan a trip.", "Where to?"]
+    assert {passage.said_at.isoformat() for passage in chat.passages if passage.said_at} == {
+        "2024-03-15T00:00:00+00:00"
+    }
+    assert {question.text: question.gold for question in chat.questions} == {
+        "What do I plan?": {"1/0"},
+        "Do I plan it?": {"1/0", "1/1"},
+    }
+
+
+def test_a_chat_of_beam_that_was_cut_to_size_is_read_as_it_was_cut(tmp_path: Path) -> None:
+    _chat(tmp_path / "100K" / "1")
+    cut = [{"batch_number": 1, "turns": [[{"role": "user", "id": 0, "content": "I plan a trip."}]]}]
+    (tmp_path / "100K" / "1" / "chat_trunecated.json").write_text(json.dumps(cut))
+    (chat,) = beam(tmp_path / "100K").collections
+    assert [passage.id for passage in chat.passages] == ["1/0"]
