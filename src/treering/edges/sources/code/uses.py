@@ -26,6 +26,8 @@ MOST_USES = 2_000
 _DOTTED = re.compile(rb"[\w.$]+\(?")
 _LINKED = re.compile(rb"[\w.$]+(?:(?:::|->|\\)[\w.$]+)*+!?\(?|(?:::|->)\w+\(")
 _LINK = re.compile(r"\.|::|->|\\")
+_GIVEN = re.compile(rb"[ \t]*+=(?!=)")
+"""What stands behind a name that is given a value, as a variable or as a keyword."""
 _AFTER = re.compile(rb"[^\w$]")
 _LONGEST = 160
 _OPEN, _DOT = b"(."
@@ -251,7 +253,9 @@ def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
     """Ask the parser whether what was found is a name; what is defined or passed by name shows beside it."""
     start, end = match.span()
     start += data[start] == _DOT
-    if data[end : end + 1] == b"=" != data[end + 1 : end + 2] or data[start - 6 : start].endswith((b"def ", b"class ")):
+    if data[start - 6 : start].endswith((b"def ", b"class ", b"type ")) or _GIVEN.match(data, end):
+        return False
+    if data[end : end + 1] == b":" and not data[data.rfind(b"\n", 0, start) + 1 : start].strip():
         return False
     node = root.descendant_for_byte_range(start, start)
     return node is not None and node.type == "identifier"
@@ -270,7 +274,7 @@ def _is_used(root: Node, _data: bytes, match: re.Match[bytes]) -> bool:
     parent = node.parent
     if parent is None or not _NAMERS.search(parent.type):
         return True
-    named = parent.child_by_field_name("name") or parent.child_by_field_name("pattern")
+    named = next(filter(None, map(parent.child_by_field_name, ("name", "pattern", "declarator"))), None)
     return not parent.type.endswith("parameters") and (named is None or named.start_byte != start)
 
 
