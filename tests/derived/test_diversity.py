@@ -1,3 +1,7 @@
+import re
+from itertools import pairwise
+from math import inf
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,3 +74,63 @@ def test_a_source_above_its_cap_gives_way_to_others() -> None:
 def test_the_cap_is_soft_where_nothing_else_is_left() -> None:
     ranked = candidates("first", "second", "third", sources="aaa")
     assert diversify(ranked, 3, max_per_source=1).keys == (0, 1, 2)
+
+
+def words_of(text: str) -> list[str]:
+    return ["", *re.findall(r"\w+", text.casefold())]
+
+
+def chosen_slowly(ranked: list[Candidate]) -> tuple[tuple[int, ...], dict[int, int]]:
+    """Compare every text with every other, by the sets of their neighbouring words."""
+    kept: list[tuple[Candidate, float]] = []
+    duplicates: dict[int, int] = {}
+    for each in sorted(ranked, key=lambda candidate: -candidate.trust):
+        own, said = set(pairwise(words_of(each.text))), 0.0
+        for other, _ in kept:
+            others = set(pairwise(words_of(other.text)))
+            numbers = [re.findall(r"\d+", text) for text in (each.text, other.text)]
+            if len(own & others) >= 0.9 * len(own | others) and numbers[0] == numbers[1]:
+                duplicates[each.key] = other.key
+                break
+            common = len(own & others)
+            said = max(said, common / len(own) if 2 * common > len(own) else 0.0)
+        else:
+            kept.append((each, said))
+    best = sorted(kept, key=lambda one: -one[0].score * (1 - 0.1 * one[1]))
+    return tuple(candidate.key for candidate, _ in best), duplicates
+
+
+@st.composite
+def trusted_rankings(draw: st.DrawFn) -> list[Candidate]:
+    words = st.sampled_from("ledger Ledger patch audit 5 7 text index Über".split())
+    texts = draw(st.lists(st.lists(words, max_size=14).map(" ".join), max_size=10))
+    texts = [one + other for one, other in zip(texts, [*texts[1:], ""], strict=False)] + texts
+    return [
+        Candidate(n, 1 - n / 100, draw(st.sampled_from("pq")), text, draw(st.sampled_from([1.0, 0.5])))
+        for n, text in enumerate(texts)
+    ]
+
+
+@given(trusted_rankings())
+@settings(max_examples=200)
+def test_the_choice_is_that_of_comparing_every_two_texts(ranked: list[Candidate]) -> None:
+    choice = diversify(ranked, max(1, len(ranked)))
+    assert (choice.keys, choice.duplicates) == chosen_slowly(ranked)
+
+
+@given(trusted_rankings(), st.integers(0, 20), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 2)))
+@settings(max_examples=200)
+def test_candidates_that_score_no_more_than_the_bound_change_nothing(
+    ranked: list[Candidate], read: int, limit: int, cap: int | None
+) -> None:
+    first, rest = ranked[:read], ranked[read:]
+    choice = diversify(first, limit, max_per_source=cap)
+    least = min((candidate.trust for candidate in first), default=0.0)
+    if not any(one.score > choice.open_above or one.trust > least for one in rest):
+        assert diversify(ranked, limit, max_per_source=cap).keys == choice.keys
+
+
+def test_a_full_choice_is_open_only_above_its_last_score() -> None:
+    ranked = candidates("alpha beta", "gamma delta", "epsilon zeta")
+    assert diversify(ranked, 2).open_above == ranked[1].score
+    assert diversify(ranked, 4).open_above == -inf

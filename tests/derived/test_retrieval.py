@@ -149,3 +149,43 @@ def test_a_time_in_the_question_is_relative_to_when_it_is_asked(space):
         question = Question.of("whatever happened a week ago?", embedder=None, now=now)
         seen = retrieve(question, index=engine.index, ledger=engine.ledger, reach=Reach(ROOT), limit=5)
         assert origins(seen) == found
+
+
+class TextsRead:
+    """A ledger that notes the segments it is asked for."""
+
+    def __init__(self, ledger):
+        self._ledger, self.segments = ledger, []
+
+    def read(self, requests):
+        self.segments += [place for request in requests for place in request.segments]
+        return self._ledger.read(requests)
+
+
+MATTERS = (
+    "rain snow fog hail wind dew frost sleet storm mist haze thaw drought flood gale heat cold dusk dawn noon".split()
+)
+
+
+def test_few_more_texts_are_read_than_are_shown_where_none_repeats_another():
+    with open_space(channel="user") as space:
+        for n, matter in enumerate(MATTERS):
+            note(space, f"{matter} harvest {' '.join(MATTERS[n : n + 3])}", origin=f"{matter}.md", title=matter)
+        ledger = TextsRead(space.engine.ledger)
+        question = Question.of("harvest", embedder=None)
+        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        assert len(found.hits) == 4
+        assert len(ledger.segments) == 6
+
+
+def test_more_texts_are_read_where_those_read_first_repeat_each_other():
+    with open_space(channel="user") as space:
+        for n in range(8):
+            note(space, "harvest harvest harvest of the year", origin=f"copy{n}.md", title="harvest harvest")
+        for matter in MATTERS[:4]:
+            note(space, f"{matter} and the harvest", origin=f"{matter}.md", title=matter)
+        ledger = TextsRead(space.engine.ledger)
+        question = Question.of("harvest", embedder=None)
+        found = retrieve(question, index=space.engine.index, ledger=ledger, reach=Reach(ROOT), limit=4)
+        assert len({hit.text for hit in found.hits}) == 4
+        assert len(ledger.segments) == 12

@@ -5,10 +5,12 @@ embedder and two facts to a reader.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
 
 DUPLICATE_AT = 0.9
 """Part of the shingles that two texts must share to count as one."""
@@ -30,10 +32,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class DiverseChoice:
-    """The keys chosen, best first, and for each one left out as a duplicate the key that stands for it."""
+    """The keys chosen, best first, and for each one left out as a duplicate the key that stands for it.
+
+    Candidates that come after those given, with no more trust than any of them, change nothing unless they score more
+    than `open_above`.
+    """
 
     keys: tuple[int, ...]
     duplicates: Mapping[int, int] = field(default_factory=dict)
+    open_above: float = -inf
 
 
 def diversify(
@@ -54,77 +61,96 @@ def diversify(
     `limit`. The order of equals is the order given.
     """
     by_trust = sorted(candidates, key=lambda candidate: -candidate.trust)
-    kept, duplicates = _without_duplicates(map(_Shingled.of, by_trust), duplicate_at)
+    kept, duplicates = _without_duplicates(by_trust, duplicate_at)
     ranked = _demote_repetition(kept, repetition_cost)
-    keys = _cap_sources(ranked, max_per_source)[:limit]
+    within, beyond = _cap_sources([candidate for candidate, _ in ranked], max_per_source)
+    keys = (within + beyond)[:limit]
     chosen = set(keys)
-    return DiverseChoice(tuple(keys), {twin: key for twin, key in duplicates.items() if key in chosen})
+    scores = {candidate.key: score for candidate, score in ranked}
+    return DiverseChoice(
+        tuple(keys),
+        {twin: key for twin, key in duplicates.items() if key in chosen},
+        # Where the cap put some of them back, or there is room, any other may come among them.
+        open_above=scores[keys[-1]] if keys and limit <= len(within) else -inf,
+    )
 
 
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
+_BLOCK = 4_096  # shingles compared at a time
+_HASHES = 65_521
+_END = 0  # stands behind the last word of a text, and so before the first of the next
 
-
-@dataclass(frozen=True, slots=True)
-class _Shingled:
-    """A candidate with the pairs of neighbouring words in it, and its numbers in order."""
-
-    candidate: Candidate
-    shingles: frozenset[tuple[str, str]]
-    numbers: tuple[str, ...]
-
-    @classmethod
-    def of(cls, candidate: Candidate) -> "_Shingled":
-        words = ["", *_WORD.findall(candidate.text.casefold())]
-        return cls(candidate, frozenset(pairwise(words)), tuple(_NUMBER.findall(candidate.text)))
-
-    def same(self, other: "_Shingled", common: int, at: float) -> bool:
-        """Tell whether both are one text, by the number of shingles they have in `common`."""
-        small, large = sorted((len(self.shingles), len(other.shingles)))
-        alike = small >= at * large and common >= at * (small + large - common)
-        return alike and self.numbers == other.numbers
-
-    def repeated(self, common: int) -> float:
-        """Return the part of this text that `common` shingles are, or 0 where it is less than half."""
-        return common / len(self.shingles) if 2 * common > len(self.shingles) else 0.0
+Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A text that is no duplicate, and the largest part of it that a single better one says."""
+    """A candidate that is no duplicate, and the largest part of its text that a single better one says."""
 
-    text: _Shingled
+    candidate: Candidate
     said: float
 
 
-def _without_duplicates(shingled: Iterable[_Shingled], at: float) -> tuple[list[_Kept], dict[int, int]]:
-    kept: list[_Kept] = []
+def _without_duplicates(candidates: Sequence[Candidate], at: float) -> tuple[list[_Kept], dict[int, int]]:
+    common = _common_shingles([candidate.text for candidate in candidates])
+    own = common.diagonal()[:, np.newaxis]
+    # Texts without a word are alike; others are by the part of all their shingles that they share.
+    alike = common >= at * (own + own.T - common)
+    said = np.where(2 * common > own, common / np.maximum(own, 1), 0.0)
+    kept: list[int] = []
     duplicates: dict[int, int] = {}
-    # Which kept texts have a shingle: most texts share none, so nobody compares each with each.
-    having: dict[tuple[str, str] | None, list[int]] = {}
-    for each in shingled:
-        marks = each.shingles or {None}
-        common = Counter(place for mark in marks for place in having.get(mark, ()))
-        if None in marks:  # texts without a word are alike
-            common = Counter(dict.fromkeys(common, 0))
-        twin = next((n for n in sorted(common) if each.same(kept[n].text, common[n], at)), None)
-        if twin is not None:
-            duplicates[each.candidate.key] = kept[twin].text.candidate.key
-            continue
-        for mark in marks:
-            having.setdefault(mark, []).append(len(kept))
-        kept.append(_Kept(each, max(map(each.repeated, common.values()), default=0.0)))
-    return kept, duplicates
+    for n, candidate in enumerate(candidates):
+        twin = next((m for m in kept if alike[n, m] and _numbers(candidate) == _numbers(candidates[m])), None)
+        if twin is None:
+            kept.append(n)
+        else:
+            duplicates[candidate.key] = candidates[twin].key
+    better = (kept[:place] for place in range(len(kept)))
+    found = [_Kept(candidates[n], float(said[n, ms].max(initial=0.0))) for n, ms in zip(kept, better, strict=True)]
+    return found, duplicates
 
 
-def _demote_repetition(kept: Sequence[_Kept], cost: float) -> list[Candidate]:
+def _numbers(candidate: Candidate) -> list[str]:
+    return _NUMBER.findall(candidate.text)
+
+
+def _common_shingles(texts: Sequence[str]) -> Counts:
+    """Count, for each two texts, the pairs of neighbouring words that both have: `int64[n, n]`."""
+    holders, pairs = _shingles(texts)
+    # Most pairs are found once. Sorting costs, so that those are told apart by a hash first.
+    hashed = pairs % _HASHES
+    often = np.bincount(hashed, minlength=_HASHES)[hashed] > 1
+    common = np.diag(np.bincount(holders[~often], minlength=len(texts)))
+    distinct, columns = np.unique(pairs[often], return_inverse=True)
+    for start in range(0, len(distinct), _BLOCK):
+        inside = (columns >= start) & (columns < start + _BLOCK)
+        having = np.zeros((len(texts), min(_BLOCK, len(distinct) - start)), np.float32)
+        having[holders[often][inside], columns[inside] - start] = 1
+        common += (having @ having.T).astype(np.int64)
+    return common
+
+
+def _shingles(texts: Sequence[str]) -> tuple[Counts, Counts]:
+    """Give, for each two neighbouring words of a text, the text and the pair, by number; the first word has one too."""
+    numbers: dict[str, int] = {}
+    said = [[numbers.setdefault(word, len(numbers) + 1) for word in _WORD.findall(text.casefold())] for text in texts]
+    words = np.array([number for of_one in said for number in (*of_one, _END)], np.int64)
+    holders = np.repeat(np.arange(len(texts)), [len(of_one) + 1 for of_one in said])
+    before = np.zeros(len(words), np.int64)
+    before[1:] = words[:-1]
+    within = words != _END
+    return holders[within], (before * (len(numbers) + 1) + words)[within]
+
+
+def _demote_repetition(kept: Sequence[_Kept], cost: float) -> list[tuple[Candidate, float]]:
     """Lower each score by what better texts say already, then rank again."""
-    return [
-        one.text.candidate for one in sorted(kept, key=lambda one: -one.text.candidate.score * (1 - cost * one.said))
-    ]
+    lowered = [(one.candidate, one.candidate.score * (1 - cost * one.said)) for one in kept]
+    return sorted(lowered, key=lambda one: -one[1])
 
 
-def _cap_sources(ranked: Iterable[Candidate], most: int | None) -> list[int]:
+def _cap_sources(ranked: Iterable[Candidate], most: int | None) -> tuple[list[int], list[int]]:
+    """Return the keys within the cap, and those beyond it."""
     within: list[int] = []
     beyond: list[int] = []
     seen: dict[str, int] = {}
@@ -132,4 +158,4 @@ def _cap_sources(ranked: Iterable[Candidate], most: int | None) -> list[int]:
         seen[candidate.source] = seen.get(candidate.source, 0) + 1
         fits = most is None or seen[candidate.source] <= most
         (within if fits else beyond).append(candidate.key)
-    return within + beyond
+    return within, beyond

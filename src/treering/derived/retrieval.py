@@ -4,8 +4,11 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from treering.core.evidence import Segment
@@ -16,7 +19,7 @@ from treering.core.objects import Knowledge, Object
 from treering.core.policy import Policy
 from treering.core.scope import sees
 from treering.derived.association import Association
-from treering.derived.diversity import Candidate, diversify
+from treering.derived.diversity import Candidate, DiverseChoice, diversify
 from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
@@ -30,6 +33,10 @@ from treering.ports.passages import PassageHead
 from treering.ports.reach import Reach
 
 _OVERFETCH = 3
+"""Candidates that are weighed against each other, for each hit wanted."""
+
+_AT_FIRST = 1.5
+"""Candidates whose texts are read at first, for each hit wanted; mostly no other can be a hit then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +68,6 @@ class Hit:
     def falls_for_repeating(self) -> bool:
         """Tell whether its score falls because it repeats the question: only where others are trusted more."""
         return self.repeats and self.trusted.factor < 1
-
-    @property
-    def weight(self) -> float:
-        """What its score was multiplied by, 1 for nothing: the trust in its channel, and its repeating the question."""
-        return self.trusted.factor * (REPEATING_WEIGHT if self.falls_for_repeating else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,12 @@ def retrieval(
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:wanted]])
+    at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
+    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
-    read = yield from _read(found, Wording.of(question.text), reader, limit=wanted)
-    read, cost = _read_again(question.text, read, rereading)
-    hits = _diverse(read, limit=limit, max_per_source=max_per_source)
-    duplicates = len(read) - len(hits) if len(hits) < limit else 0
+    found, cost = yield from _read_again(question.text, found, reader, rereading)
+    choosing = partial(_diverse, limit=limit, max_per_source=max_per_source)
+    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
     if cost:
@@ -144,6 +146,7 @@ class _Standing:
     score: float
     fused: Fused
     trusted: Trusted
+    reread: float | None = None
 
 
 def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> tuple[list[_Standing], int]:
@@ -162,20 +165,66 @@ def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> 
     return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
 
 
-def _read(found: Sequence[_Standing], wording: Wording, reader: "_Reader", *, limit: int) -> Steps[list[Hit]]:
-    """Read the texts of candidates from the ledger, in rank order, until there are enough; rank them again.
+def _read_again(
+    question: str, found: list[_Standing], reader: "_Reader", rereading: Rereading | None
+) -> Steps[tuple[list[_Standing], RereadingCost | None]]:
+    """Rank the best candidates by what a reranker says of them too, where nearly all of the first are turns.
+
+    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
+    """
+    if rereading is None or not found:
+        return found, None
+    if form_of(one.head for one in found) != "turn":
+        return found, rereading.not_done()
+    best = found[: rereading.pairs]
+    yield from reader.read((), [one.head for one in best])
+    texts = {one.head.key: _as_said(words) for one in best if (words := reader.words(one.head))}
+    readable = [one for one in best if one.head.key in texts]
+    said = rereading.of(question, [Reread(texts[one.head.key], one.score, one.trusted.factor) for one in readable])
+    new = {one.head.key: pair for one, pair in zip(readable, zip(said.scores, said.read, strict=True), strict=True)}
+    scored = (replace(one, score=new[one.head.key][0], reread=new[one.head.key][1]) for one in readable)
+    rest = (one for one in found if one.head.key not in new)
+    return sorted((*scored, *rest), key=lambda one: -one.score), said.cost
+
+
+def _as_said(words: "_Words") -> str:
+    """Return a turn with the name of who said it; the time it was said pulls turns of one day together."""
+    speaker = words.heading.partition(" (")[0]
+    return f"{speaker}: {words.text}" if speaker else words.text
+
+
+_Choosing = Callable[[Sequence[Hit]], DiverseChoice]
+
+
+def _read(
+    found: Sequence[_Standing], wording: Wording, reader: "_Reader", choosing: _Choosing, *, limit: int
+) -> Steps[tuple[list[Hit], int]]:
+    """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
 
     What repeats the question while others are trusted more falls, and is not counted: many copies of it must not
     keep out what stands behind them.
     """
+    most = limit * _OVERFETCH
     hits: list[Hit] = []
-    for start in range(0, len(found), limit):
-        batch = found[start : start + limit]
+    weighed, choice = hits, DiverseChoice(())
+    for start, end in pairwise((0, ceil(limit * _AT_FIRST), *range(most, len(found) + most, most))):
+        batch = found[start:end]
         yield from reader.read((), [one.head for one in batch])
         hits += [_hit(one, words, reader, wording) for one in batch if (words := reader.words(one.head))]
-        if sum(not hit.falls_for_repeating for hit in hits) >= limit:
+        weighed = sorted(hits, key=lambda hit: -hit.score)[:most]
+        choice = choosing(weighed)
+        enough = sum(not hit.falls_for_repeating for hit in hits) >= most
+        if enough or not _may_change(choice, weighed, found[end:]):
             break
-    return sorted(hits, key=lambda hit: -hit.score)[:limit]
+    by_key = {hit.head.key: hit for hit in hits}
+    left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
+    return [by_key[key] for key in choice.keys], left
+
+
+def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
+    """Tell whether a candidate not read so far may be a hit, or stand for one that repeats it."""
+    least = min((hit.trusted.factor for hit in read), default=0.0)
+    return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
 
 
 def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording) -> Hit:
@@ -191,30 +240,9 @@ def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording)
         repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),
         item=words.item,
         source_id=_source_behind(found.state, words.item, reader.states),
+        reread=found.reread,
     )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
-
-
-def _read_again(question: str, hits: list[Hit], rereading: Rereading | None) -> tuple[list[Hit], RereadingCost | None]:
-    """Rank the best hits by what a reranker says of them too, where nearly all of the first are turns.
-
-    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
-    """
-    if rereading is None or not hits:
-        return hits, None
-    if form_of(hit.head for hit in hits) != "turn":
-        return hits, rereading.not_done()
-    best = [Reread(_as_said(hit), hit.score, hit.weight) for hit in hits[: rereading.pairs]]
-    found = rereading.of(question, best)
-    said = zip(found.scores, found.read, strict=True)
-    again = [replace(hit, score=score, reread=read) for hit, (score, read) in zip(hits, said, strict=False)]
-    return sorted((*again, *hits[len(again) :]), key=lambda hit: -hit.score), found.cost
-
-
-def _as_said(hit: Hit) -> str:
-    """Return a turn with the name of who said it; when it was said pulls turns of one day together."""
-    speaker = hit.head.heading.partition(" (")[0]
-    return f"{speaker}: {hit.text}" if speaker else hit.text
 
 
 def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
@@ -301,8 +329,6 @@ class _Reader:
         return _Words(passages_of(item)[0].text, item=item)
 
 
-def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> list[Hit]:
+def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> DiverseChoice:
     candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
-    chosen = diversify(candidates, limit, max_per_source=max_per_source)
-    by_key = {hit.head.key: hit for hit in hits}
-    return [by_key[key] for key in chosen.keys]
+    return diversify(candidates, limit, max_per_source=max_per_source)

@@ -187,7 +187,8 @@ def _answers(space: IndexedSpace, reach: Reach, keys: tuple[int, ...]) -> dict[s
     [passages] = space.index.passages.read([PassageRequest(keys, reach, beside=True)])
     vector = EMBEDDER.embed_query("Bees hum.")
     [near] = space.index.vectors.search([NearRequest(reach, (vector,), (_MANY,), keys)])
-    name = _namer(space, (*keys, *near.found))
+    beside = (key for others in passages.beside.values() for key in others)
+    name = _namer(space, (*keys, *near.found, *beside))
     return {
         "words": _named(found.words, name),
         "names": _named(found.names, name),
