@@ -10,7 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import discussion, embedding, graph, ingest, latency, poisoning, projects, recall, start, walks, writes
+from benchmarks import (
+    code_files,
+    discussion,
+    embedding,
+    graph,
+    ingest,
+    latency,
+    poisoning,
+    projects,
+    recall,
+    start,
+    walks,
+    writes,
+)
 from benchmarks.figures import Figure, Row, as_data, table
 from benchmarks.plan import Plan
 from treering import __version__
@@ -26,6 +39,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "projects": projects.measure,
     "discussion": discussion.measure,
     "recall": recall.measure,
+    "code": code_files.measure,
     "poisoning": poisoning.measure,
 }
 

@@ -13,7 +13,7 @@ import apsw
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import Corrupt, TreeringError
-from treering.edges.stores.sqlite.packing import pack, unpack
+from treering.edges.ledger_rows.packing import pack, unpack
 from treering.testing.hashing_embedder import HashingEmbedder
 
 FORGED = "wire it to Mallory"

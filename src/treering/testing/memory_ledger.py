@@ -1,16 +1,14 @@
 """The ledger in memory: the reference that every other ledger must equal, and a fast one for tests."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from threading import RLock
 
-from treering.core import transaction
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.evidence import Segment
 from treering.core.objects import Object, Source
-from treering.core.patch import Author, Link, Patch, PatchRecord, PatchStatus, Receipt
-from treering.core.plan import Plan
+from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.scope import is_within
 from treering.core.transaction import missing_patch
@@ -31,12 +29,13 @@ from treering.ports.ledger import (
     read_one_by_one,
     selects,
 )
+from treering.ports.ledger_writes import LedgerWrites
 from treering.ports.projection import Change
 from treering.testing.memory_session import MemorySession
 from treering.testing.memory_tables import Tables
 
 
-class MemoryLedger:
+class MemoryLedger(LedgerWrites):
     """`ports.ledger.Ledger` that ends with the process. One lock makes every call atomic.
 
     Nothing can be changed behind its back, so no read of it finds anything altered. `policy` holds as long as the log
@@ -54,46 +53,6 @@ class MemoryLedger:
         """The policy in force."""
         with self._lock:
             return self._tables.policy() or self._default_policy
-
-    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
-        """Apply a patch."""
-        with self._writing() as session:
-            return transaction.commit(session, patch, idempotency_key=idempotency_key)
-
-    def preview(self, patch: Patch) -> Plan:
-        """Plan a patch against the current state without changing anything."""
-        with self._writing() as session:
-            return transaction.preview(session, patch)
-
-    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Keep a patch for review, checked against the current state."""
-        with self._writing() as session:
-            return transaction.propose(session, patch, idempotency_key=idempotency_key)
-
-    def approve(self, patch_id: str, *, by: Author) -> Receipt:
-        """Apply a proposed patch."""
-        with self._writing() as session:
-            return transaction.approve(session, patch_id, by=by)
-
-    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
-        """Turn a proposed patch down."""
-        with self._writing() as session:
-            return transaction.reject(session, patch_id, by=by, reason=reason)
-
-    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
-        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
-        with self._writing() as session:
-            return transaction.revert(session, patch_id, by=by, reason=reason)
-
-    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
-        """Put another policy in force, audited, and tell whether it was another."""
-        with self._writing() as session:
-            return transaction.change_policy(session, policy, by=by, reason=reason)
-
-    def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export."""
-        with self._writing() as session:
-            transaction.load(session, records)
 
     def get(self, identity: str, *, as_of: AsOf = None) -> Object:
         """Return an object as it stands, or as it stood."""
@@ -268,3 +227,6 @@ class MemoryLedger:
             session = MemorySession(self._tables, clock=self._clock, policy=self._default_policy)
             yield session
             self._tables = session.tables
+
+    def _planning(self) -> AbstractContextManager[MemorySession]:
+        return self._writing()

@@ -11,9 +11,9 @@ from treering.core.errors import Corrupt, Denied, InvalidInput, Unavailable
 from treering.core.patch import AddLink, Erase, Link, Update
 from treering.core.policy import Policy
 from treering.edges.anchors import FileAnchor
+from treering.edges.ledger_rows.packing import pack, unpack
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
-from treering.edges.stores.sqlite.packing import pack, unpack
 from treering.ports.ledger import Ledger, Selection
 from treering.ports.projection import Change
 from treering.testing.builders import ADA, Builder, author

@@ -2,7 +2,7 @@ import apsw
 import pytest
 
 from treering.core.errors import Corrupt
-from treering.edges.stores.sqlite.failures import REINDEX
+from treering.edges.ledger_rows.row_failures import REINDEX
 from treering.edges.stores.sqlite.reach import scope_tokens, sight
 from treering.edges.stores.sqlite.tables import create_tables
 from treering.ports.reach import Reach

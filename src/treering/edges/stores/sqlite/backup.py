@@ -9,9 +9,10 @@ import apsw
 
 from treering.core.audit import Anchor
 from treering.core.errors import Conflict, InvalidInput
+from treering.edges.ledger_rows.row_failures import rows_of
 from treering.edges.private_files import make_folder, sync_folder, write_new
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import rows_of, translated
+from treering.edges.stores.sqlite.failures import translated
 from treering.edges.stores.sqlite.files import publish
 from treering.edges.stores.sqlite.verification import verify_ledger
 

@@ -1,7 +1,6 @@
-"""Where errors of SQLite, the operating system and damaged rows become ours."""
+"""Where errors of SQLite and of the operating system become ours."""
 
 import os
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +8,7 @@ from pathlib import Path
 import apsw
 
 from treering.core.errors import Corrupt, InvalidInput, TreeringError, Unavailable
-
-_ROW_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, struct.error)
-_SHOWN = 200
-REINDEX = "Make the index anew: `treering lint reindex --apply`."
-RESTORE = "Restore it from a backup, or import an export into a new space."
+from treering.edges.ledger_rows.row_failures import RESTORE
 
 
 @contextmanager
@@ -29,35 +24,6 @@ def translated(path: str) -> Iterator[None]:
         raise _damaged(path, error) from error
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror}.", hint=_io_hint(path)) from error
-
-
-@contextmanager
-def row_of(name: str, *, hint: str = RESTORE) -> Iterator[None]:
-    """Turn everything that parsing one damaged row raises into `Corrupt`, naming what the row is of.
-
-    A row may hold values of any type: something else than Treering may have written it, and SQLite takes any.
-    """
-    try:
-        yield
-    except (Corrupt, InvalidInput) as error:
-        raise _unreadable_row(name, error.message, hint) from error
-    except _ROW_ERRORS as error:
-        raise _unreadable_row(name, f"{type(error).__name__}: {error}", hint) from error
-
-
-@contextmanager
-def rows_of(name: str, *, hint: str = RESTORE) -> Iterator[None]:
-    """Turn what reading several rows raises that are not what they should be into `Corrupt`; errors of ours pass."""
-    try:
-        yield
-    except _ROW_ERRORS as error:
-        raise _unreadable_row(name, f"{type(error).__name__}: {error}", hint) from error
-
-
-def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:
-    return Corrupt(
-        f"The stored rows of {name} cannot be read. {found[:_SHOWN].rstrip('.')}.", hint=hint, details={"id": name}
-    )
 
 
 def closed(path: str) -> Unavailable:

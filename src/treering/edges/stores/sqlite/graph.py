@@ -8,7 +8,7 @@ import apsw
 from treering.core.errors import Corrupt
 from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
 from treering.derived.ties import Ties
-from treering.edges.stores.sqlite.failures import REINDEX, rows_of
+from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.ports.graph import EdgeType
 
 _FEW = 500  # values in one statement

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.derived.graph_table import GraphTable, Keys
+from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.graph import names_of, numbers_of
 from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import apsw
 
 from treering.derived.extraction.built_in import BuiltInExtractor
+from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_tables import SqliteGraph
 from treering.edges.stores.sqlite.passages import SqlitePassages

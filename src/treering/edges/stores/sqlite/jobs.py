@@ -11,9 +11,9 @@ from treering.core.errors import Corrupt
 from treering.core.objects import Source
 from treering.core.scope import sees
 from treering.derived.job_rows import Named, origins_in, sources_in
+from treering.edges.ledger_rows.packing import json_of, pack_sealed, unpack_sealed
+from treering.edges.ledger_rows.row_failures import row_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import json_of, pack_sealed, unpack_sealed
 from treering.edges.stores.sqlite.tables import JOBS
 from treering.ports.jobs import JobRow
 from treering.ports.projection import Change

@@ -1,16 +1,13 @@
 """The ledger on SQLite: one file per space, any number of processes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
-from treering.core import transaction
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt, TreeringError, Unavailable
-from treering.core.patch import Author, Patch, PatchRecord, Receipt
-from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.edges.stores.sqlite.backup import Copied, back_up
 from treering.edges.stores.sqlite.database import Database
@@ -21,12 +18,13 @@ from treering.edges.stores.sqlite.schema import is_current, is_quick, is_readabl
 from treering.edges.stores.sqlite.session import SqliteSession
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock
-from treering.ports.ledger import AnchorStore, Record
+from treering.ports.ledger import AnchorStore
+from treering.ports.ledger_writes import LedgerWrites
 
 _OVERWRITING_SECONDS = 2.0  # for each step, while readers and writers of other processes are in the way
 
 
-class SqliteLedger(SqliteReads):
+class SqliteLedger(LedgerWrites, SqliteReads):
     """`ports.ledger.Ledger` over a `Database`. Followers move in the same transactions.
 
     `policy` holds as long as the space tells of none: another process may have given another one, so set it with
@@ -58,46 +56,6 @@ class SqliteLedger(SqliteReads):
             # What a process that was killed, or found others in its way, has left to do. Nobody is waited for.
             self._overwrite(wait_seconds=0)
 
-    def commit(self, patch: Patch, *, idempotency_key: str | None = None) -> Receipt:
-        """Apply a patch in one transaction, durable before this returns."""
-        with self._writing() as session:
-            return transaction.commit(session, patch, idempotency_key=idempotency_key)
-
-    def preview(self, patch: Patch) -> Plan:
-        """Plan a patch against the current state without changing anything."""
-        with self._database.read() as connection:
-            return transaction.preview(self._session(connection), patch)
-
-    def propose(self, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
-        """Keep a patch for review, checked against the current state."""
-        with self._writing() as session:
-            return transaction.propose(session, patch, idempotency_key=idempotency_key)
-
-    def approve(self, patch_id: str, *, by: Author) -> Receipt:
-        """Apply a proposed patch."""
-        with self._writing() as session:
-            return transaction.approve(session, patch_id, by=by)
-
-    def reject(self, patch_id: str, *, by: Author, reason: str) -> PatchRecord:
-        """Turn a proposed patch down."""
-        with self._writing() as session:
-            return transaction.reject(session, patch_id, by=by, reason=reason)
-
-    def revert(self, patch_id: str, *, by: Author, reason: str) -> Receipt:
-        """Take back an applied patch, or raise `Conflict` saying what has changed since."""
-        with self._writing() as session:
-            return transaction.revert(session, patch_id, by=by, reason=reason)
-
-    def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:
-        """Put another policy in force, audited, and tell whether it was another."""
-        with self._writing() as session:
-            return transaction.change_policy(session, policy, by=by, reason=reason)
-
-    def load(self, records: Iterable[Record]) -> None:
-        """Fill an empty ledger from an export, in one transaction."""
-        with self._writing() as session:
-            transaction.load(session, records)
-
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
         kept = anchor or (self._anchor.read() if self._anchor else None)
@@ -127,6 +85,11 @@ class SqliteLedger(SqliteReads):
             session.finish(self._followers)
         if self._anchor and session.reached:
             self._anchor.write(session.reached)
+
+    @contextmanager
+    def _planning(self) -> Iterator[SqliteSession]:
+        with self._database.read() as connection:
+            yield self._session(connection)
 
     def _session(self, connection: apsw.Connection) -> SqliteSession:
         return SqliteSession(connection, self._checks, clock=self._clock, policy=self._default_policy)

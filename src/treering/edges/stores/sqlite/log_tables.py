@@ -12,9 +12,10 @@ from treering.core.patch import PatchRecord, PatchStatus, Remembered
 from treering.core.policy import Policy
 from treering.core.policy_log import POLICY
 from treering.core.times import parse_time, render_time
-from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import model_of, pack, pack_sealed, unpack_model, unpack_sealed
-from treering.edges.stores.sqlite.read_checks import ReadChecks, missing_revision, policy_told
+from treering.edges.ledger_rows.packing import model_of, pack, pack_sealed, unpack_model, unpack_sealed
+from treering.edges.ledger_rows.read_checks import ReadChecks, missing_revision, policy_told
+from treering.edges.ledger_rows.row_failures import row_of
+from treering.edges.stores.sqlite.newest import SqliteEvents
 from treering.ports.ledger import AsOf
 
 _END = """
@@ -124,7 +125,7 @@ class LogTables:
             return None
         record = unpack_model(PatchRecord, row[0])
         if self._checks:
-            self._checks.check_record(self._connection, record)
+            self._checks.check_record(SqliteEvents(self._connection), record)
         return record
 
     def newest_records(self, status: PatchStatus | None, limit: int) -> list[PatchRecord]:
@@ -140,6 +141,11 @@ class LogTables:
     def keep_record(self, record: PatchRecord) -> None:
         """Keep the record of a patch, in the place of an earlier one."""
         sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
+        self._connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
+
+    def keep_new_record(self, record: PatchRecord) -> None:
+        """Keep the record of a patch that is not there."""
+        sql = "INSERT INTO patches(id, status, body) VALUES(?, ?, ?)"
         self._connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
 
     def patches_about(self, targets: Iterable[str]) -> set[str]:

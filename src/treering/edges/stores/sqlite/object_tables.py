@@ -11,20 +11,20 @@ import apsw
 
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write
 from treering.core.evidence import Segment
-from treering.core.objects import Knowledge, Node, Object, Source, stored_form, title_of
+from treering.core.objects import Knowledge, Object, Source, stored_form
 from treering.core.patch import Link
-from treering.core.times import render_time
-from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import pack, unpack, unpack_json, unpack_object
-from treering.edges.stores.sqlite.read_checks import (
+from treering.edges.ledger_rows.current import KnownPlace, current_row, placing_of, targets_of
+from treering.edges.ledger_rows.packing import pack, unpack, unpack_json, unpack_object
+from treering.edges.ledger_rows.read_checks import (
     HINT,
     ReadChecks,
     SourceParts,
     Stored,
-    read_newest,
     unreadable,
     unreadable_segment,
 )
+from treering.edges.ledger_rows.row_failures import row_of
+from treering.edges.stores.sqlite.newest import SqliteEvents, read_newest
 from treering.edges.stores.sqlite.referrers import find_referrers, forget_referrer, keep_referrer
 from treering.ports.ledger import Altered, noted
 
@@ -44,6 +44,7 @@ class ObjectTables:
 
     def __init__(self, connection: apsw.Connection, checks: ReadChecks | None = None) -> None:
         self._connection = connection
+        self._events = SqliteEvents(connection)
         self._checks = checks
 
     def get(self, identity: str) -> Object | None:
@@ -53,7 +54,7 @@ class ObjectTables:
             return None
         item = self._item(newest.stored)
         if self._checks:
-            self._checks.check_newest(self._connection, newest, item)
+            self._checks.check_newest(self._events, newest, item)
         return item
 
     def get_as_of(self, identity: str, seq: int) -> Object | None:
@@ -63,7 +64,7 @@ class ObjectTables:
             return None
         item = self._item(stored)
         if self._checks:
-            self._checks.check_as_of(self._connection, stored, item, seq)
+            self._checks.check_as_of(self._events, stored, item, seq)
         return item
 
     def revision(self, identity: str, number: int) -> Object | None:
@@ -213,19 +214,16 @@ class ObjectTables:
     def keep_places(self, item: Source) -> None:
         """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
         sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
-        known = {row[0]: row[1:] for row in self._connection.execute(sql, (item.id,))}
-        for segment in item.segments:
-            place = segment.model_dump_json(exclude={"excerpt"})
-            earlier = known.pop(segment.segment_id, None)
-            if earlier is None:
-                self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
-            elif earlier[1] is not None or unpack(earlier[0]) != place:
-                sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
-                self._connection.execute(sql, (pack(place), item.id, segment.segment_id))
-        for segment_id, (_, vanished) in known.items():
-            if vanished is None:
-                sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
-                self._connection.execute(sql, (item.revision, item.id, segment_id))
+        rows = self._connection.execute(sql, (item.id,))
+        placing = placing_of(item.segments, {row[0]: KnownPlace(unpack(row[1]), row[2]) for row in rows})
+        for segment, place in placing.new:
+            self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
+        for segment_id, place in placing.moved:
+            sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
+            self._connection.execute(sql, (pack(place), item.id, segment_id))
+        for segment_id in placing.vanished:
+            sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
+            self._connection.execute(sql, (item.revision, item.id, segment_id))
 
     def set_current(self, item: Object) -> None:
         """Make an object's row say what its newest revision says."""
@@ -278,7 +276,7 @@ class ObjectTables:
         sql = "SELECT added FROM links WHERE type = ? AND source = ? AND target = ? AND patch_id = ?"
         for link in links:
             for (added,) in self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id)):
-                self._checks.check_link(self._connection, link, added)
+                self._checks.check_link(self._events, link, added)
         return links
 
     def _stored(self, sql: str, bindings: Sequence[Any]) -> Stored | None:
@@ -292,7 +290,7 @@ class ObjectTables:
     def _checked(self, stored: Stored) -> Object:
         item = self._item(stored)
         if self._checks:
-            self._checks.check_revision(self._connection, stored, item)
+            self._checks.check_revision(self._events, stored, item)
         return item
 
     def _parts(self, source_id: str, number: int | None) -> SourceParts | None:
@@ -300,9 +298,9 @@ class ObjectTables:
             return None
         if number is None:
             if newest := read_newest(self._connection, source_id):
-                return self._checks.newest_parts(self._connection, newest)
+                return self._checks.newest_parts(self._events, newest)
         elif stored := self._stored(_ONE, (source_id, number)):
-            return self._checks.earlier_parts(self._connection, stored)
+            return self._checks.earlier_parts(self._events, stored)
         raise unreadable(Stored(source_id, number or 0, 0, ""))
 
     def _require_absent(self, source_id: str, segment_id: str) -> None:
@@ -325,30 +323,3 @@ class ObjectTables:
 
     def _column(self, sql: str, bindings: Sequence[Any]) -> list[Any]:
         return [value for (value,) in self._connection.execute(sql, bindings)]
-
-
-def current_row(item: Object) -> tuple[str | int | None, ...]:
-    """Return an object's row of the table `objects`, in the order of its columns."""
-    knowledge = item if isinstance(item, Knowledge) else None
-    return (
-        item.id,
-        item.type,
-        item.kind,
-        item.status,
-        item.scope,
-        item.revision,
-        title_of(item),
-        item.origin_channel,
-        render_time(item.created_at),
-        render_time(item.updated_at),
-        item.origin if isinstance(item, Source) else None,
-        item.fingerprint if isinstance(item, Source) else None,
-        item.slug if isinstance(item, Node) else None,
-        knowledge.duplicate_key() if knowledge else None,
-        knowledge.claim_key() if knowledge else None,
-    )
-
-
-def targets_of(item: Knowledge) -> list[str]:
-    """Return the ids a piece of knowledge rests on, in order."""
-    return sorted({*item.derived_from, *(ref.source_id for ref in item.evidence_refs)})

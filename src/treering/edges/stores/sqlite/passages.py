@@ -6,9 +6,9 @@ from typing import Any
 import apsw
 
 from treering.derived.ties import DIALOGUE_KINDS
+from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import on_days
-from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.reach import sight
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
 from treering.ports.reach import Reach

@@ -15,13 +15,14 @@ from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time
 from treering.core.transaction import missing_patch
+from treering.edges.ledger_rows.read_checks import ReadChecks
+from treering.edges.ledger_rows.records import records_of
+from treering.edges.ledger_rows.row_failures import row_of, rows_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import row_of, rows_of
 from treering.edges.stores.sqlite.filters import INDEXED_FIELDS, OBJECT_FIELDS, condition, equalities
 from treering.edges.stores.sqlite.log_tables import LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables
-from treering.edges.stores.sqlite.read_checks import ReadChecks
-from treering.edges.stores.sqlite.transfer import read_records
+from treering.edges.stores.sqlite.rows import SqliteRows
 from treering.ports.change_feed import changes_told
 from treering.ports.ledger import (
     Altered,
@@ -228,7 +229,7 @@ class SqliteReads:
     def records(self) -> Iterator[Record]:
         """Return everything the ledger holds, of one moment."""
         with self._read(fresh=True) as connection:
-            yield from read_records(connection)
+            yield from records_of(SqliteRows(connection))
 
     @contextmanager
     def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:

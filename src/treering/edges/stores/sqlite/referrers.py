@@ -8,8 +8,8 @@ import apsw
 from treering.core.errors import Corrupt
 from treering.core.objects import Object, parse_object
 from treering.core.references import references_of
-from treering.edges.stores.sqlite.failures import row_of
-from treering.edges.stores.sqlite.packing import unpack_json
+from treering.edges.ledger_rows.packing import unpack_json
+from treering.edges.ledger_rows.row_failures import row_of
 
 REFERRERS = """
 CREATE TABLE referrers(
@@ -43,12 +43,12 @@ def forget_referrer(connection: apsw.Connection, identity: str) -> None:
     connection.execute("DELETE FROM referrers WHERE referrer = ?", (identity,))
 
 
-def lacks_reference(connection: apsw.Connection, item: Object) -> bool:
-    """Tell whether something that the object names is not noted; in a space of an older version nothing is."""
+def references_noted(connection: apsw.Connection, identity: str) -> frozenset[str] | None:
+    """Return what an object is noted to name; `None` in a space of an older version, where nothing is."""
     if not _is_there(connection):
-        return False
-    rows = connection.execute("SELECT target FROM referrers WHERE referrer = ?", (item.id,))
-    return not {target for (target,) in rows}.issuperset(references_of(item))
+        return None
+    rows = connection.execute("SELECT target FROM referrers WHERE referrer = ?", (identity,))
+    return frozenset(target for (target,) in rows)
 
 
 def fill_referrers(connection: apsw.Connection) -> None:

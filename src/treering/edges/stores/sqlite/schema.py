@@ -7,8 +7,8 @@ import apsw
 
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge
+from treering.edges.ledger_rows.packing import unpack, unpack_object
 from treering.edges.stores.sqlite.files import APPLICATION_ID
-from treering.edges.stores.sqlite.packing import unpack, unpack_object
 from treering.edges.stores.sqlite.referrers import REFERRERS, fill_referrers
 
 _FIRST = """

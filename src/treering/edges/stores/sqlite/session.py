@@ -11,12 +11,12 @@ from treering.core.journal import Journal, Notice, erased_by
 from treering.core.patch import PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
+from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.log_tables import LogEnd, LogTables
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.overwriting import note_erasure
-from treering.edges.stores.sqlite.read_checks import ReadChecks
-from treering.edges.stores.sqlite.transfer import load_records
+from treering.edges.stores.sqlite.rows import load_rows
 from treering.edges.stores.sqlite.verification import verify_ledger
 from treering.ports.clock import Clock, fresh_id, fresh_salt
 from treering.ports.ledger import Record
@@ -129,7 +129,7 @@ class SqliteSession:
     def fill(self, records: Iterable[Record]) -> None:
         """Keep the records of an export."""
         self._end = None
-        self._changes += load_records(self._connection, records)
+        self._changes += load_rows(self._connection, records)
 
     def verify(self) -> Anchor:
         """Check everything that is kept against the audit log; return its head."""

@@ -4,7 +4,7 @@ import re
 
 import apsw
 
-from treering.edges.stores.sqlite.failures import REINDEX, row_of
+from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
 PROJECTION_VERSION = 3

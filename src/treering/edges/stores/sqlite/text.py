@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import apsw
 
+from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import rank_days
-from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.words import known_words, rank_names, rank_words

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from treering.core.errors import InvalidInput
 from treering.derived.passages import gist_hash, passages_of
 from treering.derived.vectors import Stored, VectorTable, restored, stored_form
+from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, read_state

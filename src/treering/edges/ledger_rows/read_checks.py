@@ -8,13 +8,11 @@ ledger's back without its audit log; who rewrites both is shown by the chain and
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
-
-import apsw
+from typing import Any, Generic, Protocol, TypeVar
 
 from treering.core.audit import AuditEvent, event_hash
 from treering.core.canonical import canonical_json
@@ -25,19 +23,15 @@ from treering.core.patch import Link, PatchRecord, record_hash
 from treering.core.policy import Policy
 from treering.core.policy_log import POLICY, policy_in
 from treering.core.times import parse_time, render_time
-from treering.edges.stores.sqlite.packing import unpack, unpack_json, unpack_model
+from treering.edges.ledger_rows.packing import unpack, unpack_json, unpack_model
 
 HINT = "Run lint audit at the scope /; restore the space from a backup or an export made before this."
 _EVENTS = 4_096
 _SOURCES = 1_024
 _PARTS = 50_000
-# Three small statements: joined into one they take twice as long.
-_NEWEST = "SELECT id, revision, seq, body FROM revisions WHERE id = ? ORDER BY revision DESC LIMIT 1"
-_EVENT = "SELECT body, (SELECT max(seq) FROM audit WHERE target = ?2) FROM audit WHERE seq = ?1"
-_ROW = (
-    "SELECT type, kind, status, scope, revision, title, channel, created_at, updated_at, coalesce(origin, '') "
-    "FROM objects WHERE id = ?"
-)
+
+Body = str | bytes
+"""A packed text, as `packing` makes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Stored:
     identity: str
     number: int
     seq: int
-    body: str | bytes
+    body: Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +49,22 @@ class Newest:
     """The newest revision of an object, and what has to agree with it."""
 
     stored: Stored
-    event: str | bytes | None
+    event: Body | None
     last: int
     """The sequence number of the last event about the object."""
     row: tuple[str | int, ...]
 
 
-def read_newest(connection: apsw.Connection, identity: str) -> Newest | None:
-    """Read the newest revision of an object."""
-    found = next(connection.execute(_NEWEST, (identity,)), None)
-    if found is None:
-        return None
-    event, last = next(connection.execute(_EVENT, (found[2], identity)), (None, 0))
-    return Newest(Stored(*found), event, last or 0, next(connection.execute(_ROW, (identity,)), ()))
+class EventRows(Protocol):
+    """The audit log of an open transaction, as far as checks of single objects ask for it."""
+
+    def body_at(self, seq: int) -> Body | None:
+        """Return the stored event of a sequence number, or `None`."""
+        ...
+
+    def numbers_of(self, target: str, *, after: int) -> Sequence[int]:
+        """Return the sequence numbers behind `after` of the events about something, newest first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +93,20 @@ class ReadChecks:
             _SOURCES, most_weight=_PARTS, weigh=lambda parts: len(parts.segments)
         )
 
-    def check_newest(self, connection: apsw.Connection, newest: Newest, item: Object) -> None:
+    def check_newest(self, rows: EventRows, newest: Newest, item: Object) -> None:
         """Check the newest revision, that it is the newest, and the object's row. Raises `Corrupt`."""
         self._check_item(newest.stored, item)
         content = content_hash(unpack(newest.stored.body), salt=item.salt)
-        self._check_standing(connection, newest, content, _row_of(item))
+        self._check_standing(rows, newest, content, _row_of(item))
 
-    def check_as_of(self, connection: apsw.Connection, stored: Stored, item: Object, seq: int) -> None:
+    def check_as_of(self, rows: EventRows, stored: Stored, item: Object, seq: int) -> None:
         """Check the revision that was the newest at a sequence number. Raises `Corrupt`."""
-        self.check_revision(connection, stored, item)
-        self._check_later(connection, stored, seq)
+        self.check_revision(rows, stored, item)
+        self._check_later(rows, stored, seq)
 
-    def check_revision(self, connection: apsw.Connection, stored: Stored, item: Object) -> None:
+    def check_revision(self, rows: EventRows, stored: Stored, item: Object) -> None:
         """Check one revision, and the words of its segments. Raises `Corrupt`."""
-        event = self._event(connection, stored.seq, stored.identity)
+        event = self._event(rows, stored.seq, stored.identity)
         _check_stored(event, stored, content_hash(unpack(stored.body), salt=item.salt))
         self._check_item(stored, item)
 
@@ -119,19 +116,19 @@ class ReadChecks:
         for segment in item.segments if isinstance(item, Source) else ():
             _check_words(stored.identity, segment, item.salt)
 
-    def newest_parts(self, connection: apsw.Connection, newest: Newest) -> SourceParts:
+    def newest_parts(self, rows: EventRows, newest: Newest) -> SourceParts:
         """Check the newest revision of a source but for its words; return what it says of its segments.
 
         Once it is known, that costs little, however many segments it has. Raises `Corrupt`.
         """
         parts = self._parts_of(newest.stored)
-        self._check_standing(connection, newest, parts.content, parts.row)
+        self._check_standing(rows, newest, parts.content, parts.row)
         return parts
 
-    def earlier_parts(self, connection: apsw.Connection, stored: Stored) -> SourceParts:
+    def earlier_parts(self, rows: EventRows, stored: Stored) -> SourceParts:
         """Check an earlier revision of a source in the same way. Raises `Corrupt`."""
         parts = self._parts_of(stored)
-        _check_stored(self._event(connection, stored.seq, stored.identity), stored, parts.content)
+        _check_stored(self._event(rows, stored.seq, stored.identity), stored, parts.content)
         return parts
 
     def _parts_of(self, stored: Stored) -> SourceParts:
@@ -146,9 +143,9 @@ class ReadChecks:
             parts.good.add(digest)
         _check_words(parts.identity, segment, parts.salt)
 
-    def check_link(self, connection: apsw.Connection, link: Link, added: int) -> None:
+    def check_link(self, rows: EventRows, link: Link, added: int) -> None:
         """Check that the event which added a link tells of it. Raises `Corrupt`."""
-        event = self._event(connection, added, link.source)
+        event = self._event(rows, added, link.source)
         told = event.after.get("link") if event.after else None
         if told != [link.type, link.source, link.target] or event.patch_id != link.patch_id:
             what = f"the link {link.source} {link.type} {link.target} is not what the audit log says"
@@ -159,50 +156,45 @@ class ReadChecks:
         if event.hash != event_hash(event):
             raise _altered(f"event {event.seq}, about {event.target}, was changed", event.target)
 
-    def check_record(self, connection: apsw.Connection, record: PatchRecord) -> None:
+    def check_record(self, rows: EventRows, record: PatchRecord) -> None:
         """Check the record of a patch, where an event tells of it. Raises `Corrupt`.
 
         What was decided about a patch is told by an event about it, and what was applied directly by the last event
         of the patch: that of its last effect, or about the patch it reverts. Those of earlier versions have no hash.
         """
-        decisions = list(self._told_of(connection, record.id, after=0))
+        decisions = list(self._told_of(rows, record.id, after=0))
         told = [str(event.after["hash"]) for event in decisions if event.after and "hash" in event.after]
         if not decisions and record.effects:
             targets = filter(None, [record.effects[-1].target, record.reverts])
-            events = [event for target in targets for event in self._told_of(connection, target, after=0)]
+            events = [event for target in targets for event in self._told_of(rows, target, after=0)]
             own = [event for event in events if event.patch_id == record.id]
             told = [event.patch_hash for event in own if event.patch_hash] if own else ["no event tells of it"]
         if told and told[0] != record_hash(record):
             raise _altered(f"the record of {record.id} is not what the audit log says", record.id)
 
-    def _check_standing(
-        self, connection: apsw.Connection, newest: Newest, content: str, expected: tuple[str | int, ...]
-    ) -> None:
+    def _check_standing(self, rows: EventRows, newest: Newest, content: str, expected: tuple[str | int, ...]) -> None:
         stored = newest.stored
         _check_stored(self._known_event(stored.seq, stored.identity, newest.event), stored, content)
         if newest.last != stored.seq:
-            self._check_later(connection, stored, None)
+            self._check_later(rows, stored, None)
         if newest.row != expected:
             what = f"the row of {stored.identity} does not agree with its newest revision"
             raise _altered(what, stored.identity)
 
-    def _check_later(self, connection: apsw.Connection, stored: Stored, until: int | None) -> None:
-        for event in self._told_of(connection, stored.identity, after=stored.seq):
+    def _check_later(self, rows: EventRows, stored: Stored, until: int | None) -> None:
+        for event in self._told_of(rows, stored.identity, after=stored.seq):
             newer = event.event_type == "erased" or (event.after and "revision" in event.after)
             if newer and (until is None or event.seq <= until):
                 raise _altered(f"revision {stored.number} of {stored.identity} is not its newest", stored.identity)
 
-    def _told_of(self, connection: apsw.Connection, target: str, *, after: int) -> Iterator[AuditEvent]:
+    def _told_of(self, rows: EventRows, target: str, *, after: int) -> Iterator[AuditEvent]:
         """Return the events about something, newest first."""
-        sql = "SELECT seq FROM audit WHERE target = ? AND seq > ? ORDER BY seq DESC"
-        numbers = [seq for (seq,) in connection.execute(sql, (target, after))]
-        return (self._event(connection, seq, target) for seq in numbers)
+        return (self._event(rows, seq, target) for seq in rows.numbers_of(target, after=after))
 
-    def _event(self, connection: apsw.Connection, seq: int, target: str) -> AuditEvent:
-        row = next(connection.execute("SELECT body FROM audit WHERE seq = ?", (seq,)), None)
-        return self._known_event(seq, target, row[0] if row else None)
+    def _event(self, rows: EventRows, seq: int, target: str) -> AuditEvent:
+        return self._known_event(seq, target, rows.body_at(seq))
 
-    def _known_event(self, seq: int, target: str, body: str | bytes | None) -> AuditEvent:
+    def _known_event(self, seq: int, target: str, body: Body | None) -> AuditEvent:
         if body is None:
             raise _altered(f"event {seq}, which tells of {target}, is missing", target)
         event = self._events.get(seq, _digest(body), lambda: self._read_event(body, target))
@@ -210,7 +202,7 @@ class ReadChecks:
             raise _altered(f"event {seq} does not tell of {target}", target)
         return event
 
-    def _read_event(self, body: str | bytes, target: str) -> AuditEvent:
+    def _read_event(self, body: Body, target: str) -> AuditEvent:
         try:
             event = unpack_model(AuditEvent, body)
         except Corrupt as error:
@@ -220,7 +212,7 @@ class ReadChecks:
 
 
 @lru_cache(maxsize=16)
-def policy_told(seq: int, body: str | bytes) -> Policy:
+def policy_told(seq: int, body: Body) -> Policy:
     """Return the policy in a stored event, checked against the event's own hash. Raises `Corrupt`.
 
     It is asked for with every write and most reads, and changes seldom.

@@ -1,0 +1,156 @@
+"""Everything a ledger's rows hold as records, and back."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from treering.core.account import LinkRow
+from treering.core.audit import AuditEvent
+from treering.core.canonical import canonical_json
+from treering.core.errors import Corrupt, InvalidInput
+from treering.core.objects import Object, no_export
+from treering.core.patch import PatchRecord
+from treering.edges.ledger_rows.packing import json_of, unpack, unpack_json, unpack_sealed
+from treering.edges.ledger_rows.read_checks import Body, Stored
+from treering.edges.ledger_rows.row_failures import RESTORE
+from treering.edges.ledger_rows.verification import EventRow
+from treering.ports.ledger import Record
+from treering.ports.projection import Change
+
+_LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
+
+
+class ExportedRows(Protocol):
+    """The rows of a ledger, all of one moment, each kind in the order of its records (`ports.ledger.Record`)."""
+
+    def event_rows(self) -> Iterable[EventRow]:
+        """Return the audit log."""
+        ...
+
+    def stored_revisions(self) -> Iterable[Stored]:
+        """Return the rows of all revisions."""
+        ...
+
+    def segment_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return source id, segment id and text of all segments."""
+        ...
+
+    def link_rows(self) -> Iterable[LinkRow]:
+        """Return all links."""
+        ...
+
+    def patch_rows(self) -> Iterable[tuple[str, str, Body]]:
+        """Return id, status and stored record of all patches."""
+        ...
+
+    def receipt_rows(self) -> Iterable[tuple[str, Body]]:
+        """Return all idempotency keys, and what they stand for, sealed."""
+        ...
+
+
+class LoadedRows(Protocol):
+    """The rows of an empty ledger inside the transaction that fills it."""
+
+    def keep_event(self, event: AuditEvent) -> None:
+        """Keep an event."""
+        ...
+
+    def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
+        """Keep a revision's stored form."""
+        ...
+
+    def keep_words(self, source_id: str, segment_id: str, text: str) -> None:
+        """Keep the words of a segment, whose place is settled later."""
+        ...
+
+    def keep_link(self, row: LinkRow) -> None:
+        """Keep a link."""
+        ...
+
+    def keep_new_record(self, record: PatchRecord) -> None:
+        """Keep the record of a patch that is not there."""
+        ...
+
+    def keep_key(self, key: str, outcome: str) -> None:
+        """Keep what an idempotency key stands for, as JSON."""
+        ...
+
+    def revision(self, identity: str, number: int) -> Object | None:
+        """Return one revision of those that were kept."""
+        ...
+
+    def settle(self, item: Object) -> None:
+        """Have the tables that are read instead of the revisions say what a revision says."""
+        ...
+
+
+def records_of(rows: ExportedRows) -> Iterator[Record]:
+    """Return every record, in the order the port names. Raises `Corrupt` for a row that holds what JSON cannot."""
+    for record in _records(rows):
+        if any(isinstance(value, bytes) for value in record.row.values()):
+            raise Corrupt(f"A stored {record.table} cannot be read: it has bytes in place of text.", hint=RESTORE)
+        yield record
+
+
+def _records(rows: ExportedRows) -> Iterator[Record]:
+    for *_, body in rows.event_rows():
+        yield Record("event", unpack_json(body))
+    for one in rows.stored_revisions():
+        data = {"id": one.identity, "revision": one.number, "seq": one.seq, "body": unpack_json(one.body)}
+        yield Record("revision", data)
+    for source_id, segment_id, body in rows.segment_rows():
+        yield Record("segment", {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)})
+    for row in rows.link_rows():
+        yield Record("link", dict(zip(_LINK_COLUMNS, row, strict=True)))
+    for _, _, body in rows.patch_rows():
+        yield Record("patch", unpack_json(body))
+    for key, body in rows.receipt_rows():
+        yield Record("receipt", {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))})
+
+
+def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:
+    """Write records into an empty ledger; return the changes its followers have to see, in order.
+
+    Raises `InvalidInput` for what is no export.
+    """
+    try:
+        revisions = [known for record in records if (known := _load(rows, record))]
+        return [_settled(rows, *revision) for revision in revisions]
+    except (KeyError, TypeError, ValidationError) as error:
+        raise no_export(error) from error
+
+
+def _load(rows: LoadedRows, record: Record) -> tuple[int, str, int] | None:
+    """Write one record; of a revision, return the number of its event, the object's id and its own number."""
+    row: Any = record.row
+    match record.table:
+        case "revision":
+            rows.keep_revision(row["id"], row["revision"], row["seq"], canonical_json(row["body"]))
+            return row["seq"], row["id"], row["revision"]
+        case "event":
+            rows.keep_event(AuditEvent.model_validate(row))
+        case "segment":
+            rows.keep_words(row["source_id"], row["segment_id"], row["text"])
+        case "link":
+            rows.keep_link(
+                (row["type"], row["source"], row["target"], row["patch_id"], row["added"], row["removed"]),
+            )
+        case "patch":
+            rows.keep_new_record(PatchRecord.model_validate(row))
+        case "receipt":
+            rows.keep_key(row["key"], json.dumps(row["receipt"]))
+        case other:
+            raise InvalidInput(
+                f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."
+            )
+    return None
+
+
+def _settled(rows: LoadedRows, seq: int, identity: str, revision: int) -> Change:
+    after = rows.revision(identity, revision)
+    if after is None:
+        raise InvalidInput(f"Revision {revision} of {identity} is not in the export.", hint="Export the space again.")
+    rows.settle(after)
+    return Change(seq, identity, rows.revision(identity, revision - 1), after)
