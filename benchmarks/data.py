@@ -19,7 +19,13 @@ from treering.core.evidence import Triple
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 _SESSION = re.compile(r"session_(\d+)")
 _TEMPORAL, _ADVERSARIAL = 2, 5  # categories of LoCoMo
-_DATES = ("%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M")  # of LoCoMo, and of LongMemEval where not ISO 8601
+_DATES = (  # of LoCoMo, of LongMemEval where not ISO 8601, of BEAM
+    "%I:%M %p on %d %B, %Y",
+    "%Y/%m/%d (%a) %H:%M",
+    "%B-%d-%Y",
+)
+_MADE_FROM = re.compile(r"\s*->->\s*[\d,\s]*$")  # which point of its plan a message of BEAM was made from
+_MOST_OF_A_KIND = 100
 
 
 class MissingData(Exception):
@@ -142,12 +148,24 @@ def hotpotqa(place: Path) -> Labelled:
     return _single("hotpotqa", passages, asked, (2, 5, 10))
 
 
+def beam(place: Path) -> Labelled:
+    """Read chats of BEAM: a folder for each, as `chats/100K` of its repository has them; each is searched by itself.
+
+    A chat that was cut to the size of its set is read as it was cut. Questions without a source (those that cannot be
+    answered) are left out.
+    """
+    folders = sorted((chat for chat in place.iterdir() if chat.is_dir()), key=lambda chat: (len(chat.name), chat.name))
+    return Labelled(f"beam-{place.name.lower()}", tuple(map(_chat, folders)), (5, 10, 20))
+
+
 SETS: Mapping[str, Callable[[Path], Labelled]] = {
     "locomo": locomo,
     "longmemeval": longmemeval,
     "hotpotqa": hotpotqa,
     "musique": musique,
     "musique-triples": musique_triples,
+    "beam-100k": beam,
+    "beam-500k": beam,
 }
 """Every set by name, with the function that reads its folder."""
 
@@ -157,6 +175,8 @@ _FOLDERS = {
     "hotpotqa": "hotpotqa",
     "musique": "musique100",
     "musique-triples": "musique100",
+    "beam-100k": "beam/100K",
+    "beam-500k": "beam/500K",
 }
 
 
@@ -221,6 +241,41 @@ def _moment(date: str | None) -> datetime | None:
         with suppress(ValueError):
             return datetime.strptime(date, form).replace(tzinfo=UTC)
     return datetime.fromisoformat(date).replace(tzinfo=UTC)
+
+
+def _chat(folder: Path) -> Collection:
+    cut, whole = folder / "chat_trunecated.json", folder / "chat.json"
+    name = folder.name
+    passages = tuple(_messages(name, _json(cut if cut.exists() else whole)))
+    asked = (
+        (f"{name}/{kind}/{n}", row["question"], [f"{name}/{number}" for number in _numbers(row.get("source_chat_ids"))])
+        for kind, rows in _json(folder / "probing_questions" / "probing_questions.json").items()
+        for n, row in enumerate(rows)
+    )
+    timed = frozenset(f"{name}/temporal_reasoning/{n}" for n in range(_MOST_OF_A_KIND))
+    return Collection(name, passages, _questions(asked, passages, timed))
+
+
+def _messages(name: str, batches: Iterable[Mapping[str, Any]]) -> Iterator[Passage]:
+    """Read the messages of a chat. The date stands at the first message of a batch and holds for all of it."""
+    for batch in batches:
+        date = None
+        for message in (message for turn in batch["turns"] for message in turn):
+            date = message.get("time_anchor") or date
+            text = _MADE_FROM.sub("", message["content"])
+            yield _turn(f"{name}/{message['id']}", message["role"], date, text, f"{name}/{batch['batch_number']}")
+
+
+def _numbers(sources: Any) -> Iterator[int]:
+    """Return the numbers in a list, or in the lists of a mapping, of numbers."""
+    match sources:
+        case int():
+            yield sources
+        case list():
+            for part in sources:
+                yield from _numbers(part)
+        case dict():
+            yield from _numbers(list(sources.values()))
 
 
 def _paragraph(key: str, row: Mapping[str, str]) -> Passage:

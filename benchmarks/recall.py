@@ -111,7 +111,7 @@ def _measured(name: str, plan: Plan) -> list[Row]:
     rows: list[Row] = [
         figure
         for configuration, recall in recalls.items()
-        for figure in _figures(recall, configuration, TARGETS[name] if configuration == DEFAULT else {})
+        for figure in _figures(recall, configuration, TARGETS.get(name, {}) if configuration == DEFAULT else {})
     ]
     if not plan.quick:
         rows += gains(recalls[DEFAULT], recalls[FUSED], "the graph")

@@ -1,9 +1,11 @@
-"""What benchmarks keep of a run, and how another run is compared with it."""
+"""What benchmarks read, what they keep of a run, and how another run is compared with it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.data import beam
 from benchmarks.figures import Figure, Missing
 from benchmarks.paired import Recall, compared, keep, kept
 
@@ -62,3 +64,41 @@ def test_a_configuration_that_the_file_does_not_have_is_named(tmp_path: Path) ->
     (row,) = compared({"rerank": _recall(50)}, tmp_path / "run.json")
     assert isinstance(row, Missing)
     assert "rerank" in row.name
+
+
+def _chat(folder: Path) -> None:
+    """Write a chat as BEAM has them, with a question of each form of sources and one that cannot be answered."""
+    first = {"role": "user", "id": 0, "time_anchor": "March-15-2024", "content": "I plan a trip. ->-> 1,1"}
+    second = {"role": "assistant", "id": 1, "content": "Where to?"}
+    chat = [{"batch_number": 1, "turns": [[first, second]]}]
+    asked = {
+        "abstention": [{"question": "What is my shoe size?"}],
+        "information_extraction": [{"question": "What do I plan?", "source_chat_ids": [0]}],
+        "contradiction_resolution": [{"question": "Do I plan it?", "source_chat_ids": {"one": [0], "other": [1]}}],
+    }
+    (folder / "probing_questions").mkdir(parents=True)
+    (folder / "chat.json").write_text(json.dumps(chat))
+    (folder / "probing_questions" / "probing_questions.json").write_text(json.dumps(asked))
+
+
+def test_a_chat_of_beam_is_read_with_its_answerable_questions(tmp_path: Path) -> None:
+    _chat(tmp_path / "100K" / "1")
+    read = beam(tmp_path / "100K")
+    assert read.name == "beam-100k"
+    (chat,) = read.collections
+    assert [passage.text for passage in chat.passages] == ["I plan a trip.", "Where to?"]
+    assert {passage.said_at.isoformat() for passage in chat.passages if passage.said_at} == {
+        "2024-03-15T00:00:00+00:00"
+    }
+    assert {question.text: question.gold for question in chat.questions} == {
+        "What do I plan?": {"1/0"},
+        "Do I plan it?": {"1/0", "1/1"},
+    }
+
+
+def test_a_chat_of_beam_that_was_cut_to_size_is_read_as_it_was_cut(tmp_path: Path) -> None:
+    _chat(tmp_path / "100K" / "1")
+    cut = [{"batch_number": 1, "turns": [[{"role": "user", "id": 0, "content": "I plan a trip."}]]}]
+    (tmp_path / "100K" / "1" / "chat_trunecated.json").write_text(json.dumps(cut))
+    (chat,) = beam(tmp_path / "100K").collections
+    assert [passage.id for passage in chat.passages] == ["1/0"]

@@ -116,6 +116,20 @@ def test_stop_words_are_asked_only_when_there_is_nothing_else() -> None:
     assert found_by_words(words_of("to be or not to be"), "to be or not to be") == [0]
 
 
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("How many weddings did we have?", ("mani", "wed")),
+        ("What do they own, and who are the owners of the others?", ("owner", "other")),
+        ("Is he ill?", ("ill",)),
+        ("We'd go, I'll stay, she’d read", ("stay", "read")),
+        ("the set-up of on-off switches", ("setup", "set", "onoff", "switch")),
+    ],
+)
+def test_a_stop_word_is_told_by_the_word_and_not_by_its_stem(query: str, words: tuple[str, ...]) -> None:
+    assert query_terms(query).words == words
+
+
 def test_a_phrase_in_quotes_is_kept_in_order() -> None:
     table = words_of("patches are committed", "committed are patches")
     assert _rows(table, query_terms('see "patches are committed"').phrases) == [0]

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
 
@@ -31,7 +32,12 @@ def index_text(text: str) -> str:
     `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
     Scripts written without spaces give every character and every pair of neighbours.
     """
-    return " ".join(filter(None, map(_TERMS.__getitem__, _tokens(text))))
+    return " ".join(filter(None, terms_by_token(text)))
+
+
+def terms_by_token(text: str) -> Iterator[str]:
+    """Return what `index_text` makes of each token of `text`: a term, several by spaces, or nothing."""
+    return map(_TERMS.__getitem__, _tokens(text))
 
 
 def identifier_text(text: str, *, code: bool = False) -> str:
@@ -50,9 +56,9 @@ def query_terms(text: str) -> TextQuery:
     then the first ones.
     """
     text = text[:LONGEST_QUERY]
-    terms = [term for token in _tokens(text) for term in _sought(token)]
-    telling = [term for term in terms if term not in _STOP_TERMS] or terms
-    return TextQuery(_most_repeated(telling, MAX_WORDS), _sought_names(text), _phrases(text))
+    sought = [_Sought.of(token) for token in _tokens(text)]
+    terms = [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
+    return TextQuery(_most_repeated(terms, MAX_WORDS), _sought_names(text), _phrases(text))
 
 
 def content_words(text: str) -> list[str]:
@@ -94,8 +100,9 @@ _LETTERS = rf"[\w{''.join(_marks())}]+"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
-_ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
+_ASCII_TOKEN = re.compile(r"\w++(?:[.'\-]\w++)*+", re.ASCII)
 _NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
+_ASCII_NAME = re.compile(r"\w++(?:[./:\-]{1,2}+\w++)*+", re.ASCII)
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _POSSESSIVE = re.compile(r"['’][sS]$")
@@ -120,7 +127,7 @@ class _Memory(dict[str, str]):
     """The terms of tokens seen before: text repeats itself, and a look-up in a dict is all a repetition costs."""
 
     def __missing__(self, token: str) -> str:
-        terms = " ".join(_analysed(token, query=False))
+        terms = " ".join(map(stem, _analysed(token, query=False)))
         if len(token) <= _LONGEST_TOKEN:  # odd input shall not fill the memory
             if len(self) >= _REMEMBERED:
                 self.clear()
@@ -131,11 +138,25 @@ class _Memory(dict[str, str]):
 _TERMS = _Memory()
 
 
-def _sought(token: str) -> list[str]:
-    return list(_analysed(token, query=True))
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What is looked for of one token of a question; `telling` is without its stop words.
+
+    Whether a word is a stop word is told by the word and not by its stem: `weddings` and `we'd` have one stem.
+    """
+
+    terms: tuple[str, ...]
+    telling: tuple[str, ...]
+
+    @classmethod
+    def of(cls, token: str) -> "_Sought":
+        words = tuple(_analysed(token, query=True))
+        stop = _STOP_WORDS | _CONTRACTIONS if _APOSTROPHE.search(token) else _STOP_WORDS
+        return cls(tuple(map(stem, words)), tuple(stem(word) for word in words if word not in stop))
 
 
 def _analysed(token: str, *, query: bool) -> Iterator[str]:
+    """Return the words of a token, folded and not yet stemmed."""
     if token.isascii():
         yield from _compound(token)
         return
@@ -154,14 +175,23 @@ def _pairs(run: str, *, singles: bool) -> Iterator[str]:
 
 
 def _compound(token: str) -> Iterator[str]:
-    """Return the whole of a token and, where it has several, its parts, each stemmed."""
+    """Return the whole of a token and, where it has several, its parts."""
+    if _is_plain(token) and len(token) <= _LONGEST_TOKEN:
+        yield token.lower()
+        return
     bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
     pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
         # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-        yield stem("".join(parts))
-    yield from map(stem, parts)
+        yield "".join(parts)
+    yield from parts
+
+
+def _is_plain(token: str) -> bool:
+    """Tell whether a token is one word without signs, digits or inner capitals, as most are."""
+    rest = token[1:]
+    return token.isascii() and token.isalpha() and (not rest or rest.islower())
 
 
 def _pieces(stretch: str) -> list[str]:
@@ -187,8 +217,8 @@ def stem(word: str) -> str:
 
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    wanted = (name for name in dict.fromkeys(_NAME.findall(plain)) if any_word or _NAME_SIGN.search(name))
+    found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
+    wanted = (name for name in dict.fromkeys(found) if any_word or (not _is_plain(name) and _NAME_SIGN.search(name)))
     folded = (_folded(name[:_LONGEST_NAME]) for name in wanted if len(name) >= _SHORTEST_NAME)
     return dict.fromkeys(folded)
 
@@ -216,14 +246,15 @@ _STOP_WORDS = frozenset(
     a about above after again against all also am an and any are arent as at be because been before
     being below between both but by can cannot cant could couldnt did didnt do does doesnt doing
     done dont down during each either else ever every few for from further get gets getting give
-    given go goes going got had hadnt has hasnt have havent having he hed hell her here hers herself
-    hes him himself his how however i id if ill im in into is isnt it its itself ive just let lets
+    given go goes going got had hadnt has hasnt have havent having he hed her here hers herself
+    hes him himself his how however i if im in into is isnt it its itself ive just let lets
     like may me might more most much must my myself no nor not now of off on once one only onto or
-    other our ours ourselves out over own please same shall she shed shes should shouldnt so some
+    other our ours ourselves out over own please same shall she shes should shouldnt so some
     such tell than that thats the their theirs them themselves then there theres these they theyd
-    theyre theyve this those though through to too under until up upon us very was wasnt we wed were
+    theyre theyve this those though through to too under until up upon us very was wasnt we were
     werent weve what whats when whens where wheres which while who whom whos whose why will with
     within without would wouldnt yes yet you youd youll your youre yours yourself yourselves youve
     """.split()
 )
-_STOP_TERMS = frozenset(map(stem, _STOP_WORDS)) | _STOP_WORDS
+_CONTRACTIONS = frozenset(("hell", "id", "ill", "shed", "wed"))
+"""Stop words where an apostrophe stood in them, and words of their own where none did."""

@@ -94,6 +94,8 @@ def _of_segment(source: Source, segment: Segment) -> Passage:
         text=segment.excerpt,
         gist=segment.gist or _short(_called(source.title, segment.heading), segment.excerpt),
         triples=segment.triples,
+        uses=segment.uses,
+        defines=tuple(one.name for one in segment.definitions),
         metadata={**_scalars(source.metadata), **path},
         said=segment.locator.at if isinstance(segment.locator, Turn) else None,
     )
@@ -112,6 +114,8 @@ def _passage(
     text: str = "",
     gist: str = "",
     triples: tuple[Triple, ...] = (),
+    uses: tuple[str, ...] = (),
+    defines: tuple[str, ...] = (),
     metadata: Mapping[str, Scalar] | None = None,
     said: datetime | None = None,
 ) -> Passage:
@@ -135,6 +139,8 @@ def _passage(
         updated_at=item.updated_at,
         live=is_current(item),
         triples=triples,
+        uses=uses,
+        defines=defines,
         metadata=metadata or {},
         said=said,
     )

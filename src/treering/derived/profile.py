@@ -22,7 +22,12 @@ def code_before_tests(hits: Sequence[Hit], task: str) -> list[Hit]:
     return sorted(weighed, key=lambda hit: -hit.score)
 
 
+def is_test_path(path: str) -> bool:
+    """Tell by the path of a file in its project whether it is of a test."""
+    return _TEST_PATH.search(path) is not None
+
+
 def _is_test(hit: Hit) -> bool:
     # A file's origin may name the folders it happens to lie in; its lines cite the path in its project.
     path = hit.locator.path if isinstance(hit.locator, Lines) else hit.head.origin.rpartition("#")[2]
-    return _TEST_PATH.search(path) is not None
+    return is_test_path(path)

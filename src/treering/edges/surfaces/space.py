@@ -17,7 +17,6 @@ from treering.edges import transfer
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, files_below
-from treering.edges.surfaces import operations
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
@@ -188,8 +187,7 @@ class Space:
         options: Data | None = None,
     ) -> BaseModel:
         """Ask what is no verb, by its name such as `review list`. Raises `InvalidInput` for a wrong name or field."""
-        asked: Operation[BaseModel] = operations.find(operation) if isinstance(operation, str) else operation
-        return asked.perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
+        return _named(operation).perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
 
     def discussions(
         self, within: str = ROOT, *, settings: "DiscussionSettings | None" = None, generator: "Generator | None" = None
@@ -280,3 +278,12 @@ def _envelope(mode: str, scope: Place, given: Given | None, options: Data | None
     said = dict(given) if isinstance(given, Mapping) else given or {}
     data = {"mode": mode, "scope": scope, "input": said, "options": dict(options or {})}
     return parse(Envelope, data, where="call")
+
+
+def _named(operation: Operation[Any] | str) -> Operation[BaseModel]:
+    if not isinstance(operation, str):
+        return operation
+    # Imported here: it brings in all that discussions are made of, which no verb needs.
+    from treering.edges.surfaces import operations
+
+    return operations.find(operation)

@@ -7,7 +7,7 @@ import apsw
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 3
+PROJECTION_VERSION = 4
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 VERSION = "projection_version"
@@ -94,6 +94,9 @@ REBUILT: tuple[str, ...] = (
          key INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY(key, first, last))
          WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS passage_days_by_first ON passage_days(first, last)",
+    # By the number of a name of code (`derived.code_names`), the current passages that vouch for it.
+    """CREATE TABLE IF NOT EXISTS code_names(
+         name INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(name, key)) WITHOUT ROWID""",
     # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
     # table in memory may remember it.
     """CREATE TABLE IF NOT EXISTS graph_nodes(
@@ -128,6 +131,7 @@ TABLES = (
 
 _REBUILT_TABLES = (
     *("passage_scopes", "passages", "passage_metadata", "passage_endings", "passage_days"),
+    "code_names",
     *("graph_nodes", "graph_passages"),
     *FULL_TEXT,
 )

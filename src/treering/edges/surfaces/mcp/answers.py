@@ -95,7 +95,8 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
             status = told_status(str(report.object.get("status", "")), current=report.current)
             return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
-            return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
+            code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
+            return f"Neighbours: {len(report.neighbours)}.{code}", [*_neighbours(report), *_linked_code(report)]
         case RecentReport():
             return f"Changes, newest first: {len(report.changes)}; {report.more} more.", list(_changes(report))
         case ExpandReport():
@@ -167,6 +168,14 @@ def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(
             f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
+
+
+def _linked_code(report: RelatedReport) -> Iterable[AnswerEntry]:
+    for one in report.code:
+        of = f" ({label(one.of)})" if one.of else ""
+        more = f", {one.more} more there" if one.more else ""
+        what = f"{quoted(one.symbol or one.title)} at {label(one.place)}{more}"
+        yield AnswerEntry(f"- {one.told}{of} `{one.id}` {one.segment_id} {what}", ref=one.id)
 
 
 def _relation(one: Neighbour) -> str:
