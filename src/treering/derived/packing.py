@@ -26,6 +26,7 @@ _BELIEVED_SHARE = 0.5
 _SOURCE_SHARE = 0.4
 """Part of the budget that a single source may take, so that one long text does not hide all others."""
 _LEAST_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
+_NAMED = 3  # passages that a pack without items names
 _TASK_CHARS = 300
 _PLACE_CHARS = 200
 _OVERHEAD = 24  # tokens of heading, mark and fence around an item
@@ -79,6 +80,11 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
     left_out = tuple(draft.item for draft in drafts if _key(draft.item) not in ids)
     items, citations = _numbered(chosen)
     return Packed(items, citations, left_out, budget.used)
+
+
+def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
+    """Pack nothing, and name the first few drafts as left out: for a task that none of them speaks of."""
+    return Packed((), (), tuple(draft.item for draft in drafts[:_NAMED]), 0)
 
 
 def cite(ref: EvidenceRef, *, origin: str, place: str) -> Citation:

@@ -51,9 +51,12 @@ class Sight:
 
     def match(self, terms: str) -> str:
         """Narrow an FTS5 expression over the word tables to the scopes that are seen."""
-        if self.scopes is None:
-            return terms
-        return f"scope : {fts_query(_seen_tokens(self.reach))} AND {terms}"
+        scopes = self.match_of_scopes()
+        return f"{scopes} AND {terms}" if scopes else terms
+
+    def match_of_scopes(self) -> str:
+        """Write the scopes that are seen as an FTS5 expression over the word tables; empty where all are seen."""
+        return "" if self.scopes is None else f"scope : {fts_query(_seen_tokens(self.reach))}"
 
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:
