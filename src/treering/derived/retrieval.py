@@ -134,7 +134,7 @@ def retrieval(
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
         ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
-        limit = shown = len(ranked)
+        limit = len(ranked)
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
     at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
