@@ -55,9 +55,13 @@ def test_a_passage_that_stays_is_touched_by_the_change_and_tied_again_where_it_s
     node = make.node("Hive")
     work, other = make.work("Mow"), make.node("Box")
     later = node.model_copy(update={"updated_at": other.updated_at})
-    assert steps_of(Change(7, node.id, node, later)) == [Touched(entries_of(later)[0], 7, retied=False)]
+    assert steps_of(Change(7, node.id, node, later)) == [
+        Touched(entries_of(later)[0], 7, retied=False, was=entries_of(node)[0])
+    ]
     about = work.model_copy(update={"related_node_refs": (other.id,)})
-    assert steps_of(Change(8, work.id, work, about)) == [Touched(entries_of(about)[0], 8, retied=True)]
+    assert steps_of(Change(8, work.id, work, about)) == [
+        Touched(entries_of(about)[0], 8, retied=True, was=entries_of(work)[0])
+    ]
 
 
 def test_an_erased_object_is_forgotten(make: Builder) -> None:

@@ -7,6 +7,7 @@ from treering.core.patch import Author, Create
 from treering.core.policy import Policy
 from treering.testing.clocks import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
+from treering.tools.ingest_known import KnownSources
 
 
 def items(count, start=0):
@@ -44,8 +45,37 @@ def desk_with(refusal, *origins):
 
 def test_many_items_share_a_patch():
     desk = make_desk()
-    desk.ingest("source", items(130))
+    desk.ingest("source", items(600))
     assert len(desk.ledger.patches()) == 3
+
+
+class Counting(MemoryLedger):
+    """A ledger that counts how often it is asked for the sources of an origin."""
+
+    asked = 0
+
+    def sources(self, *, scope, root):
+        self.asked += 1
+        return super().sources(scope=scope, root=root)
+
+
+def test_origins_that_were_looked_up_together_are_not_asked_for_one_by_one():
+    ledger = Counting(clock=SteppingClock())
+    desk_of(ledger, SteppingClock()).ingest("source", items(3))
+    known = KnownSources(ledger, scope="/")
+    known.look_up(f"note:{number}" for number in range(5))
+    ledger.asked = 0
+    assert [known.source(f"note:{number}") is not None for number in range(5)] == [True, True, True, False, False]
+    assert ledger.asked == 0
+
+
+def test_an_origin_in_doubt_is_asked_for_again():
+    ledger = Counting(clock=SteppingClock())
+    known = KnownSources(ledger, scope="/")
+    known.look_up(["note:0"])
+    desk_of(ledger, SteppingClock()).ingest("source", items(1))
+    known.doubt(["note:0"])
+    assert known.source("note:0") is not None
 
 
 def test_a_batch_does_not_grow_without_bound_in_text():
@@ -83,14 +113,14 @@ def test_a_conflict_that_does_not_end_is_reported_for_its_item():
 
 
 def test_a_ledger_that_cannot_answer_ends_the_run_and_the_next_one_resumes():
-    desk = desk_with(Unavailable("the disk is full", hint="Make room."), "note:70")
+    desk = desk_with(Unavailable("the disk is full", hint="Make room."), "note:270")
     with pytest.raises(Unavailable, match="the disk is full"):
-        desk.ingest("source", items(100))
+        desk.ingest("source", items(300))
     assert desk.ingest("status").state == "interrupted"
-    assert len(desk.all("source")) == 64
+    assert len(desk.all("source")) == 256
     desk.ledger.origins.clear()
-    report = desk.ingest("source", items(100))
-    assert report.counts == {"unchanged": 64, "created": 36}
+    report = desk.ingest("source", items(300))
+    assert report.counts == {"unchanged": 256, "created": 44}
 
 
 class Broken(Folder):
@@ -108,16 +138,16 @@ class Broken(Folder):
 
 
 def test_a_run_that_was_stopped_resumes_where_it_had_got_to(tmp_path):
-    for number in range(100):
+    for number in range(300):
         (tmp_path / f"n{number:03}.md").write_text(f"number {number}")
-    adapter = Broken(after=80)
+    adapter = Broken(after=270)
     desk = make_desk(adapter=adapter)
     with pytest.raises(KeyboardInterrupt):
         desk.read(tmp_path)
     job = desk.ingest("status")
-    assert (job.state, job.counts) == ("interrupted", {"created": 64})
+    assert (job.state, job.counts) == ("interrupted", {"created": 256})
     adapter.after = -1
-    assert desk.read(tmp_path).counts == {"unchanged": 64, "created": 36}
+    assert desk.read(tmp_path).counts == {"unchanged": 256, "created": 44}
     assert desk.read(tmp_path).status == "unchanged"
 
 

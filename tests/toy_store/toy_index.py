@@ -14,7 +14,7 @@ from treering.derived.ties import is_turn
 from treering.ports.graph import EdgeType, GraphView
 from treering.ports.index import Behind
 from treering.ports.ledger import Ledger
-from treering.ports.passages import PassageRequest, PassagesFound
+from treering.ports.passages import MOST_NAMED, PassageRequest, PassagesFound
 from treering.ports.reach import Reach
 from treering.ports.text import TextFound, TextRequest
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
@@ -96,14 +96,24 @@ class ToyIndex:
 def _read(tables: ToyTables, request: PassageRequest) -> PassagesFound:
     asked = [tables.rows[key] for key in request.keys if key in tables.rows]
     beside = {row.key: near for row in asked if (near := _beside(tables, row))} if request.beside else {}
-    rows = {row.key: row for row in (*asked, *(row for near in beside.values() for row in near))}
+    named = _named(tables, request)
+    rows = {row.key: row for row in (*asked, *(row for near in (*beside.values(), *named.values()) for row in near))}
     shares = {key: day_share(row.passage, request.days) for key, row in rows.items()}
     return PassagesFound(
         heads={key: row.head() for key, row in rows.items()},
         visible=frozenset(row.key for row in asked if request.reach and row.is_seen(request.reach)),
         beside={key: [row.key for row in near] for key, near in beside.items()},
         dated={key: share for key, share in shares.items() if share},
+        named={name: [row.key for row in found] for name, found in named.items()},
     )
+
+
+def _named(tables: ToyTables, request: PassageRequest) -> dict[str, list[Row]]:
+    if request.reach is None or not request.named:
+        return {}
+    seen = sorted((row for row in tables.seen(request.reach) if row.is_current), key=lambda row: row.key)
+    found = {name: [row for row in seen if name in row.entry.code_names] for name in request.named}
+    return {name: rows[:MOST_NAMED] for name, rows in found.items() if rows}
 
 
 def _beside(tables: ToyTables, row: Row) -> list[Row]:

@@ -22,7 +22,7 @@ class AuditEvent(BaseModel):
     A field added later is left out where it is empty: events written before it keep their hashes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str
     seq: int
@@ -49,7 +49,7 @@ class AuditEvent(BaseModel):
 class Anchor(BaseModel):
     """The head of a log, kept outside the store."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     seq: int
     hash: str

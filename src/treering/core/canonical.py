@@ -10,6 +10,7 @@ from pydantic import AfterValidator
 
 from treering.core.errors import InvalidInput
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _SPACES = re.compile(r"\s+")
 
 
@@ -29,7 +30,7 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(plain_json)]
 
 def canonical_json(value: Any) -> str:
     """Write a JSON value with sorted keys and no spare space."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def digest(text: str, *, salt: str = "") -> str:

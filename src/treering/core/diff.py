@@ -15,7 +15,7 @@ _SHOWN = 400  # characters of a value
 class FieldChange(BaseModel):
     """One field of one object before and after."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     field: str
     before: Any = None
@@ -25,7 +25,7 @@ class FieldChange(BaseModel):
 class ObjectChange(BaseModel):
     """What a patch does to one object or link."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     event: str
     id: str

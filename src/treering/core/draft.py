@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 from pydantic import ValidationError
 
 from treering.core.errors import Conflict, Defect, InvalidPatch, NotFound
-from treering.core.objects import Knowledge, Object, invalid_fields
+from treering.core.objects import Knowledge, Object, invalid_fields, name_held
 from treering.core.patch import Effect, Link, OperationResult
 from treering.core.policy import Policy
 from treering.core.scope import sees
@@ -116,6 +116,8 @@ class Draft:
     """The scope the patch was made at, where it has one: errors name no id that lies elsewhere."""
     writes: list[Write] = field(default_factory=list)
     objects: dict[str, Object] = field(default_factory=dict)
+    bearers: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    """By a name that only one object may bear, the ids of those this patch gave it to; some may have lost it since."""
     erased: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
     """Ids of created objects that turned out to be duplicates, to the ids that stand for them."""
@@ -164,12 +166,13 @@ class Draft:
         """Return the object as this patch has left it. Raises `NotFound`."""
         item = self.find(identity)
         if item is None:
-            raise NotFound(
-                f"There is no object {identity}.",
-                hint="Query for it first; ids come from reports and hits.",
-                details={"id": identity},
-            )
+            raise _unknown(identity)
         return item
+
+    def require(self, identity: str) -> None:
+        """Raise `NotFound` where there is no such object, without reading it."""
+        if not self.exists(identity):
+            raise _unknown(identity)
 
     def expect(self, identity: str, revision: int) -> Object:
         """Return the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
@@ -188,8 +191,7 @@ class Draft:
         """Put the first revision of an object."""
         stamp = {"revision": 1, "created_at": self.now, "updated_at": self.now}
         made = cast("_Kind", item.model_copy(update=stamp))
-        self.objects[made.id] = made
-        self.writes.append(Put("created", None, made))
+        self._put(Put("created", None, made))
         return made
 
     def change(self, item: _Kind, event: str, **changes: Any) -> _Kind:
@@ -197,8 +199,7 @@ class Draft:
         self._count_settling(item)
         stamp = {"revision": item.revision + 1, "updated_at": self.now}
         made = cast("_Kind", item.model_copy(update={**changes, **stamp}))
-        self.objects[made.id] = made
-        self.writes.append(Put(event, item, made))
+        self._put(Put(event, item, made))
         return made
 
     def settle_from_here(self) -> None:
@@ -241,6 +242,12 @@ class Draft:
         ids.update(item.id for item in self.touched_knowledge())
         return [item for item in self.knowledge(sorted(ids)) if rests_on(item, identity)]
 
+    def _put(self, write: Put) -> None:
+        self.objects[write.after.id] = write.after
+        self.writes.append(write)
+        if name := name_held(write.after):
+            self.bearers.setdefault(name, []).append(write.after.id)
+
     def _count_settling(self, item: Object) -> None:
         if self.settlings is None:
             return
@@ -257,6 +264,14 @@ class Draft:
         stamped = link.model_copy(update={"patch_id": self.patch_id})
         self.writes.append(Linked(stamped) if present else Unlinked(stamped))
         return True
+
+
+def _unknown(identity: str) -> NotFound:
+    return NotFound(
+        f"There is no object {identity}.",
+        hint="Query for it first; ids come from reports and hits.",
+        details={"id": identity},
+    )
 
 
 def _unsettled(identities: list[str]) -> Defect:

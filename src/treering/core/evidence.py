@@ -14,7 +14,7 @@ from treering.core.times import Instant
 class Triple(BaseModel):
     """A statement of three parts: what it is about, how it is related, to what. In the words of the text."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     subject: str = Field(min_length=1)
     relation: str
@@ -24,7 +24,7 @@ class Triple(BaseModel):
 class Definition(BaseModel):
     """A definition in a segment of code: its qualified name, and its first and last line there, counted from 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str = Field(min_length=1)
     first: int = Field(ge=1)
@@ -38,7 +38,7 @@ class Segment(BaseModel):
     unchanged. `heading`, `role` and `gist` say how it is searched (see `ports.adapter.SegmentDraft`).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     segment_id: str
     locator: Locator
@@ -52,12 +52,14 @@ class Segment(BaseModel):
     """What the text states, where a writer or a model said so; the graph reads the text besides."""
     definitions: tuple[Definition, ...] = Field(default=(), exclude_if=lambda definitions: not definitions)
     """The definitions that fill a part of it: knowledge about one of them outlives a change of the rest."""
+    uses: tuple[str, ...] = Field(default=(), exclude_if=lambda uses: not uses)
+    """What it imports, calls and uses of other code, as the code says it (`core.code_use`)."""
 
 
 class EvidenceRef(BaseModel):
     """A reference to the segment that supports or contradicts a piece of knowledge."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     source_id: str
     segment_id: str

@@ -29,12 +29,14 @@ class Journal:
     """What an applied patch leaves besides its writes.
 
     The first `len(plan.writes)` events are those of the writes, in their order; events about patches follow.
-    `records` are the patches that came to be or changed.
+    `records` are the patches that came to be or changed. `stored` is, for each write in their order, the stored form of
+    the object it puts, which its event has the hash of; empty for other writes.
     """
 
     events: tuple[AuditEvent, ...]
     records: tuple[PatchRecord, ...]
     receipt: Receipt
+    stored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +266,9 @@ def _journal(
     erased = erased_by(plan)
     dropped = [known for known in proposals if known.id != record.id and mentions(known, erased)]
     rejected = tuple(_rejected(known, author, now) for known in dropped)
+    stored = tuple(stored_form(write.after) if isinstance(write, Put) else "" for write in plan.writes)
     lines = [
-        *(_written(write, record) for write in plan.writes),
+        *(_written(write, form, record) for write, form in zip(plan.writes, stored, strict=True)),
         *decisions,
         *(
             _decision("rejected", old, new, author, reason=_ERASED, patch_id=record.id)
@@ -284,7 +287,7 @@ def _journal(
         contested=plan.contested,
         head=events[-1].hash if events else head.hash,
     )
-    return Journal(events, (record, *others, *rejected), receipt)
+    return Journal(events, (record, *others, *rejected), receipt, stored)
 
 
 def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: NewId) -> tuple[AuditEvent, ...]:
@@ -310,16 +313,17 @@ def _chained(lines: Iterable[_Line], *, head: Anchor, now: datetime, new_id: New
     return tuple(events)
 
 
-def _written(write: Write, record: PatchRecord) -> _Line:
+def _written(write: Write, stored: str, record: PatchRecord) -> _Line:
     match write:
         case Put(event, before, after):
-            return _line(event, after.id, _state(before) if before else None, _state(after), record)
+            known = _state(before, stored_form(before)) if before else None
+            return _line(event, after.id, known, _state(after, stored), record)
         case Linked(link):
             return _line("linked", link.source, None, _relation(link), record)
         case Unlinked(link):
             return _line("unlinked", link.source, _relation(link), None, record)
         case Erased(before):
-            return _line("erased", before.id, _state(before), None, record)
+            return _line("erased", before.id, _state(before, stored_form(before)), None, record)
 
 
 def _line(
@@ -338,11 +342,11 @@ def _standing(record: PatchRecord) -> dict[str, Any]:
     return {"status": record.status, "hash": record_hash(record)}
 
 
-def _state(item: Object) -> dict[str, Any]:
+def _state(item: Object, stored: str) -> dict[str, Any]:
     return {
         "revision": item.revision,
         "status": item.status,
-        "hash": content_hash(stored_form(item), salt=item.salt),
+        "hash": content_hash(stored, salt=item.salt),
     }
 
 

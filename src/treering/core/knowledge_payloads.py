@@ -8,7 +8,7 @@ from treering.core.canonical import Json, normalise_text
 
 
 class _Payload(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Fact(_Payload):

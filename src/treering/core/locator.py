@@ -8,7 +8,7 @@ from treering.core.times import Instant
 
 
 class _Locator(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Lines(_Locator):

@@ -28,7 +28,7 @@ class _Object(BaseModel):
     it the chance of guessing what the remaining hashes stood for.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     STAMPED: ClassVar[frozenset[str]] = frozenset({"type", "id", "revision", "created_at", "updated_at", "salt"})
 
     id: str
@@ -253,6 +253,20 @@ def no_export(error: Exception) -> InvalidInput:
 def title_of(item: Object) -> str:
     """Return what people call the object."""
     return item.name if isinstance(item, Node) else item.title
+
+
+def name_held(item: Object) -> tuple[str, ...] | None:
+    """Return the name that no other object may bear: a source's scope and origin, a node's scope, kind and slug.
+
+    `None` for objects without one, and for those that have given theirs up.
+    """
+    match item:
+        case Source(status="active" | "invalid"):
+            return (item.scope, item.origin)
+        case Node(status="active"):
+            return (item.scope, item.kind, item.slug)
+        case _:
+            return None
 
 
 def stored_form(item: Object) -> str:

@@ -16,6 +16,7 @@ from itertools import groupby, pairwise
 import Stemmer
 
 from treering.core.injection import as_a_model_reads
+from treering.derived.spelling import spelled
 from treering.ports.text import TextQuery
 
 MAX_WORDS = 64
@@ -28,11 +29,17 @@ LONGEST_QUERY = 20_000
 def index_text(text: str) -> str:
     """Return the terms of `text` for the word index, in order, separated by single spaces.
 
-    Words are folded (NFKC, case, diacritics) and stemmed as English. A compound such as `commitPatch`,
+    Words are folded (NFKC, case, diacritics), brought to one spelling (`colour` is `color`) and stemmed as English. A
+    compound such as `commitPatch`,
     `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
     Scripts written without spaces give every character and every pair of neighbours.
     """
-    return " ".join(filter(None, map(_TERMS.__getitem__, _tokens(text))))
+    return " ".join(filter(None, terms_by_token(text)))
+
+
+def terms_by_token(text: str) -> Iterator[str]:
+    """Return what `index_text` makes of each token of `text`: a term, several by spaces, or nothing."""
+    return map(_TERMS.__getitem__, _tokens(text))
 
 
 def identifier_text(text: str, *, code: bool = False) -> str:
@@ -44,16 +51,20 @@ def identifier_text(text: str, *, code: bool = False) -> str:
     return " ".join(_names(text, any_word=code))
 
 
-def query_terms(text: str) -> TextQuery:
+def query_terms(text: str, *, most: int = MAX_WORDS) -> TextQuery:
     """Return what to look for when somebody asks `text`. Nothing in it acts as query syntax but double quotes.
 
-    Stop words are left out unless nothing else remains. Of a long text the most repeated words are kept,
+    Stop words are left out unless nothing else remains. Of a long text the `most` repeated words are kept,
     then the first ones.
     """
     text = text[:LONGEST_QUERY]
+    return TextQuery(_most_repeated(telling_terms(text), most), _sought_names(text), _phrases(text))
+
+
+def telling_terms(text: str) -> list[str]:
+    """Return the terms of a question in order, each as often as it occurs, without stop words if others remain."""
     sought = [_Sought.of(token) for token in _tokens(text)]
-    terms = [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
-    return TextQuery(_most_repeated(terms, MAX_WORDS), _sought_names(text), _phrases(text))
+    return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
 def content_words(text: str) -> list[str]:
@@ -95,8 +106,9 @@ _LETTERS = rf"[\w{''.join(_marks())}]+"
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+")
 _TOKEN = re.compile(rf"{_LETTERS}(?:[.'’\-]{_LETTERS})*")
-_ASCII_TOKEN = re.compile(r"\w+(?:[.'\-]\w+)*", re.ASCII)
+_ASCII_TOKEN = re.compile(r"\w++(?:[.'\-]\w++)*+", re.ASCII)
 _NAME = re.compile(rf"{_LETTERS}(?:[./:\-]{{1,2}}{_LETTERS})*")
+_ASCII_NAME = re.compile(r"\w++(?:[./:\-]{1,2}+\w++)*+", re.ASCII)
 _RUNS = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”]+)”')
 _POSSESSIVE = re.compile(r"['’][sS]$")
@@ -170,13 +182,22 @@ def _pairs(run: str, *, singles: bool) -> Iterator[str]:
 
 def _compound(token: str) -> Iterator[str]:
     """Return the whole of a token and, where it has several, its parts."""
+    if _is_plain(token) and len(token) <= _LONGEST_TOKEN:
+        yield token.lower()
+        return
     bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
     pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
         # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-        yield "".join(parts)
+        yield "".join(map(spelled, parts))
     yield from parts
+
+
+def _is_plain(token: str) -> bool:
+    """Tell whether a token is one word without signs, digits or inner capitals, as most are."""
+    rest = token[1:]
+    return token.isascii() and token.isalpha() and (not rest or rest.islower())
 
 
 def _pieces(stretch: str) -> list[str]:
@@ -197,13 +218,13 @@ def _folded(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """Return the stem of a folded word, as English; words of other letters stay as they are."""
-    return str(_ENGLISH.stemWord(word)) if word.isascii() and word.isalpha() else word
+    """Return the stem of a folded word, as English, in one spelling; words of other letters stay as they are."""
+    return str(_ENGLISH.stemWord(spelled(word))) if word.isascii() and word.isalpha() else word
 
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    wanted = (name for name in dict.fromkeys(_NAME.findall(plain)) if any_word or _NAME_SIGN.search(name))
+    found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
+    wanted = (name for name in dict.fromkeys(found) if any_word or (not _is_plain(name) and _NAME_SIGN.search(name)))
     folded = (_folded(name[:_LONGEST_NAME]) for name in wanted if len(name) >= _SHORTEST_NAME)
     return dict.fromkeys(folded)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from treering.core.objects import Node, Object, Source, WorkItem
 from treering.core.references import references_of
 from treering.derived.analysis import identifier_text, index_text
+from treering.derived.code_names import names_of_code
 from treering.derived.passages import passages_of
 from treering.derived.ties import Ties, excerpt_of, ties_of
 from treering.ports.extractor import Extractor
@@ -35,6 +36,11 @@ class Entry:
     def stated(self) -> tuple[object, ...]:
         """What its ties are made of that may change while the passage stays."""
         return self.passage.triples, self.links
+
+    @property
+    def code_names(self) -> tuple[str, ...]:
+        """The names of code that it vouches for (`derived.code_names`)."""
+        return names_of_code(self.passage, first=not self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ class Touched:
     seq: int
     retied: bool
     """Whether it states or refers to something else than before."""
+    was: Entry
+    """How it stood before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +154,7 @@ def _step(entry: Entry, was: Entry | None, seq: int) -> Step | None:
     if was is None:
         return Began(entry, seq)
     # Most touches change the time alone, of every passage of an object: these are not read again.
-    return Touched(entry, seq, retied=entry.stated != was.stated) if entry != was else None
+    return Touched(entry, seq, retied=entry.stated != was.stated, was=was) if entry != was else None
 
 
 def _by_part(item: Object | None) -> dict[str, Entry]:
@@ -158,6 +166,7 @@ def _essence(passage: Passage) -> tuple[object, ...]:
     return (
         *(passage.type, passage.kind, passage.status, passage.scope, passage.channel, passage.live),
         *(passage.role, passage.title, passage.heading, passage.origin, passage.text, passage.gist),
+        passage.place_role,
         passage.metadata.get("path"),  # its words are indexed with the title
         passage.said,
     )

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import chain
 from zlib import crc32
 
 from treering.core.evidence import Triple
-from treering.derived.analysis import index_text
+from treering.derived.analysis import terms_by_token
 from treering.derived.extraction.forms import plain_form
 from treering.derived.extraction.names import bare_title, entity_key
 from treering.ports.extractor import Entity, Excerpt, Extraction, Form
@@ -98,10 +98,15 @@ _Ends = tuple[str, str]
 def _stated(triples: Iterable[Triple]) -> dict[_Ends, set[int]]:
     """Return the codes of what is said of each two entities, in the order of the triples."""
     stated: dict[_Ends, set[int]] = {}
+    known: dict[str, tuple[int, ...]] = {}  # a passage states most of what it says of one thing
     for triple in triples:
         ends = (entity_key(triple.subject), entity_key(triple.object))
         if all(ends) and ends[0] != ends[1]:  # a name of spaces alone has no key
-            stated.setdefault(ends, set()).update(_codes(triple))
+            said = stated.setdefault(ends, set())
+            for part in (triple.subject, triple.relation, triple.object):
+                if part not in known:
+                    known[part] = _codes_of(part)
+                said.update(known[part])
     return stated
 
 
@@ -113,15 +118,25 @@ def _facts(*statements: Mapping[_Ends, set[int]]) -> list[Pair]:
     words: dict[_Ends, set[int]] = {}
     for stated in statements:
         for ends, codes in stated.items():
-            words[ends] = words.get(ends, set()) | codes
+            words[ends] = words[ends] | codes if ends in words else codes
     return [Pair(one, other, EdgeType.FACT, tuple(sorted(codes)[:_WORDS])) for (one, other), codes in words.items()]
 
 
-def _codes(triple: Triple) -> set[int]:
-    return {*_codes_of(triple.subject), *_codes_of(triple.relation), *_codes_of(triple.object)}
+def _codes_of(part: str) -> tuple[int, ...]:
+    """Return the codes of the words of one part."""
+    return tuple(chain.from_iterable(map(_CODES.__getitem__, terms_by_token(part))))
 
 
-@lru_cache(maxsize=1 << 16)
-def _codes_of(part: str) -> frozenset[int]:
-    """Return the codes of the words of one part. Parts repeat: a passage states most of what it says of one thing."""
-    return frozenset(map(word_code, index_text(part).split()))
+class _Codes(dict[str, tuple[int, ...]]):
+    """The codes of the terms of tokens seen before: parts differ, their words repeat."""
+
+    def __missing__(self, terms: str) -> tuple[int, ...]:
+        codes = tuple(map(word_code, terms.split()))
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        self[terms] = codes
+        return codes
+
+
+_CODES = _Codes()
+_REMEMBERED = 1 << 16  # tokens

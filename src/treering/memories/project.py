@@ -342,7 +342,7 @@ def _archive(engine: Engine, project_id: str, origins: Sequence[str]) -> DeleteR
         engine=engine, scope=ROOT, author=author, known_sources=known_sources, reason="Delete documents"
     )
     run = Run(Task("source", "documents to delete", len(distinct)), engine, writer)
-    run.read(map(Vanished, distinct))
+    run.read([[Vanished(origin) for origin in distinct]])
     written = {item.origin: item for item in run.report(max_items=len(distinct)).items}
     results = tuple(_deleted(place, written.pop(origin, None)) for place, origin in enumerate(origins))
     return _delete_report(project_id, results, staled=tuple(run.account.staled))

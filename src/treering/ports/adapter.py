@@ -30,6 +30,8 @@ class SegmentDraft:
     """What the text states, where somebody said so; the entity graph reads the text besides."""
     definitions: tuple[Definition, ...] = ()
     """The definitions that fill a part of code: knowledge about one of them outlives a change of the rest."""
+    uses: tuple[str, ...] = ()
+    """What it imports, calls and uses of other code, as `core.code_use.CodeUse` writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,10 @@ class Ledger(Protocol):
         """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
         ...
 
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in exactly this scope, as `sources` tells of each."""
+        ...
+
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one, not itself, that objects lie in, whatever their status; in order."""
         ...

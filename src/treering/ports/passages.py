@@ -14,7 +14,8 @@ class Passage:
     """One searchable text: a segment of a source (`part` is its id), or the text form of an object (`part` empty).
 
     `gist` is what is embedded; `live` tells whether the object may be presented as how things stand. `said` is when a
-    turn of a conversation was said.
+    turn of a conversation was said. `role` is the form of the text (`core.evidence.Segment.role`), `place_role` what
+    its file is for (`derived.roles`), which the filter `role` asks for.
     """
 
     object_id: str
@@ -34,8 +35,13 @@ class Passage:
     updated_at: datetime
     live: bool
     triples: tuple[Triple, ...] = ()
+    uses: tuple[str, ...] = ()
+    """What code imports, calls and uses otherwise, as `core.code_use.CodeUse` writes it."""
+    defines: tuple[str, ...] = ()
+    """The qualified names of definitions that fill a part of it."""
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     said: datetime | None = None
+    place_role: str = "prose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class PassageHead:
     title: str
     heading: str
     origin: str
+    place_role: str = "prose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +70,26 @@ class AskedDays:
     weight: float = 1.0
 
 
+MOST_NAMED = 200
+"""Passages found by one name of code: those with the lowest keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class PassageRequest:
     """Passages to read, by key.
 
     With `reach`, which of them a read may see is told too; with `days`, how well each tells of those days; with
     `beside`, the turns before and after each turn of a conversation are read with it.
+
+    `named` are names of code (`derived.code_names`): with `reach`, the current passages that vouch for each and that
+    the read may see are found besides, at most `MOST_NAMED` of each.
     """
 
     keys: tuple[int, ...]
     reach: Reach | None = None
     days: tuple[AskedDays, ...] = ()
     beside: bool = False
+    named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +97,15 @@ class PassagesFound:
     """What was read of passages, by key; those that are gone meanwhile are in none of it."""
 
     heads: Mapping[int, PassageHead] = field(default_factory=dict)
-    """Of those asked for, and of those beside them."""
+    """Of those asked for, of those beside them, and of those found by name."""
     visible: frozenset[int] = frozenset()
     """Those asked for that a read in reach may see, filters included."""
     beside: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Of turns of a conversation, the turns before and after."""
     dated: Mapping[int, float] = field(default_factory=dict)
     """How well those in `heads` tell of the days asked for, as `TextFound.days` gives it."""
+    named: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By name of code, the passages that vouch for it, by key; their heads are in `heads`."""
 
 
 class Passages(Protocol):

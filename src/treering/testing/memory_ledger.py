@@ -139,6 +139,11 @@ class MemoryLedger(LedgerWrites):
                     states[item.origin] = SourceState(item.id, item.fingerprint, item.status, item.revision)
         return states
 
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        found = {origin: self.sources(scope=scope, root=origin).get(origin) for origin in origins}
+        return {origin: state for origin, state in found.items() if state}
+
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
         with self._lock:

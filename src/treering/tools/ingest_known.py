@@ -40,6 +40,13 @@ class KnownSources:
             self._sources[origin] = self._below(origin).get(origin)
         return self._sources.get(origin)
 
+    def look_up(self, origins: Iterable[str]) -> None:
+        """Read at once what will be asked for one by one."""
+        asked = [one for one in dict.fromkeys(origins) if one not in self._sources and not self._covers(one)]
+        if asked:
+            found = self._ledger.sources_at(scope=self._scope, origins=asked)
+            self._sources |= {origin: _unless_archived(found.get(origin)) for origin in asked}
+
     def whole(self, source_id: str) -> Source:
         """Return a source with its segments."""
         item = self._ledger.get(source_id)
@@ -126,7 +133,7 @@ class KnownSources:
 
     def _below(self, root: str) -> dict[str, SourceState]:
         found = self._ledger.sources(scope=self._scope, root=root)
-        return {origin: state for origin, state in found.items() if state.status != "archived"}
+        return {origin: state for origin, state in found.items() if _unless_archived(state)}
 
     def _select(self, kind: str, where: Filter) -> Iterable[Object]:
         here = And((Compare("scope", "eq", self._scope), where))
@@ -136,6 +143,10 @@ class KnownSources:
         for item in items:
             if isinstance(item, Knowledge) and _may_be_restated(item) and self._stale is not None:
                 self._stale.setdefault(item.duplicate_key(), []).append(item)
+
+
+def _unless_archived(state: SourceState | None) -> SourceState | None:
+    return state if state and state.status != "archived" else None
 
 
 def _fingerprints(states: Mapping[str, SourceState]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """One run of ingest: readings in, batches out, and an account of every item."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from treering.tools.segments import without_recalled_segments
 from treering.tools.shortening import with_short_names
 
 _IDENTITY = ("origin", "fingerprint", "warnings")
-_BATCH_ITEMS = 64
+_BATCH_ITEMS = 256
 _BATCH_CHARS = 2_000_000
 _BATCH_AGE = timedelta(seconds=1)
 _SAVE_EVERY = timedelta(seconds=2)
@@ -97,12 +97,15 @@ class Run:
         self._started_at = self._batch_at = self._saved_at = engine.clock.now()
         self._job = ""
 
-    def read(self, readings: Iterable[Reading]) -> None:
-        """Take all readings. Raises what reading and the ledger raise; what was committed until then stays."""
+    def read(self, readings: Iterable[Sequence[Reading]]) -> None:
+        """Take all readings, each time those that are there.
+
+        Raises what reading and the ledger raise; what was committed until then stays.
+        """
         state: JobState = "interrupted"
         number = 0
         try:
-            for reading in readings:
+            for reading in self._each(readings):
                 self._take(reading)
                 number += not isinstance(reading, Surveyed)  # it tells of no item
                 if number % _SHOW_EVERY == 0:
@@ -139,6 +142,11 @@ class Run:
             pending_vectors=self._engine.index.vectors.lag().pending,
             dry_run=self._writer.dry_run,
         )
+
+    def _each(self, readings: Iterable[Sequence[Reading]]) -> Iterator[Reading]:
+        for some in readings:
+            self._known_sources.look_up([one.origin for one in some if isinstance(one, SourceDraft)])
+            yield from some
 
     def _take(self, reading: Reading) -> None:
         match reading:

@@ -1,11 +1,11 @@
 """Reading ahead in a thread, so that reading what comes and writing what came overlap."""
 
 import threading
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from queue import Full, Queue
+from queue import Empty, Full, Queue
 from typing import Generic, TypeVar
 
 _Item = TypeVar("_Item")
@@ -23,8 +23,8 @@ class _Ended:
 
 
 @contextmanager
-def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[_Item]]:
-    """Yield the items in order, up to `most` of them read before they are asked for.
+def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[Sequence[_Item]]]:
+    """Yield the items in order, up to `most` of them read before they are asked for; each time all that wait.
 
     What reading raises is raised where the items are taken. Leaving early stops the reading and closes `items`
     where it can be closed.
@@ -42,15 +42,21 @@ def reading_ahead(items: Iterable[_Item], *, most: int) -> Iterator[Iterator[_It
         thread.join()
 
 
-def _taken(queue: "Queue[_Read[_Item] | _Ended]") -> Iterator[_Item]:
-    while True:
-        match queue.get():
-            case _Read(item):
-                yield item
-            case _Ended(error):
-                if error:
-                    raise error
-                return
+def _taken(queue: "Queue[_Read[_Item] | _Ended]") -> Iterator[Sequence[_Item]]:
+    ended: _Ended | None = None
+    while ended is None:
+        waiting = [queue.get(), *_waiting(queue)]
+        if items := [entry.item for entry in waiting if isinstance(entry, _Read)]:
+            yield items
+        ended = next((entry for entry in waiting if isinstance(entry, _Ended)), None)
+    if ended.error:
+        raise ended.error
+
+
+def _waiting(queue: "Queue[_Read[_Item] | _Ended]") -> Iterator[_Read[_Item] | _Ended]:
+    with suppress(Empty):
+        for _ in range(queue.maxsize):
+            yield queue.get_nowait()
 
 
 def _read(items: Iterable[_Item], queue: "Queue[_Read[_Item] | _Ended]", stopping: threading.Event) -> None:

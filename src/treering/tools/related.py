@@ -6,9 +6,22 @@ from typing import Literal
 
 from pydantic import Field
 
+from treering.core.ids import is_object
+from treering.core.objects import Object
 from treering.core.patch import LinkType
 from treering.core.references import named_references
 from treering.ports.ledger import Altered, AsOf, ObjectRequest
+from treering.ports.reach import Reach
+from treering.tools.changed_together import changes_with
+from treering.tools.code_related import (
+    CODE_RELATIONS,
+    CodeNeighbour,
+    CodeRelation,
+    CodeStart,
+    bounded_links,
+    code_links,
+)
+from treering.tools.code_starts import starts_at, starts_named
 from treering.tools.envelope import AskingInput, Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.reading import ReadOptions, altered_warnings
@@ -16,15 +29,22 @@ from treering.tools.referring import read_referring
 from treering.tools.rights import READS
 from treering.tools.standing import standing
 
+_NO_HISTORY = "Links of code are known as they are now; of an earlier time none are told."
+
 
 class RelatedInput(AskingInput):
     """Where to start, which relations to follow, how far."""
 
     TEXT = "id"
 
-    id: str = Field(min_length=1, description="The id to start from.")
-    types: tuple[LinkType | Literal["refers_to"], ...] = Field(
-        default=(), description="Link types, or `refers_to` for fields; empty: all."
+    id: str = Field(
+        min_length=1,
+        description="The id to start from; in code also a path, `source_id segment_id`, or the name of a symbol.",
+    )
+    types: tuple[LinkType | Literal["refers_to"] | CodeRelation, ...] = Field(
+        default=(),
+        description="Link types, `refers_to` for fields, or links of code: `imports calls uses tests changes_with`; "
+        "empty: all.",
     )
     direction: Literal["any", "out", "in"] = "any"
     depth: int = Field(default=1, ge=1, le=5)
@@ -49,9 +69,13 @@ class Neighbour(Value):
 
 
 class RelatedReport(Report):
-    """Neighbours, nearest first."""
+    """Neighbours, nearest first, and places in code that are linked."""
 
     neighbours: tuple[Neighbour, ...]
+    code: tuple[CodeNeighbour, ...] = ()
+    """Of a file of code, a part or a symbol of one, or a node that stands for some: what is linked to it now."""
+    code_left_out: int = 0
+    """How many more such places there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +90,55 @@ class _Edge:
 
 
 def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedReport:
-    """Walk the links and references around an object, breadth first."""
-    ledger, moment = call.engine.ledger, options.moment()
-    start = ledger.get(given.id, as_of=moment)
+    """Walk the links and references around an object, breadth first, and tell the links of code at its start."""
+    moment = options.moment()
+    reach = Reach(call.scope, descend=options.descend)
+    item, starts = _start(call, given.id, reach, moment)
     altered: Altered = {}
-    seen = {start.id}
-    frontier, found = [start.id], list[Neighbour]()
+    found = _neighbours(call, item.id, given, moment, altered)
+    code, left_out = bounded_links(_code(call, starts, given, reach)) if moment is None else ((), 0)
+    unknown = [_NO_HISTORY] if moment is not None and starts else []
+    return RelatedReport(
+        verb="query",
+        mode="related",
+        scope=call.scope,
+        status="ok" if found or code else "empty",
+        warnings=(
+            *flagged((one.id, one.title) for one in found),
+            *flagged((one.id, (one.title, one.symbol, one.of)) for one in code),
+            *altered_warnings(altered),
+            *unknown,
+        ),
+        ids=tuple(dict.fromkeys((*(one.id for one in found), *(one.id for one in code)))),
+        neighbours=tuple(sorted(found, key=lambda one: (one.depth, one.relation, one.id))),
+        code=code,
+        code_left_out=left_out,
+    )
+
+
+def _start(call: Call, named: str, reach: Reach, moment: AsOf) -> tuple[Object, list[CodeStart]]:
+    """Return the object to start from, and the places in code. Raises `NotFound` where nothing is called so."""
+    starts = [] if is_object(named) else starts_named(call, named, reach)
+    if starts and moment is None:
+        return starts[0].source, starts
+    item = call.engine.ledger.get(named, as_of=moment)
+    return item, starts_at(call, item)
+
+
+def _code(call: Call, starts: Sequence[CodeStart], given: RelatedInput, reach: Reach) -> list[CodeNeighbour]:
+    wanted = set(given.types) & set(CODE_RELATIONS) if given.types else set(CODE_RELATIONS)
+    if not starts or not wanted:
+        return []
+    found = code_links(call, starts, reach, direction=given.direction)
+    if given.direction == "any" and "changes_with" in wanted:
+        found += changes_with(call, [start.source for start in starts])
+    return [one for one in found if one.relation in wanted]
+
+
+def _neighbours(call: Call, start: str, given: RelatedInput, moment: AsOf, altered: Altered) -> list[Neighbour]:
+    ledger = call.engine.ledger
+    seen = {start}
+    frontier, found = [start], list[Neighbour]()
     for depth in range(1, given.depth + 1):
         edges = _edges(call, frontier, given, moment, altered)
         fresh = {edge.to: edge for edge in reversed(edges) if edge.to not in seen}
@@ -98,15 +165,7 @@ def related(call: Call, given: RelatedInput, options: ReadOptions) -> RelatedRep
         seen |= fresh.keys()
         # The walk ends where the read's sight ends: what lies behind something hidden would tell of it.
         frontier = sorted(heads)
-    return RelatedReport(
-        verb="query",
-        mode="related",
-        scope=call.scope,
-        status="ok" if found else "empty",
-        warnings=(*flagged((one.id, one.title) for one in found), *altered_warnings(altered)),
-        ids=tuple(neighbour.id for neighbour in found),
-        neighbours=tuple(sorted(found, key=lambda one: (one.depth, one.relation, one.id))),
-    )
+    return found
 
 
 def _edges(call: Call, frontier: Sequence[str], given: RelatedInput, moment: AsOf, altered: Altered) -> list[_Edge]:

@@ -142,6 +142,10 @@ class ScopedLedger:
         """Give, by origin, the sources in exactly this scope at or below `root`: it, or it with `#` or `/` and more."""
         return self.whole.sources(scope=scope, root=root) if self._sees(scope) else {}
 
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in exactly this scope."""
+        return self.whole.sources_at(scope=scope, origins=origins) if self._sees(scope) else {}
+
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
         return [scope for scope in self.whole.scopes(below) if self._sees(scope)]

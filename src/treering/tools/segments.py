@@ -65,7 +65,7 @@ def without_recalled_segments(draft: SourceDraft) -> tuple[SourceDraft, int]:
     if not spans:
         return draft, 0
     left = [
-        segment if text == segment.text else replace(segment, text=text, gist=None, triples=(), definitions=())
+        segment if text == segment.text else replace(segment, text=text, gist=None, triples=(), definitions=(), uses=())
         for segment, text in zip(draft.segments, _cut_each(texts, spans), strict=True)
     ]
     places = {at: place for place, at in enumerate(at for at, segment in enumerate(left) if segment.text.strip())}
@@ -100,6 +100,7 @@ def _segment(draft: SegmentDraft, at: int, identity: str, salt: str) -> Segment:
         gist=draft.gist,
         triples=draft.triples,
         definitions=_definitions(draft),
+        uses=draft.uses,
     )
 
 
@@ -119,6 +120,7 @@ def _moved(segment: Segment, draft: SegmentDraft, at: int) -> Segment:
         "gist": draft.gist,
         "triples": draft.triples,
         "definitions": _definitions(draft),
+        "uses": draft.uses,
     }
     return segment.model_copy(update=now)
 

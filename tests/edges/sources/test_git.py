@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput, NotFound, TimedOut, Unavailable
 from treering.edges.sources.git import TreeChange, TreeEntry, open_repository, without_credentials
+from treering.edges.sources.git_history import changed_together, often_changed
 from treering.edges.sources.names import printable
 from treering.ports.interrupt import interruptible
 
@@ -168,10 +169,42 @@ def test_history_counts_changes_and_people_per_path(scratch):
     scratch.commit({"hot.py": "1\n", "cold.py": "1\n"})
     scratch.commit({"hot.py": "2\n"}, author="Bob")
     commit = scratch.commit({"hot.py": "3\n"}, author="Ada")
-    hot, cold = open_repository(scratch.folder).history(commit)
+    hot, cold = often_changed(open_repository(scratch.folder).history(commit))
     assert (hot.path, hot.changes, hot.authors) == ("hot.py", 3, 2)
     assert (cold.path, cold.changes, cold.authors) == ("cold.py", 1, 1)
     assert hot.last_changed == open_repository(scratch.folder).committed_at(commit)
+
+
+def test_files_that_commits_touch_together_are_paired_most_often_first(scratch):
+    for number in range(3):
+        scratch.commit(
+            {"cart.py": f"{number}\n", "till.py": f"{number}\n", **({"doc.md": "1\n"} if not number else {})}
+        )
+    commit = scratch.commit({"cart.py": "9\n", "doc.md": "2\n", "gone.py": "1\n"})
+    pairs = changed_together(open_repository(scratch.folder).history(commit), {"cart.py", "till.py", "doc.md"})
+    assert [(pair.one, pair.other, pair.commits) for pair in pairs] == [
+        ("cart.py", "till.py", 3),
+        ("cart.py", "doc.md", 2),
+    ]
+    assert pairs[1].last_changed == open_repository(scratch.folder).committed_at(commit)
+
+
+def test_a_commit_that_touches_very_many_files_says_nothing_of_which_belong_together(scratch):
+    for number in range(3):
+        commit = scratch.commit({f"f{at}.py": f"{number}\n" for at in range(31)})
+    assert changed_together(open_repository(scratch.folder).history(commit), {f"f{at}.py" for at in range(31)}) == []
+
+
+def test_a_merge_says_nothing_of_which_files_change_together(scratch):
+    scratch.commit({"a.py": "1\n", "b.py": "1\n"})
+    for number in range(2, 4):
+        scratch.git("checkout", "-q", "-b", f"side{number}")
+        scratch.commit({"a.py": f"{number}\n"})
+        scratch.git("checkout", "-q", "-")
+        scratch.commit({"b.py": f"{number}\n"})
+        scratch.git("merge", "-q", "--no-ff", "-m", "merge", f"side{number}")
+    commit = scratch.git("rev-parse", "HEAD").strip()
+    assert changed_together(open_repository(scratch.folder).history(commit), {"a.py", "b.py"}) == []
 
 
 def test_in_a_shallow_clone_the_first_commit_is_no_change_and_hidden_commits_are_explained(scratch, tmp_path):
@@ -181,7 +214,7 @@ def test_in_a_shallow_clone_the_first_commit_is_no_change_and_hidden_commits_are
     scratch.git("clone", "-q", "--depth=2", f"file://{scratch.folder}", str(tmp_path / "shallow"))
     shallow = open_repository(tmp_path / "shallow")
     assert shallow.shallow
-    assert [(one.path, one.changes) for one in shallow.history(commit)] == [("a.py", 1)]
+    assert [(one.path, one.changes) for one in often_changed(shallow.history(commit))] == [("a.py", 1)]
     with pytest.raises(NotFound) as refused:
         shallow.resolve(first)
     assert "--unshallow" in refused.value.hint

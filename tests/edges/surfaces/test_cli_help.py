@@ -62,3 +62,14 @@ def test_asking_for_help_loads_nothing_heavy(arguments: tuple[str, ...]) -> None
     )
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_asking_a_space_loads_no_discussions_and_nothing_that_draws_bars(tmp_path: Path) -> None:
+    program = (
+        "import sys; from treering.edges.surfaces.cli import run; run(sys.argv[1:]);"
+        "print([name for name in sys.modules if name.startswith(('treering.memories', 'rich.progress'))])"
+    )
+    space = ["--space", f"sqlite:{tmp_path / 'space.db'}"]
+    for arguments in (["init", *space], ["query", "--mode", "search", *space, "bees"]):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

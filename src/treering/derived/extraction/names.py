@@ -46,10 +46,10 @@ def _folded(name: str) -> str:
 
 
 def _bare(folded: str) -> str:
-    if folded.isalnum():
-        return folded
-    text = _OWNED.sub("", _INITIALS.sub(_run_together, folded))
-    text = " ".join(_SIGN.sub(_plain, _GROUPED.sub("", text)).split())
+    text = folded
+    if not folded.replace(" ", "").isalnum():  # words alone have no sign to look at
+        text = _OWNED.sub("", _INITIALS.sub(_run_together, folded))
+        text = " ".join(_SIGN.sub(_plain, _GROUPED.sub("", text)).split())
     return _ARTICLES.sub("", text, count=1) if _ARTICLES.match(text) else text
 
 

@@ -69,8 +69,15 @@ def _with_title(text: str, found: list[Entity], title: str) -> list[Entity]:
         found = [one for one in found if one.kind != "number"]
     if not (_SPACE.search(title) and title in text):  # a title of one word is found as any name is
         return found
-    mentions = [Entity(title, "title", at.start(), at.end()) for at in re.finditer(re.escape(title), text)]
-    return without_overlaps(mentions + found)
+    return without_overlaps([*_mentions(title, text), *found])
+
+
+def _mentions(title: str, text: str) -> Iterator[Entity]:
+    start = text.find(title)
+    while start >= 0:
+        end = start + len(title)
+        yield Entity(title, "title", start, end)
+        start = text.find(title, end)
 
 
 def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
@@ -82,15 +89,21 @@ def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
     return kept
 
 
-def _names(text: str, start: int, end: int, opens: bool, plain: frozenset[str]) -> Iterator[Entity]:
-    words = text[start:end].split(" ")
+def _names(text: str, start: int, end: int, opens: bool, plain: frozenset[str]) -> Iterable[Entity]:
+    span = text[start:end]
+    if "." in span or " of " in span:
+        return _parted(start, span.split(" "), opens, plain)
+    return _name(start, span.split(" "), opens, plain)
+
+
+def _parted(start: int, words: list[str], opens: bool, plain: frozenset[str]) -> Iterator[Entity]:
     part: list[str] = []
     for word in words:
         if part and _is_cut(part, word):
-            yield from _name(text, start, part, opens, plain)
+            yield from _name(start, part, opens, plain)
             start, opens, part = start + len(" ".join(part)) + 1, part[-1].endswith("."), []
         part.append(word)
-    yield from _name(text, start, part, opens, plain)
+    yield from _name(start, part, opens, plain)
 
 
 def _is_cut(part: list[str], word: str) -> bool:
@@ -101,16 +114,17 @@ def _is_cut(part: list[str], word: str) -> bool:
     return False
 
 
-def _name(text: str, start: int, words: list[str], opens: bool, plain: frozenset[str]) -> Iterator[Entity]:
-    last = start + len(" ".join(words))
-    first = start
-    words = list(words)
-    while words and (words[0] in _LINKS or _is_opener(words, opens, plain)):
-        first += len(words.pop(0)) + 1
-    while words and words[-1] in _LINKS:
-        last -= len(words.pop()) + 1
-    if len(words) > 1 or (words and len(words[0]) > 1 and words[0].lower() not in GENERIC):
-        yield Entity(text[first:last], "name", first, last)
+def _name(start: int, words: list[str], opens: bool, plain: frozenset[str]) -> tuple[Entity, ...]:
+    first, last = 0, len(words)
+    while first < last and (words[first] in _LINKS or _is_opener(words[first:last], opens, plain)):
+        first += 1
+    while first < last and words[last - 1] in _LINKS:
+        last -= 1
+    if last - first > 1 or (first < last and len(words[first]) > 1 and words[first].lower() not in GENERIC):
+        begin = start + sum(map(len, words[:first])) + first
+        name = " ".join(words[first:last])
+        return (Entity(name, "name", begin, begin + len(name)),)
+    return ()
 
 
 def _is_opener(words: list[str], opens: bool, plain: frozenset[str]) -> bool:

@@ -46,7 +46,9 @@ def by_sentence(reading: NamedEntities) -> Iterator[tuple[int, list[Entity]]]:
 
 def telling_words(text: str, *, most: int) -> str:
     """Return the last `most` words of `text` without pronouns and determiners."""
-    words = [word for word in _WORD.findall(text[-_WINDOW:]) if word.lower() not in _UNTELLING]
+    near = text[-_WINDOW:]
+    pattern = _ASCII_WORD if near.isascii() else _WORD
+    words = [word for word in pattern.findall(near) if word.lower() not in _UNTELLING]
     return " ".join(words[-most:])
 
 
@@ -62,6 +64,7 @@ def distinct(found: Iterable[Triple | None]) -> list[Triple]:
 
 
 _WORD = re.compile(rf"{WORD_SIGN}++(?:[’'\-]{WORD_SIGN}++)*+")
+_ASCII_WORD = re.compile(r"\w++(?:['\-]\w++)*+", re.ASCII)  # the same, and faster
 _UNTELLING = PRONOUNS | DETERMINERS - {"other", "same", "new", "first", "second", "third", "last", "next", "no"} | {"s"}
 _INTRODUCING = PREPOSITIONS | CONNECTIVES
 _JOINED = frozenset(("", "and", "or", "as well as"))

@@ -7,7 +7,6 @@ environment that is cut down (`git_process`), and every list is read NUL-separat
 
 import os
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from treering.core.errors import InvalidInput, NotFound, TreeringError, Unavaila
 from treering.edges.sources.access import AnyFile
 from treering.edges.sources.git_blobs import BlobReader
 from treering.edges.sources.git_config import RepositoryConfig, parse_config
+from treering.edges.sources.git_history import LOG_FORMAT, CommitFiles, commits_in
 from treering.edges.sources.git_layout import GitLayout, locate, read_part, reading
 from treering.edges.sources.git_private import PrivateGitFolder
 from treering.edges.sources.git_process import SECONDS, failure, git_command, run_git
@@ -30,8 +30,6 @@ ChangeKind = Literal["added", "modified", "deleted", "renamed"]
 _MOST_CONFIG = 10_000_000
 _KINDS: dict[bytes, EntryKind] = {b"120000": "symlink", b"160000": "submodule"}
 _CHANGES: dict[str, ChangeKind] = {"A": "added", "D": "deleted", "R": "renamed"}
-_HEADER = b"\x1e"
-_FIELD = b"\x1f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +58,6 @@ class WorkChange:
     path: str
     file: Path
     deleted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PathHistory:
-    """How often a path changed in the commits looked at, when last, and by how many people."""
-
-    path: str
-    changes: int
-    last_changed: datetime
-    authors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +140,13 @@ class GitRepository:
             for group in _groups(entries):
                 yield from zip(group, reader.read([entry.blob for entry in group]), strict=True)
 
-    def history(self, commit: str, *, last: int = 500) -> list[PathHistory]:
-        """Tell what the `last` commits before `commit` touched, most often changed first (merges aside)."""
+    def history(self, commit: str, *, last: int = 500) -> list[CommitFiles]:
+        """Return what the `last` commits before `commit` touched, newest first (merges aside)."""
         log = self._run(
             *("log", f"--max-count={last}", "--name-only", "-z", "--no-renames", "--no-merges"),
-            *("--format=%x1e%ct%x1f%P%x1f%aE", commit, "--"),
+            *(f"--format={LOG_FORMAT}", commit, "--"),
         )
-        return _fold_history(log, skip_roots=self.shallow)
+        return commits_in(log, skip_roots=self.shallow)
 
     def is_dirty(self) -> bool:
         """Tell whether the work tree differs from HEAD; a bare repository never does."""
@@ -314,23 +302,3 @@ def _groups(entries: Iterable[TreeEntry], *, files: int = 64, size: int = 4_000_
         held += entry.size
     if group:
         yield group
-
-
-def _fold_history(log: bytes, *, skip_roots: bool) -> list[PathHistory]:
-    """Count changes per path. The first commit of a shallow clone "adds" every file: that is no change."""
-    times: dict[bytes, list[bytes]] = defaultdict(list)
-    authors: dict[bytes, set[bytes]] = defaultdict(set)
-    when = author = b""
-    counts = False
-    for field in log.split(b"\0"):
-        if field.startswith(_HEADER):
-            when, parents, author = field[1:].split(_FIELD, 2)
-            counts = bool(parents) or not skip_roots
-        elif counts and (name := field.removeprefix(b"\n")):
-            times[name].append(when)
-            authors[name].add(author)
-    found = [
-        PathHistory(printable(name), len(seen), _instant(max(seen, key=int)), len(authors[name]))
-        for name, seen in times.items()
-    ]
-    return sorted(found, key=lambda one: (-one.changes, one.path))

@@ -28,11 +28,14 @@ def manifest_facts(path: str, text: str) -> list[ManifestFact]:
 
     Direct dependencies (at most 60) are one fact each: `depends on NAME` with the versions allowed.
     """
-    try:
-        package = _READERS[PurePosixPath(path).name](text)
-    except (ValueError, RecursionError):  # a broken manifest states nothing
-        return []
-    return list(_facts(path, package)) if package.name else []
+    package = _read(path, text)
+    return list(_facts(path, package)) if package and package.name else []
+
+
+def package_of(path: str, text: str) -> str:
+    """Return the name that a manifest gives its package; empty where it is broken or names none."""
+    package = _read(path, text)
+    return package.name[:_LONGEST] if package else ""
 
 
 _MOST_DEPENDENCIES = 60
@@ -45,6 +48,13 @@ class _Package:
     name: str
     attributes: Mapping[str, str]
     dependencies: Mapping[str, str]
+
+
+def _read(path: str, text: str) -> _Package | None:
+    try:
+        return _READERS[PurePosixPath(path).name](text)
+    except (ValueError, RecursionError):  # a broken manifest states nothing
+        return None
 
 
 def _facts(path: str, package: _Package) -> Iterator[ManifestFact]:

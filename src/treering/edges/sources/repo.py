@@ -17,14 +17,14 @@ from treering.edges.sources.folder import read_bytes
 from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.git import (
     GitRepository,
-    PathHistory,
     TreeEntry,
     WorkChange,
     open_repository,
 )
 from treering.edges.sources.git_blobs import blob_id
+from treering.edges.sources.git_history import changed_together, often_changed
 from treering.edges.sources.repo_identity import RepositoryIdentity, SettledRepository, names_below
-from treering.edges.sources.repo_map import RepoFacts, draw_map, key_files
+from treering.edges.sources.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, RepoSelection, parse_attributes, parse_selection
 from treering.edges.sources.repo_terrain import RepoTerrain
 from treering.ports.adapter import (
@@ -43,7 +43,7 @@ from treering.ports.adapter import (
 from treering.ports.files import FileAccess
 from treering.ports.format import Formats
 
-_MAP_VERSION = 2
+_MAP_VERSION = 3
 _MAX_ATTRIBUTES = 100_000
 _LFS = b"version https://git-lfs.github.com/spec/"
 _KINDS = {
@@ -389,11 +389,12 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
     return ()
 
 
-def _hot_spots(plan: _Plan) -> list[PathHistory]:
-    """Return the history of the paths still there that changed more than once."""
-    found = plan.repository.history(plan.commit) if plan.commit else []
+def _history(plan: _Plan) -> RepoHistory:
+    """Return what the last commits say of the paths that are still there."""
+    commits = plan.repository.history(plan.commit) if plan.commit else []
     present = {item.entry.path for item in plan.items}
-    return [one for one in found if one.path in present and one.changes > 1]
+    spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
+    return RepoHistory(len(commits), spots, changed_together(commits, present))
 
 
 def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:
@@ -420,7 +421,7 @@ def _facts(plan: _Plan, branch: str | None, changed: int) -> RepoFacts:
         bare=repository.top is None,
         shallow=repository.shallow,
         uncommitted=changed,
-        hot_spots=_hot_spots(plan),
+        history=_history(plan),
     )
 
 

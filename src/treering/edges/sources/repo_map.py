@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from treering.core.locator import Section
-from treering.edges.sources.git import PathHistory, TreeEntry
+from treering.edges.sources.git import TreeEntry
+from treering.edges.sources.git_history import ChangedTogether, PathHistory
 from treering.edges.sources.repo_languages import counted_language
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 
@@ -58,6 +59,15 @@ _LICENCES = (
 
 
 @dataclass(frozen=True, slots=True)
+class RepoHistory:
+    """What the last commits, so many, say of the files: which changed most often, and which together."""
+
+    commits: int = 0
+    hot_spots: Sequence[PathHistory] = ()
+    together: Sequence[ChangedTogether] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RepoFacts:
     """What git says of the repository as a whole. `origin` is its root origin, `commit` what is described.
 
@@ -75,7 +85,7 @@ class RepoFacts:
     bare: bool
     shallow: bool
     uncommitted: int
-    hot_spots: Sequence[PathHistory] = ()
+    history: RepoHistory = RepoHistory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,8 @@ def _payload(
         "readme": readme and readme.path,
         "licence": licence and {"path": licence.path, "spdx": guess_licence(texts.get(licence.path, ""))},
         "entry_points": list(islice(_entry_points(entries, texts), _LISTED)),
-        "hot_spots": [_hot_spot(one) for one in facts.hot_spots[:_LISTED]],
+        "hot_spots": [_hot_spot(one) for one in facts.history.hot_spots[:_LISTED]],
+        "changed_together": _together(facts.history),
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
@@ -195,6 +206,14 @@ def _hot_spot(one: PathHistory) -> dict[str, Any]:
         "authors": one.authors,
         "last_changed": one.last_changed.isoformat(),
     }
+
+
+def _together(history: RepoHistory) -> dict[str, Any]:
+    """Write pairs of paths by their places in a list, as most paths stand in several pairs."""
+    paths = sorted({path for pair in history.together for path in (pair.one, pair.other)})
+    at = {path: place for place, path in enumerate(paths)}
+    pairs = [[at[one.one], at[one.other], one.commits, one.last_changed.date().isoformat()] for one in history.together]
+    return {"commits": history.commits, "paths": paths, "pairs": pairs}
 
 
 def _first(entries: Iterable[TreeEntry], name: re.Pattern[str]) -> TreeEntry | None:

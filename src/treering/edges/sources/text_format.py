@@ -11,6 +11,7 @@ from treering.edges.sources.code.languages import language_of
 from treering.edges.sources.code.outline import CodeOutline
 from treering.edges.sources.generated import generated_hint, is_vendored
 from treering.edges.sources.lines import Place, in_file, pack, split_lines
+from treering.edges.sources.manifests import is_manifest, package_of
 from treering.edges.sources.statements import statements
 from treering.edges.sources.text import decode, role_of
 from treering.ports.adapter import ContentType, SegmentDraft
@@ -79,7 +80,7 @@ class TextFormat:
             segments=cut.segments,
             title=cut.title,
             kind=self.kind,
-            metadata=_metadata(file, cut) | {"encoding": decoded.encoding} | _flags(redacted.text),
+            metadata=_metadata(file, cut, redacted.text) | {"encoding": decoded.encoding} | _flags(redacted.text),
             knowledge=() if cut.hint else statements(file.path, redacted.text, cut.segments),
             warnings=tuple(
                 filter(None, [decoded.warning(), *map(_warning, redacted.findings), cut.note(), cut.warning])
@@ -118,12 +119,13 @@ def _first_lines(clean: CleanText) -> list[SegmentDraft]:
     return [SegmentDraft(clean.place()(piece, ""), piece.text, role="data") for piece in pieces][:1]
 
 
-def _metadata(file: FileToRead, cut: Cut) -> dict[str, Any]:
+def _metadata(file: FileToRead, cut: Cut, text: str) -> dict[str, Any]:
     """Describe the file; what does not hold is left out."""
     described: dict[str, Any] = {
         "language": cut.language or PurePosixPath(file.path).suffix.lower().removeprefix("."),
         "generated": cut.hint,
         "vendored": is_vendored(file.path),
+        "package": package_of(file.path, text) if is_manifest(file.path) else "",
     }
     if cut.outline:
         described |= {

@@ -14,6 +14,7 @@ class TestMyIndex(IndexContract):
 One that applies changes only when it is told to inherits `LateIndexContract` besides.
 """
 
+from treering.testing.index_contract.code import CodeNames
 from treering.testing.index_contract.days import Days
 from treering.testing.index_contract.graph import EntityGraph
 from treering.testing.index_contract.histories import Histories
@@ -34,6 +35,7 @@ class IndexContract(
     Places,
     Days,
     PassagesByKey,
+    CodeNames,
     ByMeaning,
     EntityGraph,
     Upkeeping,

@@ -19,6 +19,7 @@ from treering.ports.reach import Reach
 from treering.ports.text import NamePart, Scored, TextRequest
 from treering.ports.vectors import NearRequest
 from treering.testing.clocks import SteppingClock
+from treering.testing.index_contract.code import as_code, require_the_names_of_the_ledger
 from treering.testing.index_contract.graph import require_the_graph_of_the_ledger
 from treering.testing.index_contract.stage import EMBEDDER, IndexedSpace, IndexStage, LedgerWriter, OpenIndex
 from treering.testing.index_questions import days, seen
@@ -28,10 +29,12 @@ _TEXTS = ("Bees hum.", "Ants dig_hills.", "Ada Lovelace met Charles Babbage.", "
 _SCOPES = ("/", "/a", "/a/b")
 _STATUSES = ("active", "archived", "invalid", "contested", "closed")
 _TIMES = (None, datetime(2023, 5, 8, tzinfo=UTC))
+_USES = ("i .m1#", "c .m2#run", "c #run", "c ?#.run_all")
+_NAMES = ("m py /app/m1", "m py m1", "i py /app/m1", "u py /app/m2#run", "u py /app/m0#run", "a py run_all", "l py run")
 _MANY = 10_000
 
 STEPS = (
-    *("source", "source", "talk", "fact", "work", "reread", "reread", "retitle", "note", "triples"),
+    *("source", "source", "talk", "fact", "work", "reread", "reread", "retitle", "note", "triples", "code"),
     *("move", "move", "scope", "refer", "erase", "embed"),
 )
 """What may happen to a space, by name; what happens often stands here twice."""
@@ -59,6 +62,7 @@ class Histories(IndexStage):
         assert list(space.index.upkeep.differences()) == []
         assert space.index.upkeep.remains(history.erased) == 0
         require_the_graph_of_the_ledger(space)
+        require_the_names_of_the_ledger(space)
         grown = answers(space)
         space.index.upkeep.rebuild()
         assert answers(space) == grown
@@ -109,6 +113,8 @@ class HistoryWriter:
                 space.reread(item, *_some(how))
             case "triples", Source():
                 self._state(item, how)
+            case "code", Source():
+                as_code(space, item, f"app/m{how % 3}.py", *_USES[how % 4 :])
             case "note", Source():
                 space.update(item, metadata={"note": how % 3})
             case "retitle", _:
@@ -179,25 +185,26 @@ def _answers(space: IndexedSpace, reach: Reach, keys: tuple[int, ...]) -> dict[s
                 words=("bee", "hum", "ada", "met", "bee hum"),
                 names=(NamePart("dig_hill"), NamePart("lovelace", "ada")),
                 days=(days("2022-05-01", "2022-05-31"), days("2023-05-08", weight=0.5)),
-                known=("bee", "ant", "acm"),
+                counted=("bee", "ant", "acm"),
                 place="Bees hum.",
             )
         ]
     )
-    [passages] = space.index.passages.read([PassageRequest(keys, reach, beside=True)])
+    [passages] = space.index.passages.read([PassageRequest(keys, reach, beside=True, named=_NAMES)])
     vector = EMBEDDER.embed_query("Bees hum.")
     [near] = space.index.vectors.search([NearRequest(reach, (vector,), (_MANY,), keys)])
-    beside = (key for others in passages.beside.values() for key in others)
-    name = _namer(space, (*keys, *near.found, *beside))
+    others = (key for each in (passages.beside, passages.named) for keys in each.values() for key in keys)
+    name = _namer(space, (*keys, *near.found, *others))
     return {
         "words": _named(found.words, name),
         "names": _named(found.names, name),
         "places": _named(found.places, name),
         "days": _named(found.days, name),
-        "known": sorted(found.known),
+        "counts": (sorted(found.counts.items()), found.passages),
         "count": space.index.passages.count(reach),
         "seen": sorted(map(name, passages.visible)),
         "beside": sorted((name(key), [name(other) for other in others]) for key, others in passages.beside.items()),
+        "code": sorted((called, sorted(map(name, each))) for called, each in passages.named.items()),
         "near": sorted(map(name, near.found)),
         "cosines": sorted((name(key), round(score, 3)) for key, score in near.cosines[0].items()),
         "edges": _edges(space.index.graph.view(reach), keys, name),

@@ -147,6 +147,21 @@ class LedgerReads(LedgerStage):
             "repo/b.py": SourceState(below.id, "f3", "active", 1),
         }
 
+    def test_sources_are_found_by_their_origins_alone(self, ledger: Ledger, make: Builder) -> None:
+        one, part = make.source("One.", origin="repo", fingerprint="f1"), make.source("Part.", origin="repo#a.py")
+        old, away = make.source("Old.", origin="old"), make.source("Away.", origin="away", scope="/away")
+        ledger.commit(make.patch(one, part, old, away))
+        ledger.commit(make.patch(Transition(id=old.id, expected_revision=1, to="archived")))
+        states = ledger.sources_at(scope="/", origins=["repo", "old", "away", "nowhere"])
+        assert states == {
+            "repo": SourceState(one.id, "f1", "active", 1),
+            "old": SourceState(old.id, old.fingerprint, "archived", 2),
+        }
+        new = make.source("New.", origin="old")
+        ledger.commit(make.patch(new))
+        assert ledger.sources_at(scope="/", origins=["old"])["old"].id == new.id
+        assert ledger.sources_at(scope="/", origins=[]) == {}
+
     def test_the_scopes_below_one_are_listed(self, ledger: Ledger, make: Builder) -> None:
         for scope in ("/", "/run", "/run/7", "/run/7/loop", "/run/8", "/runs", "/run 9/x"):
             ledger.commit(make.patch(make.source("One.", scope=scope), make.source("Two.", origin="2", scope=scope)))

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from tree_sitter import Node, Parser, QueryCursor, Tree
 
 from treering.edges.sources.code import comments
+from treering.edges.sources.code.imports import ImportedName, imported_names
 from treering.edges.sources.code.languages import CodeLanguage, Parsing, language_of, parsing_of
+from treering.edges.sources.code.uses import Defined, Use, code_uses
 
 LONGEST_LINE = 5_000
 """Characters; a file with a longer line is generated or minified and has no outline."""
@@ -32,6 +34,7 @@ _STEPS_AT_LEAST = 300
 _STEPS_PER_BYTE = 0.05
 """Three times the most that real files were seen to need."""
 _SIGNATURE_CHARS = 300
+_LONGEST_STATEMENT = 4_000
 _MOST_STRAY_SIGNS = 2_000
 _EXPORTS_PREFIX = re.compile(r"^(?:module\.)?exports\.|\.prototype(?=\.)")
 _QUOTED_NAME = re.compile(r"[\"'](\w+)[\"']")
@@ -65,6 +68,8 @@ class CodeOutline:
     imports: tuple[str, ...]
     module_doc: str
     public: tuple[str, ...]
+    uses: tuple[Use, ...] = ()
+    """What it imports, calls and uses otherwise (`core.code_use`), in the order of lines."""
 
 
 def outline(path: str, text: str) -> CodeOutline | None:
@@ -169,7 +174,10 @@ def _read(page: _Page, root: Node, parsing: Parsing) -> CodeOutline:
     definitions: list[_Definition] = []
     imports: dict[str, None] = {}
     exports: set[str] = set()
+    statements: dict[int, Node] = {}
     for pattern, captures in cursor.matches(root):
+        for node in captures.get("statement", ()):
+            statements[node.start_byte] = node
         if "name" in captures:
             definitions += _definition(page, pattern, captures)
         elif "import" in captures:
@@ -178,7 +186,30 @@ def _read(page: _Page, root: Node, parsing: Parsing) -> CodeOutline:
             exports.update(_exported(page, captures))
     symbols, public = _symbols(page, _in_order(definitions), exports)
     doc = _module_doc(page, symbols)
-    return CodeOutline(page.language.name, tuple(symbols), tuple(imports), doc, tuple(dict.fromkeys(public)))
+    uses = code_uses(page.language.name, page.data, root, _imported(page, statements.values()), _defined(page, symbols))
+    return CodeOutline(page.language.name, tuple(symbols), tuple(imports), doc, tuple(dict.fromkeys(public)), uses)
+
+
+def _imported(page: _Page, statements: Iterable[Node]) -> list[tuple[int, int, ImportedName]]:
+    """Read import statements; each with the lines, from 1, on which it begins and ends."""
+    found = []
+    for node in statements:
+        end_row, end_column = node.end_point
+        first, last = node.start_point[0] + 1, end_row + (end_column > 0)
+        # What a call of `require` is assigned to stands before it on its line.
+        start = page.data.rfind(b"\n", 0, node.start_byte) + 1 if node.type == "call_expression" else node.start_byte
+        text = page.data[start : min(node.end_byte, start + _LONGEST_STATEMENT)].decode("utf-8", "replace")
+        found += [(first, last, one) for one in imported_names(page.language.name, text)]
+    return found
+
+
+def _defined(page: _Page, symbols: Sequence[Symbol]) -> list[Defined]:
+    separator = page.language.separator
+    return [
+        Defined(one.qualified.replace(separator, "."), (one.parent or "").replace(separator, "."), one.start, one.end)
+        for one in symbols
+        if one.kind != "constant" or one.parent is None
+    ]
 
 
 def _exported(page: _Page, captures: dict[str, list[Node]]) -> Iterable[str]:

@@ -185,4 +185,6 @@ def _outline_of(told: dict[str, Any] | None) -> CodeOutline | None:
     if told is None:
         return None
     symbols = tuple(Symbol(**symbol) for symbol in told["symbols"])
-    return CodeOutline(told["language"], symbols, tuple(told["imports"]), told["module_doc"], tuple(told["public"]))
+    uses = tuple((line, use) for line, use in told["uses"])
+    named = tuple(told["imports"]), told["module_doc"], tuple(told["public"])
+    return CodeOutline(told["language"], symbols, *named, uses)

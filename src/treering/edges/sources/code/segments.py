@@ -14,10 +14,13 @@ from treering.core.locator import Lines
 from treering.edges.sources.code.gist import gist_of, gist_of_part
 from treering.edges.sources.code.outline import LONGEST_LINE, CodeOutline
 from treering.edges.sources.code.stretches import FileLines, LineRange, joined, parts, stretches
+from treering.edges.sources.code.uses import uses_between
 from treering.ports.adapter import Role, SegmentDraft
 
 _MOST_NAMES = 6
 _MOST_DEFINITIONS = 64
+_MOST_USES = 200
+"""Things used that are kept of one segment."""
 
 
 def segment_code(
@@ -68,6 +71,7 @@ def _drafts(file: _File, stretch: LineRange, max_chars: int) -> Iterator[Segment
             role=_role(file, stretch, text) if number == 1 else _plain_role(text),
             gist=_gist(file, stretch, text) if number == 1 else gist_of_part(file.path, heading, text),
             definitions=_definitions(file, start, end),
+            uses=uses_between(file.found.uses if file.found else (), start, end, _MOST_USES),
         )
 
 

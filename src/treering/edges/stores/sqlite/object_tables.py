@@ -11,10 +11,10 @@ import apsw
 
 from treering.core.draft import Erased, Linked, Put, Unlinked, Write
 from treering.core.evidence import Segment
-from treering.core.objects import Knowledge, Object, Source, stored_form
+from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.edges.ledger_rows.current import KnownPlace, current_row, placing_of, targets_of
-from treering.edges.ledger_rows.packing import pack, unpack, unpack_json, unpack_object
+from treering.edges.ledger_rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
 from treering.edges.ledger_rows.read_checks import (
     HINT,
     ReadChecks,
@@ -184,11 +184,11 @@ class ObjectTables:
         """Make an object from its stored form, with the words of its segments."""
         return unpack_object(stored, self._words_of)
 
-    def store(self, write: Write, seq: int) -> None:
-        """Keep one write under its audit sequence number."""
+    def store(self, write: Write, seq: int, stored: str) -> None:
+        """Keep one write under its audit sequence number; `stored` is the stored form of the object it puts."""
         match write:
-            case Put(after=after):
-                self._put(after, seq)
+            case Put(before=before, after=after):
+                self._put(after, seq, stored, is_new=before is None)
             case Linked(link):
                 sql = "INSERT INTO links(type, source, target, patch_id, added) VALUES(?, ?, ?, ?, ?)"
                 self._connection.execute(sql, (link.type, link.source, link.target, link.patch_id, seq))
@@ -201,7 +201,7 @@ class ObjectTables:
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
         """Keep a revision's stored form."""
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
-        self._connection.execute(sql, (identity, revision, seq, pack(stored)))
+        self._connection.execute(sql, (identity, revision, seq, pack_row(stored)))
 
     def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
         """Keep the words of a new segment, each text once."""
@@ -209,18 +209,18 @@ class ObjectTables:
         if self._first("SELECT 1 FROM texts WHERE hash = ?", (key,)) is None:
             self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
         sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
-        self._connection.execute(sql, (source_id, segment_id, pack(place), key))
+        self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
 
-    def keep_places(self, item: Source) -> None:
+    def keep_places(self, item: Source, *, is_new: bool = False) -> None:
         """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
         sql = "SELECT segment_id, place, vanished FROM segments WHERE source_id = ?"
-        rows = self._connection.execute(sql, (item.id,))
+        rows = () if is_new else self._connection.execute(sql, (item.id,))
         placing = placing_of(item.segments, {row[0]: KnownPlace(unpack(row[1]), row[2]) for row in rows})
         for segment, place in placing.new:
             self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
         for segment_id, place in placing.moved:
             sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
-            self._connection.execute(sql, (pack(place), item.id, segment_id))
+            self._connection.execute(sql, (pack_row(place), item.id, segment_id))
         for segment_id in placing.vanished:
             sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
             self._connection.execute(sql, (item.revision, item.id, segment_id))
@@ -234,10 +234,10 @@ class ObjectTables:
         if isinstance(item, Knowledge):
             self._set_dependencies(item)
 
-    def _put(self, item: Object, seq: int) -> None:
+    def _put(self, item: Object, seq: int, stored: str, *, is_new: bool) -> None:
         if isinstance(item, Source):
-            self.keep_places(item)
-        self.keep_revision(item.id, item.revision, seq, stored_form(item))
+            self.keep_places(item, is_new=is_new)
+        self.keep_revision(item.id, item.revision, seq, stored)
         self.set_current(item)
 
     def _set_dependencies(self, item: Knowledge) -> None:

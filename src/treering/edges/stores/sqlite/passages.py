@@ -7,6 +7,7 @@ import apsw
 
 from treering.derived.ties import DIALOGUE_KINDS
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
+from treering.edges.stores.sqlite.code_names import passages_named
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import on_days
 from treering.edges.stores.sqlite.reach import sight
@@ -15,7 +16,8 @@ from treering.ports.reach import Reach
 
 _FEW = 500  # keys in one statement
 _HEADS = (
-    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, '') "
+    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
+    "place_role "
     "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
 )
 # Beside a turn stands what has the next or the last position in the same object, of the same time.
@@ -49,9 +51,11 @@ def _found(connection: apsw.Connection, request: PassageRequest) -> PassagesFoun
     heads = _heads(connection, request.keys)
     beside = _beside(connection, heads) if request.beside else {}
     new = dict.fromkeys(key for keys in beside.values() for key in keys if key not in heads)
-    heads |= _heads(connection, list(new))
+    named = passages_named(connection, request.named, request.reach)
+    more = dict.fromkeys((*new, *(key for keys in named.values() for key in keys if key not in heads)))
+    heads |= _heads(connection, list(more))
     visible = _visible(connection, request.keys, request.reach) if request.reach else frozenset()
-    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)))
+    return PassagesFound(heads, visible, beside, on_days(connection, request.days, list(heads)), named)
 
 
 def _heads(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, PassageHead]:

@@ -9,6 +9,7 @@ from treering.core.times import render_time
 from treering.derived.passages import gist_hash
 from treering.derived.projection import Began, Ended, Entry, Forgotten, Touched, steps_of, ties_in
 from treering.derived.ties import Ties
+from treering.edges.stores.sqlite.code_names import purge_names, settle_names
 from treering.edges.stores.sqlite.days import add_days, remove_days
 from treering.edges.stores.sqlite.filters import stored_scalar
 from treering.edges.stores.sqlite.graph import settle_ties
@@ -22,7 +23,7 @@ from treering.ports.projection import Change
 
 _INSERT = (
     "INSERT INTO passages(object_id, part, position, type, kind, status, scope_id, role, title, heading, origin, "
-    "channel, created_at, updated_at, live, text_id, from_seq) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    "channel, created_at, updated_at, live, text_id, from_seq, place_role) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _BATCH = 500  # passages read for the graph at a time
 
@@ -48,6 +49,12 @@ class _Rows:
     """Passages whose vector, if they have one, begins or ceases to be searched, or whose ties change."""
     told: dict[int, Entry | None] = field(default_factory=dict)
     """What the graph has to hold of passages that came, went or say something else."""
+    come: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Names of code that passages vouch for now and did not before, by key."""
+    gone: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Names of code that passages vouched for before and may do no longer."""
+    unnamed: list[int] = field(default_factory=list)
+    """Passages of erased objects that may have vouched for names, of which nobody knows which."""
     erased: bool = False
     shown: int = 0
     """How many more passages are current than before."""
@@ -60,11 +67,11 @@ class _Rows:
                 case Forgotten(object_id):
                     self._erase(object_id)
                 case Ended(entry, seq) if entry.passage.part in rows:
-                    self._end(rows.pop(entry.passage.part), entry.passage, seq)
+                    self._end(rows.pop(entry.passage.part), entry, seq)
                 case Ended():
                     pass  # it was not there
-                case Touched(entry, retied=retied) if entry.passage.part in rows:
-                    self._touch(rows[entry.passage.part], entry, retied=retied)
+                case Touched(entry) if entry.passage.part in rows:
+                    self._touch(rows[entry.passage.part], step)
                 case Began(entry, seq) | Touched(entry, seq):
                     self._begin(entry, seq)
 
@@ -73,6 +80,7 @@ class _Rows:
         settle_texts(self.connection, sorted(self.texts))
         for keys in _in_batches(list(self.told)):
             settle_ties(self.connection, self._ties(keys))
+        settle_names(self.connection, gone=self.gone, come=self.come)
         if self.shown:
             write_state(self.connection, SHOWN, read_state(self.connection, SHOWN) + self.shown)
         if self.erased:
@@ -80,6 +88,7 @@ class _Rows:
                 "DELETE FROM passage_scopes WHERE id NOT IN (SELECT DISTINCT scope_id FROM passages)"
             )
             purge_words(self.connection)
+            purge_names(self.connection, self.unnamed)
 
     def _ties(self, keys: Sequence[int]) -> dict[int, Ties | None]:
         known = {key: entry for key in keys if (entry := self.told[key])}
@@ -99,23 +108,29 @@ class _Rows:
         if passage.live:
             self.shown += 1
             self._tell(key, entry)
+            self._name(key, come=entry)
 
-    def _end(self, key: int, passage: Passage, seq: int) -> None:
+    def _end(self, key: int, entry: Entry, seq: int) -> None:
+        passage = entry.passage
         self.connection.execute("UPDATE passages SET until_seq = ? WHERE key = ?", (seq, key))
         if passage.live:
             remove_words(self.connection, key, current=True)
             add_words(self.connection, key, passage, current=False)
             self.shown -= 1
             self._tell(key, None)
+            self._name(key, gone=entry)
         self.texts.add(self._text_id(passage))
 
-    def _touch(self, key: int, entry: Entry, *, retied: bool) -> None:
+    def _touch(self, key: int, step: Touched) -> None:
+        entry = step.entry
         sql = "UPDATE passages SET position = ?, updated_at = ? WHERE key = ?"
         self.connection.execute(sql, (entry.position, render_time(entry.passage.updated_at), key))
         self.connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
         self._keep_metadata(key, entry.passage)
-        if entry.passage.live and retied:
+        if entry.passage.live and step.retied:
             self._tell(key, entry)
+        if entry.passage.live and entry.code_names != step.was.code_names:
+            self._name(key, gone=step.was, come=entry)
 
     def _erase(self, object_id: str) -> None:
         sql = "SELECT key, live AND until_seq IS NULL, text_id FROM passages WHERE object_id = ?"
@@ -128,11 +143,22 @@ class _Rows:
             self.connection.execute("DELETE FROM passages WHERE key = ?", (key,))
             self.texts.add(text_id)
             self._tell(key, None)
+            self.come.pop(key, None)
+            self.gone.pop(key, None)
+            self.unnamed += [key] if current else []
         self.erased = True
 
     def _tell(self, key: int, told: Entry | None) -> None:
         self.told[key] = told
         self.revealed.append(key)
+
+    def _name(self, key: int, *, gone: Entry | None = None, come: Entry | None = None) -> None:
+        """Note which names of code a passage vouches for no longer, and which from now on."""
+        if gone and key not in self.come:
+            self.gone.setdefault(key, gone.code_names)
+        self.come.pop(key, None)
+        if come and (names := come.code_names):
+            self.come[key] = names
 
     def _open_rows(self, object_id: str) -> dict[str, int]:
         sql = "SELECT part, key FROM passages WHERE object_id = ? AND until_seq IS NULL"
@@ -157,6 +183,7 @@ class _Rows:
             int(passage.live),
             text_id,
             seq,
+            passage.place_role,
         )
 
     def _keep_metadata(self, key: int, passage: Passage) -> None:

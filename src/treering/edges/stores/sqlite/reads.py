@@ -47,6 +47,10 @@ _BATCH = 500
 _TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 
 
+_SourceRow = tuple[str, str, str, str, int]
+"""Origin, id, fingerprint, status, revision."""
+
+
 class SqliteReads:
     """The reads of `ports.ledger.Ledger` over a `Database`."""
 
@@ -142,13 +146,20 @@ class SqliteReads:
             f"{columns} origin = ?2 UNION ALL {columns} origin >= ?2 || '#' AND origin < ?2 || '$' "
             f"UNION ALL {columns} origin >= ?2 || '/' AND origin < ?2 || '0' ORDER BY id"
         )
-        rows = self._database.rows(sql, (scope, root))
-        states: dict[str, SourceState] = {}
-        for origin, identity, fingerprint, status, revision in rows:
-            # An archived source gives way to a later one with the same origin.
-            if origin not in states or states[origin].status == "archived":
-                states[origin] = SourceState(identity, fingerprint, status, revision)
-        return states
+        return _states(self._database.rows(sql, (scope, root)))
+
+    def sources_at(self, *, scope: str, origins: Sequence[str]) -> Mapping[str, SourceState]:
+        """Give, by origin, those of the sources that are in this scope."""
+        rows: list[_SourceRow] = []
+        with self._database.read() as connection:
+            for start in range(0, len(origins), _BATCH):
+                batch = origins[start : start + _BATCH]
+                sql = (
+                    "SELECT origin, id, fingerprint, status, revision FROM objects WHERE scope = ? "  # noqa: S608 - marks
+                    f"AND origin IN ({','.join('?' * len(batch))}) ORDER BY id"
+                )
+                rows += connection.execute(sql, (scope, *batch))
+        return _states(rows)
 
     def scopes(self, below: str) -> Sequence[str]:
         """Return the scopes below one that objects lie in."""
@@ -239,6 +250,16 @@ class SqliteReads:
 
     def _tables(self, connection: apsw.Connection) -> ObjectTables:
         return ObjectTables(connection, self._checks)
+
+
+def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
+    """Return the state of the source with each origin, from rows in the order of their ids."""
+    states: dict[str, SourceState] = {}
+    for origin, identity, fingerprint, status, revision in rows:
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = SourceState(identity, fingerprint, status, revision)
+    return states
 
 
 def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:

@@ -24,7 +24,7 @@ _MOST_NAMED = 20
 
 _ROWS = (
     "SELECT object_id, part, from_seq, until_seq, position, type, kind, status, scope, role, title, heading, origin, "
-    "channel, created_at, updated_at, live, hex(hash), p.key FROM passages p "
+    "channel, created_at, updated_at, live, hex(hash), place_role, p.key FROM passages p "
     "JOIN passage_scopes s ON s.id = p.scope_id JOIN passage_texts t ON t.id = p.text_id"
 )
 
@@ -116,13 +116,14 @@ def _contents(connection: apsw.Connection) -> dict[_Place, int]:
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
     endings = _grouped(connection, "SELECT key, ending FROM passage_endings ORDER BY key, ending")
     days = _grouped(connection, "SELECT key, first, last FROM passage_days ORDER BY key, first, last")
+    names = _grouped(connection, "SELECT key, name FROM code_names ORDER BY key, name")
     ties = graph_contents(connection)
     contents: dict[_Place, int] = {}
     for *row, key in connection.execute(_ROWS):
         found = tuple(words.pop((table, key), None) for table in FULL_TEXT)
-        groups = (part.pop(key, None) for part in (metadata, endings, days))
+        groups = (part.pop(key, None) for part in (metadata, endings, days, names))
         contents[row[0], row[1], row[2]] = hash((*row, *groups, found, ties.pop(key, None)))
-    if words or metadata or endings or days or ties:
+    if words or metadata or endings or days or names or ties:
         contents["", "", 0] = -1
     return contents
 

@@ -93,8 +93,8 @@ class SqliteSession:
         """Keep writes, events and records; note what an erasure leaves to be overwritten in the file."""
         self._end = None
         tables = ObjectTables(self._connection)
-        for write, event in zip(planned.writes, result.events, strict=False):
-            tables.store(write, event.seq)
+        for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
+            tables.store(write, event.seq, stored)
             self._changes += _change(write, event.seq)
         for event in result.events:
             self._log.keep_event(event)

@@ -7,7 +7,7 @@ import apsw
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 3
+PROJECTION_VERSION = 5
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 VERSION = "projection_version"
@@ -76,12 +76,12 @@ REBUILT: tuple[str, ...] = (
          type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope_id INTEGER NOT NULL,
          role TEXT NOT NULL, title TEXT NOT NULL, heading TEXT NOT NULL, origin TEXT, channel TEXT NOT NULL,
          created_at TEXT NOT NULL, updated_at TEXT NOT NULL, live INTEGER NOT NULL, text_id INTEGER NOT NULL,
-         from_seq INTEGER NOT NULL, until_seq INTEGER)""",
+         from_seq INTEGER NOT NULL, until_seq INTEGER, place_role TEXT NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, position)",
     "CREATE INDEX IF NOT EXISTS passages_by_part ON passages(part) WHERE part <> ''",
     "CREATE INDEX IF NOT EXISTS passages_by_text ON passages(text_id)",
     # Holds what most filters ask for, so that they are answered without the rows.
-    """CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id, text_id, type, kind, role, status)
+    """CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id, text_id, type, kind, role, status, place_role)
          WHERE live = 1 AND until_seq IS NULL""",
     # One value per row, with its own type: truth values as a blob of one byte, so that they equal no number.
     """CREATE TABLE IF NOT EXISTS passage_metadata(
@@ -94,6 +94,9 @@ REBUILT: tuple[str, ...] = (
          key INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY(key, first, last))
          WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS passage_days_by_first ON passage_days(first, last)",
+    # By the number of a name of code (`derived.code_names`), the current passages that vouch for it.
+    """CREATE TABLE IF NOT EXISTS code_names(
+         name INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(name, key)) WITHOUT ROWID""",
     # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
     # table in memory may remember it.
     """CREATE TABLE IF NOT EXISTS graph_nodes(
@@ -128,6 +131,7 @@ TABLES = (
 
 _REBUILT_TABLES = (
     *("passage_scopes", "passages", "passage_metadata", "passage_endings", "passage_days"),
+    "code_names",
     *("graph_nodes", "graph_passages"),
     *FULL_TEXT,
 )

@@ -8,9 +8,18 @@ from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import rank_days
 from treering.edges.stores.sqlite.places import rank_places
-from treering.edges.stores.sqlite.reach import sight
-from treering.edges.stores.sqlite.words import known_words, rank_names, rank_words
-from treering.ports.text import TextFound, TextRequest
+from treering.edges.stores.sqlite.reach import Sight, sight
+from treering.edges.stores.sqlite.word_tables import WordTables
+from treering.edges.stores.sqlite.words import (
+    COLUMNS,
+    WEIGHTS,
+    count_passages,
+    count_words,
+    known_words,
+    rank_names,
+    rank_words,
+)
+from treering.ports.text import Scored, TextFound, TextRequest
 
 
 class SqliteTextSearch:
@@ -18,22 +27,36 @@ class SqliteTextSearch:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._words = WordTables(WEIGHTS, COLUMNS)
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
         """Search for several requests, all of one moment."""
         with rows_of("the index", hint=REINDEX), self._database.read() as connection:
-            return [_found(connection, request) for request in requests]
+            return [self._found(connection, request) for request in requests]
 
+    def _found(self, connection: apsw.Connection, request: TextRequest) -> TextFound:
+        seen, limit = sight(connection, request.reach), request.limit
+        known = known_words(connection, sorted({part.whole for part in request.names if part.whole}), seen)
+        names = [part.name for part in request.names if part.whole not in known]
+        words, words_in = self._ranked(connection, request, seen)
+        return TextFound(
+            words=words,
+            words_in=words_in,
+            names=rank_names(connection, names, seen, limit),
+            places=rank_places(connection, request.place, seen, limit) if request.place else (),
+            days=rank_days(connection, request.days, seen, request.days_limit),
+            counts=count_words(connection, request.counted, seen),
+            passages=count_passages(connection, seen) if request.counted else 0,
+        )
 
-def _found(connection: apsw.Connection, request: TextRequest) -> TextFound:
-    seen, limit = sight(connection, request.reach), request.limit
-    wholes = {part.whole for part in request.names if part.whole}
-    known = known_words(connection, sorted(wholes.union(request.known)), seen)
-    names = [part.name for part in request.names if part.whole not in known]
-    return TextFound(
-        words=rank_words(connection, request.words, seen, limit),
-        names=rank_names(connection, names, seen, limit),
-        places=rank_places(connection, request.place, seen, limit) if request.place else (),
-        days=rank_days(connection, request.days, seen, request.days_limit),
-        known=known.intersection(request.known),
-    )
+    def _ranked(
+        self, connection: apsw.Connection, request: TextRequest, seen: Sight
+    ) -> tuple[list[Scored], list[Scored]]:
+        """Rank by words, and those of one role once more: in memory where all is seen as it is now, else by FTS5."""
+        terms, role, limit = request.words, request.words_in, request.limit
+        everything = seen.scopes is None and not seen.of_history and not seen.filtered
+        ranked = self._words.rank(connection, terms, limit, role=role) if everything and terms else None
+        if ranked is not None:
+            return ranked
+        in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
+        return rank_words(connection, terms, seen, limit), in_role

@@ -85,6 +85,11 @@ def logged_keys(connection: apsw.Connection, after: int) -> list[int] | None:
     return [key for (key,) in connection.execute("SELECT DISTINCT key FROM vector_log WHERE position > ?", (after,))]
 
 
+def moment_of(connection: apsw.Connection) -> Moment:
+    """Return the moment of a connection's snapshot."""
+    return read_state(connection, EPOCH), log_position(connection)
+
+
 def catch_up(
     connection: apsw.Connection,
     seen: Moment | None,
@@ -97,7 +102,7 @@ def catch_up(
     `reread` is told the passages logged since; `load` starts over where the log does not reach back so far. A
     snapshot older than the table changes nothing: what has gone since is re-checked in the ledger.
     """
-    now = read_state(connection, EPOCH), log_position(connection)
+    now = moment_of(connection)
     if seen is not None and now <= seen:
         return seen
     changed = logged_keys(connection, seen[1]) if seen and seen[0] == now[0] else None

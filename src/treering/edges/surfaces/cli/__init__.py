@@ -4,6 +4,7 @@ What a command declares is in `*_commands`, which load nothing heavy, so that `-
 modules that are imported when it runs.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -19,11 +20,13 @@ from treering.edges.surfaces.cli.printing import clean_terminals, say, tell_cras
 __all__ = ["main", "run"]
 
 _INTERRUPTED = 130
+_OBJECTS_PER_COLLECTION = 50_000  # Python's default looks for cycles a hundred times while the modules are loaded
 _ASKS_VERSION = (["version"], ["--version"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code: 0, or as `failures.EXIT_CODES` says."""
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     _accept_any_text()
     clean_terminals()
     sys.excepthook = tell_crash

@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 from pydantic import BaseModel, TypeAdapter
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
@@ -77,6 +76,9 @@ def watched(space: Space) -> Iterator[Space]:
     if not console.is_terminal:
         yield space
         return
+    # Imported here: most answers come without a bar.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -69,7 +69,7 @@ def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]
             dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
         pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
     if excess > 0:
-        pack = pack.model_copy(update={"recommended_next_reads": ()})
+        pack = pack.model_copy(update={"recommended_next_reads": (), "may_break": ()})
     return pack, dropped
 
 
@@ -95,7 +95,8 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
             status = told_status(str(report.object.get("status", "")), current=report.current)
             return f"{quoted(report.title)}: {status}", list(_page(report))
         case RelatedReport():
-            return f"Neighbours: {len(report.neighbours)}.", list(_neighbours(report))
+            code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
+            return f"Neighbours: {len(report.neighbours)}.{code}", [*_neighbours(report), *_linked_code(report)]
         case RecentReport():
             return f"Changes, newest first: {len(report.changes)}; {report.more} more.", list(_changes(report))
         case ExpandReport():
@@ -142,6 +143,11 @@ def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
         replied = f"\n\n{hit.reply.heading}: {hit.reply.text}" if hit.reply else ""
         yield AnswerEntry(head, titled(name, hit.text) + replied, origin=hit.place or hit.origin, ref=ref)
+        for one in hit.more:
+            ref = f"{hit.object_id} {one.segment_id}".strip()
+            warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""
+            told = titled(one.heading, one.text)
+            yield AnswerEntry(f"{number}. also `{ref}`{trust}{warning}", told, origin=one.place, ref=ref)
 
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:
@@ -168,6 +174,14 @@ def _neighbours(report: RelatedReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(
             f"- {one.via} {arrow} {_relation(one)} {arrow} `{one.id}` {quoted(one.title)} ({state})", ref=one.id
         )
+
+
+def _linked_code(report: RelatedReport) -> Iterable[AnswerEntry]:
+    for one in report.code:
+        of = f" ({label(one.of)})" if one.of else ""
+        more = f", {one.more} more there" if one.more else ""
+        what = f"{quoted(one.symbol or one.title)} at {label(one.place)}{more}"
+        yield AnswerEntry(f"- {one.told}{of} `{one.id}` {one.segment_id} {what}", ref=one.id)
 
 
 def _relation(one: Neighbour) -> str:

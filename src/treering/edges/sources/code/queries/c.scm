@@ -19,4 +19,4 @@
 (preproc_function_def name: (identifier) @name) @macro
 (preproc_def name: (identifier) @name value: (_)) @constant
 
-(preproc_include path: (_) @import)
+(preproc_include path: (_) @import) @statement

@@ -12,4 +12,4 @@
     (variable_declaration (variable_declarator name: (_) @name))) @constant
   (#eq? @modifier "const"))
 
-(using_directive [(identifier) (qualified_name)] @import .)
+(using_directive [(identifier) (qualified_name)] @import .) @statement

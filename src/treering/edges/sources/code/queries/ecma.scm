@@ -16,12 +16,13 @@
 (program (export_statement
     (lexical_declaration "const" (variable_declarator name: (identifier) @name)) @constant))
 
-(import_statement source: (string (string_fragment) @import))
-(export_statement source: (string (string_fragment) @import))
+(import_statement source: (string (string_fragment) @import)) @statement
+(export_statement source: (string (string_fragment) @import)) @statement
 ((call_expression
     function: (identifier) @call
-    arguments: (arguments . (string (string_fragment) @import) .))
+    arguments: (arguments . (string (string_fragment) @import) .)) @statement
   (#eq? @call "require"))
+(call_expression function: (import) arguments: (arguments . (string (string_fragment)) .)) @statement
 
 (export_specifier name: (identifier) @export)
 (export_statement "default" value: (identifier) @export)

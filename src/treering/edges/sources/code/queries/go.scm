@@ -14,4 +14,4 @@
 (type_alias name: (type_identifier) @name) @type
 (const_spec name: (identifier) @name) @constant
 
-(import_spec path: (interpreted_string_literal) @import)
+(import_spec path: (interpreted_string_literal) @import) @statement

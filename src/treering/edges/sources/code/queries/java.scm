@@ -7,4 +7,4 @@
 (constructor_declaration name: (_) @name) @function
 (field_declaration declarator: (variable_declarator name: (_) @name)) @constant
 
-(import_declaration [(scoped_identifier) (identifier)] @import)
+(import_declaration [(scoped_identifier) (identifier)] @import) @statement

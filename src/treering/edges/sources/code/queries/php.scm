@@ -8,7 +8,8 @@
 (const_declaration (const_element (name) @name)) @constant
 
 (namespace_use_clause [(qualified_name) (name)] @import)
-(require_expression (string (string_content) @import))
-(require_once_expression (string (string_content) @import))
-(include_expression (string (string_content) @import))
-(include_once_expression (string (string_content) @import))
+(namespace_use_declaration) @statement
+(require_expression (string (string_content) @import)) @statement
+(require_once_expression (string (string_content) @import)) @statement
+(include_expression (string (string_content) @import)) @statement
+(include_once_expression (string (string_content) @import)) @statement

@@ -4,5 +4,5 @@
 (singleton_method name: (_) @name) @function
 (assignment left: (constant) @name) @constant
 
-((call method: (identifier) @call arguments: (argument_list . (string (string_content) @import) .))
+((call method: (identifier) @call arguments: (argument_list . (string (string_content) @import) .)) @statement
   (#any-of? @call "require" "require_relative" "load"))

@@ -11,5 +11,6 @@
 (const_item name: (_) @name) @constant
 (static_item name: (_) @name) @constant
 
-(use_declaration argument: (_) @import)
-(extern_crate_declaration name: (_) @import)
+(use_declaration argument: (_) @import) @statement
+(extern_crate_declaration name: (_) @import) @statement
+(mod_item name: (_) !body) @statement

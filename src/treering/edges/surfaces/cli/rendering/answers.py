@@ -23,6 +23,7 @@ _VALUE_CHARS = 300
 _LEFT_OUT = 10
 _TASK_CHARS = 300
 _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
+_ARROWS = {"out": "→", "in": "←", "any": "↔"}
 _USUAL = {"active", "finalized", "open"}
 
 
@@ -86,15 +87,24 @@ def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
 
 def render_related(report: RelatedReport, *, fenced: bool) -> Iterator[IndentedLine]:
     """Show neighbours, nearest first."""
-    if not report.neighbours:
+    if not report.neighbours and not report.code:
         yield line("Nothing is related to it here.")
     for one in report.neighbours:
-        arrow = "→" if one.direction == "out" else "←"
+        arrow = _ARROWS[one.direction]
         title = _name(one.title, fenced=fenced)
         named = f" ({', '.join(one.fields)})" if one.fields else ""
         state = f"  ({one.kind}, {told_status(one.status, current=one.current)})"
         yield line(f"{arrow} {one.relation}{named}  ", (title, "bold"), state, indent=2 * one.depth - 2)
         yield line((one.id, "dim"), indent=2 * one.depth)
+    for near in report.code:
+        where = _name(near.symbol or near.title, fenced=fenced)
+        of = f" ({_name(near.of, fenced=fenced)})" if near.of else ""
+        more = f" and {near.more} more there" if near.more else ""
+        place = f"  {one_line(near.place)}{more}" if near.place else more
+        yield line(f"{_ARROWS[near.direction]} {near.told}{of}  ", (where, "bold"), place)
+        yield line((f"{near.id} {near.segment_id}".rstrip(), "dim"), indent=2)
+    if report.code_left_out:
+        yield line(f"{report.code_left_out} more places in code")
 
 
 def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLine]:
@@ -123,6 +133,7 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
             for item in items:
                 yield from _pack_item(item)
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
+    yield from _listed("May break", pack.may_break)
     yield from _listed("Missing", pack.missing_context)
     yield from _listed("Read next", pack.recommended_next_reads)
     yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
@@ -150,6 +161,10 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
         replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
         yield line(_quoted(replied, hit.reply.place, fenced=fenced), indent=3)
     yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
+    for one in hit.more:
+        yield from _flags(one.flags)
+        yield line(("also ", "dim"), (_name(one.place, fenced=fenced), "green"), indent=3)
+        yield line(_quoted(_snippet(one.text), one.place, fenced=fenced), indent=3)
     if hit.explain:
         yield line(("because ", "dim"), _value(hit.explain), indent=3)
 

@@ -1,0 +1,116 @@
+"""What the history of a repository says of its files: which change often, and which change together."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import combinations
+
+from treering.edges.sources.names import printable
+
+LOG_FORMAT = "%x1e%ct%x1f%P%x1f%aE"
+"""How `git log` writes a commit before its paths, for `commits_in`."""
+
+_HEADER = b"\x1e"
+_FIELD = b"\x1f"
+_MOST_FILES = 30
+"""Files of a commit that say something of each other: one that touches more moves, renames or reformats."""
+_LEAST_TOGETHER = 2
+_PARTNERS = 8
+_MOST_PAIRS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFiles:
+    """A commit: its time, who made it, and the paths it touched."""
+
+    when: datetime
+    author: bytes
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathHistory:
+    """How often a path changed in the commits looked at, when last, and by how many people."""
+
+    path: str
+    changes: int
+    last_changed: datetime
+    authors: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTogether:
+    """Two paths that the same commits touched: how many of these there are, and when the last one was."""
+
+    one: str
+    other: str
+    commits: int
+    last_changed: datetime
+
+
+def commits_in(log: bytes, *, skip_roots: bool) -> list[CommitFiles]:
+    """Read what `git log --name-only -z` wrote, newest first.
+
+    `skip_roots`: the first commit of a shallow clone "adds" every file, which is no change.
+    """
+    found: list[CommitFiles] = []
+    head: tuple[datetime, bytes] | None = None
+    paths: list[str] = []
+    for field in [*log.split(b"\0"), _HEADER]:
+        if field.startswith(_HEADER):
+            if head:
+                found.append(CommitFiles(*head, tuple(paths)))
+            head, paths = _head(field[1:], skip_roots=skip_roots), []
+        elif head and (name := field.removeprefix(b"\n")):
+            paths.append(printable(name))
+    return found
+
+
+def often_changed(commits: Sequence[CommitFiles]) -> list[PathHistory]:
+    """Return the history of each path, most often changed first."""
+    times: dict[str, list[datetime]] = defaultdict(list)
+    authors: dict[str, set[bytes]] = defaultdict(set)
+    for commit in commits:
+        for path in commit.paths:
+            times[path].append(commit.when)
+            authors[path].add(commit.author)
+    found = [PathHistory(path, len(seen), max(seen), len(authors[path])) for path, seen in times.items()]
+    return sorted(found, key=lambda one: (-one.changes, one.path))
+
+
+def changed_together(commits: Sequence[CommitFiles], present: Collection[str]) -> list[ChangedTogether]:
+    """Return which of the paths present changed together more than once, most often and lately first.
+
+    Of each path at most eight others are told, and of all at most 2,000 pairs. What touched very many files at once
+    counts for nothing.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    last: dict[tuple[str, str], datetime] = {}
+    for commit in commits:
+        if len(commit.paths) <= _MOST_FILES:
+            for pair in combinations(sorted(set(commit.paths)), 2):
+                counts[pair] += 1
+                last[pair] = max(last.get(pair, commit.when), commit.when)
+    pairs = [
+        ChangedTogether(*pair, count, last[pair])
+        for pair, count in counts.items()
+        if count >= _LEAST_TOGETHER and pair[0] in present and pair[1] in present
+    ]
+    pairs.sort(key=lambda one: (-one.commits, -one.last_changed.timestamp(), one.one, one.other))
+    return list(_few_each(pairs))[:_MOST_PAIRS]
+
+
+def _few_each(pairs: Sequence[ChangedTogether]) -> Iterator[ChangedTogether]:
+    told: Counter[str] = Counter()
+    for pair in pairs:
+        if min(told[pair.one], told[pair.other]) < _PARTNERS:
+            told.update((pair.one, pair.other))
+            yield pair
+
+
+def _head(field: bytes, *, skip_roots: bool) -> tuple[datetime, bytes] | None:
+    if not field:
+        return None
+    when, parents, author = field.split(_FIELD, 2)
+    return (datetime.fromtimestamp(int(when), UTC), author) if parents or not skip_roots else None

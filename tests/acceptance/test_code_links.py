@@ -1,0 +1,201 @@
+"""Links of code as people ask for them: who imports, calls and tests a file or a symbol, and what it uses itself."""
+
+import os
+from pathlib import Path
+
+import pytest
+from project import Project
+from shop_of_languages import FILES, QUESTIONS
+
+from space_parts import all_of, node_called, note, open_space
+from treering.core.errors import NotFound
+
+GOLDEN = Path(__file__).parent / "golden" / "code_links.txt"
+OF_CODE = ["imports", "calls", "uses", "tests", "changes_with"]
+
+
+def write(project, files):
+    for path, text in files.items():
+        file = project.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return project.commit()
+
+
+def ingest(space, project):
+    return space.ingest("repo", input={"path": str(project.folder)})
+
+
+def ask(space, what, types=OF_CODE, **given):
+    return space.query("related", input={"id": what, "types": types, **given})
+
+
+def told(space, what, **given):
+    """Return what is said of links of code, one line each."""
+    return [
+        " ".join(filter(None, [one.told, f"({one.of})" if one.of else "", one.symbol, "at", _place(one.place)]))
+        for one in ask(space, what, **given).code
+    ]
+
+
+def _place(place):
+    return place.partition(" @ ")[0]
+
+
+def source(space, path):
+    (found,) = [one for one in all_of(space, "source") if one.origin.endswith(f"#{path}") and one.status == "active"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    project = Project(tmp_path_factory.mktemp("shop") / "shop")
+    write(project, FILES)
+    with open_space(channel="user") as space:
+        ingest(space, project)
+        yield space
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path / "shop")
+
+
+@pytest.fixture
+def space():
+    with open_space(channel="user") as opened:
+        yield opened
+
+
+def test_links_of_a_repository_in_many_languages(shop):
+    text = "".join(f"{what}\n{''.join(f'  {line}' + chr(10) for line in told(shop, what))}" for what in QUESTIONS)
+    if os.environ.get("REWRITE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."
+
+
+def test_a_file_is_asked_about_by_its_id_its_path_its_origin_or_the_end_of_it(shop):
+    cart = source(shop, "src/shop/cart.py")
+    named = (cart.id, "src/shop/cart.py", cart.origin, "shop/cart.py")
+    assert len({tuple(told(shop, name)) for name in named}) == 1
+    assert told(shop, cart.id)
+
+
+def test_a_segment_is_asked_about_by_its_id_alone_or_behind_that_of_its_source(shop):
+    cart = source(shop, "src/shop/cart.py")
+    (part,) = [part for part in cart.segments if "def total" in part.excerpt]
+    asked = told(shop, part.segment_id)
+    assert asked == told(shop, f"{cart.id} {part.segment_id}")
+    assert "called by (total) taxed at src/shop/tax.py#L10-L10" in asked
+
+
+def test_a_name_of_nothing_is_not_found(shop):
+    with pytest.raises(NotFound):
+        ask(shop, "nothing_is_called_so")
+
+
+def test_a_module_is_linked_to_what_lies_outside_of_it(shop):
+    (node,) = [one for one in all_of(shop, "node") if one.kind == "module" and "src/shop" in one.aliases]
+    found = ask(shop, node.id)
+    assert {one.title for one in found.code} == {"tests/test_cart.py"}
+    assert "tests/test_cart.py" in {one.title for one in found.code if one.relation == "tests"}
+
+
+def test_links_can_be_narrowed_to_a_kind_and_a_direction(shop):
+    assert told(shop, "src/shop/tax.py", types=["imports"], direction="out") == ["imports at src/shop/cart.py"]
+    assert told(shop, "src/shop/tax.py", types=["about"]) == []
+
+
+def test_of_an_earlier_time_no_links_of_code_are_told_and_the_answer_says_so(shop):
+    cart = source(shop, "src/shop/cart.py")
+    report = shop.query("related", input={"id": cart.id}, options={"as_of": shop.engine.ledger.sequence()})
+    assert report.code == ()
+    assert "as they are now" in " ".join(report.warnings)
+
+
+def test_a_link_appears_with_the_file_that_it_leads_to_and_ends_with_it(space, project):
+    write(project, {"app/a.py": "from app.b import run\n\n\ndef go():\n    run()\n", "app/__init__.py": ""})
+    ingest(space, project)
+    assert told(space, "app/a.py") == []
+    write(project, {"app/b.py": "def run():\n    pass\n"})
+    ingest(space, project)
+    assert "called by (run) go at app/a.py#L5-L5" in told(space, "run")
+    (project.folder / "app/b.py").rename(project.folder / "app/c.py")
+    project.commit()
+    ingest(space, project)
+    assert told(space, "app/a.py", types=["imports", "calls", "uses"]) == []
+    assert space.lint("reindex").differences == ()
+
+
+def test_a_name_that_two_files_define_is_linked_to_none_where_its_user_does_not_say_which(space, project):
+    files = {"a.rb": "class Cart\nend\n", "b.rb": "def show\n  Cart.new\nend\n"}
+    write(project, files)
+    ingest(space, project)
+    assert told(space, "a.rb") == ["used by (Cart) show at b.rb#L2-L2"]
+    write(project, {"c.rb": "class Cart\nend\n"})
+    ingest(space, project)
+    assert told(space, "a.rb", types=["calls", "uses"]) == []
+
+
+def test_what_stands_in_comments_and_strings_is_no_use(space, project):
+    code = (
+        "from app import cart\n\n\ndef show():\n"
+        '    """See cart.total()."""\n    # cart.total()\n    return "cart.total()"\n'
+    )
+    write(project, {"app/__init__.py": "", "app/cart.py": "def total():\n    pass\n", "app/show.py": code})
+    ingest(space, project)
+    assert told(space, "total", types=["calls", "uses"]) == []
+
+
+def test_two_repositories_in_one_space_are_not_linked_by_equal_names(space, tmp_path):
+    for name in ("one", "two"):
+        project = Project(tmp_path / name)
+        write(project, {"app/__init__.py": "", "app/b.py": f"def run():\n    return '{name}'\n"})
+        write(project, {"app/a.py": "from app.b import run\n\n\ndef go():\n    run()\n"})
+        ingest(space, project)
+    for one in (one for one in all_of(space, "source") if one.title == "app/b.py"):
+        (user,) = [near for near in ask(space, one.id, types=["imports"]).code if near.direction == "in"]
+        root = one.origin.partition("#")[0]
+        assert space.query("page", input={"id": user.id}).object["origin"].startswith(f"{root}#")
+
+
+def test_links_do_not_lead_out_of_a_scope(space, project):
+    write(project, {"app/__init__.py": "", "app/b.py": "def run():\n    pass\n", "app/a.py": "import app.b\n"})
+    for scope in ("/one", "/two"):
+        space.ingest("repo", scope=scope, input={"path": str(project.folder)})
+        (found,) = [one for one in all_of(space, "source") if one.title == "app/b.py" and one.scope == scope]
+        inside = space.query("related", scope=scope, input={"id": found.id}).code
+        assert [(one.told, _scope(space, one.id)) for one in inside] == [("imported by", scope)]
+        with pytest.raises(NotFound):
+            ask(space, "app/b.py")  # nobody at / sees it
+
+
+def _scope(space, identity):
+    return space.engine.ledger.get(identity).scope
+
+
+def test_files_that_commits_touch_together_are_related(space, project):
+    for number in range(3):
+        write(project, {"cart.py": f"PRICE = {number}\n", "prices.md": f"# {number}\n"})
+    write(project, {"cart.py": "PRICE = 9\n"})
+    ingest(space, project)
+    (line,) = told(space, "cart.py")
+    assert line.startswith("changes together with (3 of the last 4 commits, last on 20")
+    assert line.endswith("at prices.md")
+    assert [one.title for one in ask(space, "prices.md").code] == ["cart.py"]
+    assert node_called(space, "shop")
+
+
+def test_a_context_says_what_may_break_where_the_code_it_shows_is_changed(shop):
+    pack = shop.query("context", input={"task": "change how the total of a cart adds the prices up"}).pack
+    (line,) = [line for line in pack.may_break if line.startswith('"Cart, total (src/shop/cart.py)"')]
+    assert '"taxed' in line
+    assert 'tested by "tests/test_cart.py"' in line
+    assert not any(line.startswith('"test') for line in pack.may_break)
+
+
+def test_a_context_without_code_says_nothing_of_what_may_break_and_asks_nothing_for_it(space):
+    note(space, "Bees hum at noon.")
+    report = space.query("context", input={"task": "bees at noon"})
+    assert report.pack.may_break == ()
+    assert "May break" not in report.text

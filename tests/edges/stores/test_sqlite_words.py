@@ -1,0 +1,153 @@
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from index_stage import open_space, seen
+
+from treering.core.patch import Erase
+from treering.edges.stores.sqlite import text as text_search
+from treering.edges.stores.sqlite.reach import sight
+from treering.edges.stores.sqlite.words import rank_words
+from treering.ports.text import TextRequest
+
+WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()
+TERMS = "bee ant hum dig uber night_shift honeycomb 7 anne absent".split()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "space.db")
+
+
+def asked(space, *terms, limit=10):
+    (found,) = space.index.text.search([TextRequest(seen(), limit, words=terms)])
+    return list(found.words)
+
+
+def by_fts5(space, *terms, limit=10):
+    with space.database.read() as connection:
+        return rank_words(connection, terms, sight(connection, seen()), limit)
+
+
+def agrees(space, *terms, limit=10):
+    ranked = asked(space, *terms, limit=limit)
+    assert ranked == by_fts5(space, *terms, limit=limit)
+    return ranked
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=30).map(" ".join)
+steps = st.one_of(
+    st.tuples(st.just("add"), texts),
+    st.tuples(st.just("add"), texts),
+    st.tuples(st.just("change"), texts),
+    st.tuples(st.just("archive"), st.just("")),
+    st.tuples(st.just("erase"), st.just("")),
+)
+questions = st.lists(st.sampled_from(TERMS), min_size=1, max_size=6, unique=True)
+
+
+@given(st.lists(st.tuples(steps, questions), min_size=1, max_size=12), st.integers(1, 6))
+@settings(max_examples=30, deadline=None)
+def test_whatever_was_written_words_rank_to_the_scores_of_fts5(told, limit):
+    space = open_space()
+    held = []
+    for n, ((step, text), terms) in enumerate(told):
+        if step == "add" or not held:
+            held.append(space.make.source(text or "bees", "dig honeycomb", origin=str(n), title=text[:9]))
+            space.commit(held[-1])
+        elif step == "change":
+            space.reread(held[-1], text)
+        elif step == "archive":
+            space.move(held.pop(), "archived")
+        else:
+            space.erase(held.pop(0))
+        agrees(space, *terms, limit=limit)
+    space.ledger.close()
+
+
+def test_what_another_process_writes_is_ranked_at_the_next_read(path):
+    here, there = open_space(path), open_space(path)
+    bees = here.make.source("Bees hum.", origin="1")
+    here.commit(bees)
+    assert len(agrees(here, "hum")) == 1
+    there.ledger.commit(here.make.patch(here.make.source("Ants hum and hum.", origin="2")))
+    assert len(agrees(here, "hum")) == 2
+    there.ledger.commit(here.make.patch(Erase(id=bees.id, expected_revision=1)))
+    assert len(agrees(here, "hum")) == 1
+    for each in (here, there):
+        each.ledger.close()
+
+
+def test_a_passage_that_took_the_key_of_an_erased_one_is_ranked_by_its_own_words(path):
+    space = open_space(path)
+    gone = space.make.source("Bees hum and hum and hum.", origin="1")
+    space.commit(gone)
+    (first,) = agrees(space, "hum")
+    space.erase(gone)
+    space.commit(space.make.source("Ants dig.", origin="2"))
+    (other,) = agrees(space, "dig")
+    assert other.key == first.key
+    assert agrees(space, "hum") == []
+    space.ledger.close()
+
+
+def test_a_rebuild_makes_the_words_anew(path):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum.", "Bees dig.", origin="1"))
+    agrees(space, "bee")
+    space.index.upkeep.rebuild()
+    assert len(agrees(space, "bee")) == 2
+    space.ledger.close()
+
+
+def test_phrases_and_signs_are_left_to_fts5(path):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum at night.", "At night bees.", origin="1"))
+    for terms in (("bee hum",), ("bee", "at night"), ("bee.hum",), ("BEE",), ('"',)):
+        agrees(space, *terms)
+    space.ledger.close()
+
+
+def test_a_read_of_a_moment_gone_by_ranks_what_stood_then(path):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum.", origin="1"))
+    written, read = threading.Event(), threading.Event()
+    found = []
+
+    def late():
+        with space.database.read() as connection:
+            before = by_fts5(space, "hum")
+            written.set()
+            read.wait(timeout=60)
+            found.append((before, asked(space, "hum"), rank_words(connection, ["hum"], sight(connection, seen()), 9)))
+
+    reader = threading.Thread(target=late)
+    reader.start()
+    written.wait(timeout=60)
+    space.commit(space.make.source("Ants hum.", origin="2"))
+    assert len(agrees(space, "hum")) == 2
+    read.set()
+    reader.join()
+    ((before, then, by_rows),) = found
+    assert before == then == by_rows
+    assert len(then) == 1
+    space.ledger.close()
+
+
+def test_postings_are_read_once_while_nothing_is_written(path, monkeypatch):
+    space = open_space(path)
+    space.commit(space.make.source("Bees hum.", origin="1"))
+    reads = []
+    tables = text_search.WordTables
+    read = tables._read
+    monkeypatch.setattr(
+        tables, "_read", lambda self, connection, term: (reads.append(term), read(self, connection, term))[1]
+    )
+    for _ in range(3):
+        asked(space, "hum", "bee")
+    assert reads == ["hum", "bee"]
+    space.commit(space.make.source("Ants hum.", origin="2"))
+    assert len(asked(space, "hum")) == 2
+    assert reads == ["hum", "bee", "hum"]
+    space.ledger.close()
