@@ -1,11 +1,14 @@
 """The port of search by text: words, parts of names, places and days, with filters inside."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from treering.ports.passages import AskedDays
 from treering.ports.reach import Reach
+
+MOST_COUNTED = 2_000
+"""Where the passages that have a term are counted, counting ends here: such a term is a common one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class TextRequest:
     """An object id, segment id, origin, title or heading, or the end of one."""
     days: tuple[AskedDays, ...] = ()
     days_limit: int = 2_000
-    known: tuple[str, ...] = ()
-    """Terms of which is asked whether anything current in the scopes of the reach has them."""
+    counted: tuple[str, ...] = ()
+    """Terms of which is asked how many current passages in the scopes of the reach have them. No filter counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,10 @@ class TextFound:
 
     A period that only in part is asked for counts by that part; of several the best counts.
     """
-    known: frozenset[str] = frozenset()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """By each of the terms to be counted that occurs: how many passages have it, at most `MOST_COUNTED`."""
+    passages: int = 0
+    """How many passages those terms were looked for in, at most `MOST_COUNTED`; 0 where none were to be counted."""
 
 
 class TextSearch(Protocol):

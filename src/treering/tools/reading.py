@@ -249,8 +249,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if question.lag.pending:
         hint = "Vectors are still being made; ask again."
         return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
-    (found,) = index.text.search([TextRequest(reach, 0, known=question.terms.words)])
-    if found.known:
+    (found,) = index.text.search([TextRequest(reach, 0, counted=question.terms.words)])
+    if found.counts:
         return Empty(reason="known_but_empty", hint="The words occur, but nothing says anything about them here.")
     return Empty(reason="unknown_entity", hint="No word of the question occurs here; ingest what knows it.")
 

@@ -60,12 +60,15 @@ class Sight:
 
     def match(self, terms: str) -> str:
         """Narrow an FTS5 expression over the word tables to the scopes and the role that are seen."""
-        narrowed = [terms]
+        scopes = self.match_of_scopes()
+        return f"{scopes} AND {terms}" if scopes else terms
+
+    def match_of_scopes(self) -> str:
+        """Write the scopes and the role that are seen as an FTS5 expression; empty where there is no such bound."""
+        bounds = [] if self.scopes is None else [f"scope : {fts_query(_seen_tokens(self.reach))}"]
         if self.role:
-            narrowed.insert(0, f"scope : {fts_query([role_token(self.role)])}")
-        if self.scopes is not None:
-            narrowed.insert(0, f"scope : {fts_query(_seen_tokens(self.reach))}")
-        return " AND ".join(narrowed)
+            bounds.append(f"scope : {fts_query([role_token(self.role)])}")
+        return " AND ".join(bounds)
 
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:

@@ -10,7 +10,15 @@ from treering.edges.stores.sqlite.days import rank_days
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.word_tables import WordTables
-from treering.edges.stores.sqlite.words import COLUMNS, WEIGHTS, known_words, rank_names, rank_words
+from treering.edges.stores.sqlite.words import (
+    COLUMNS,
+    WEIGHTS,
+    count_passages,
+    count_words,
+    known_words,
+    rank_names,
+    rank_words,
+)
 from treering.ports.text import Scored, TextFound, TextRequest
 
 
@@ -28,8 +36,7 @@ class SqliteTextSearch:
 
     def _found(self, connection: apsw.Connection, request: TextRequest) -> TextFound:
         seen, limit = sight(connection, request.reach), request.limit
-        wholes = {part.whole for part in request.names if part.whole}
-        known = known_words(connection, sorted(wholes.union(request.known)), seen)
+        known = known_words(connection, sorted({part.whole for part in request.names if part.whole}), seen)
         names = [part.name for part in request.names if part.whole not in known]
         words, words_in = self._ranked(connection, request, seen)
         return TextFound(
@@ -38,7 +45,8 @@ class SqliteTextSearch:
             names=rank_names(connection, names, seen, limit),
             places=rank_places(connection, request.place, seen, limit) if request.place else (),
             days=rank_days(connection, request.days, seen, request.days_limit),
-            known=known.intersection(request.known),
+            counts=count_words(connection, request.counted, seen),
+            passages=count_passages(connection, seen) if request.counted else 0,
         )
 
     def _ranked(

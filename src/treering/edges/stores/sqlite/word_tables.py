@@ -15,11 +15,11 @@ from treering.derived.word_table import Floats, Keys, Postings, WordTable, best
 from treering.edges.stores.sqlite.reach import role_token
 from treering.edges.stores.sqlite.tables import WORDS
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, moment_of
+from treering.edges.stores.sqlite.whole_columns import integers
 from treering.ports.text import Scored
 
 _FEW = 500  # keys in one statement
 _ASKED_FOR = "temp.asked_words"
-# One row for all that is read: to hand over a row costs more than to find it.
 _POSTINGS = f"SELECT group_concat(doc), group_concat(substr(col, 1, 1), '') FROM {_ASKED_FOR} WHERE term = ?"  # noqa: S608 - ours
 _LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
 _COLUMNS = 4
@@ -65,7 +65,7 @@ class WordTables:
         term = role_token(role)
         if (known := self._table.find(term)) is None:
             documents, _ = self._documents(connection, term)
-            keys = np.unique(_integers(documents)).astype(np.int32)
+            keys = np.unique(integers(documents)).astype(np.int32)
             known = Postings(keys, np.ones(len(keys), np.float32))
             self._table.keep(term, known)
         return known
@@ -78,7 +78,7 @@ class WordTables:
 
     def _read(self, connection: apsw.Connection, term: str) -> Postings:
         documents, columns = self._documents(connection, term)
-        keys = _integers(documents)
+        keys = integers(documents)
         counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
         counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
         keys, counts = keys[counted], counts[counted]
@@ -117,12 +117,8 @@ def _totals(connection: apsw.Connection) -> dict[str, int]:
 
 def _lengths_in(row: tuple[str | None, str | None]) -> tuple[Keys, Keys]:
     """Read keys, and how many terms each has in all columns."""
-    keys = _integers(row[0])
+    keys = integers(row[0])
     return keys, _numbers(bytes.fromhex(row[1] or "")).reshape(len(keys), _COLUMNS).sum(axis=1)
-
-
-def _integers(listed: str | None) -> Keys:
-    return np.fromstring(listed or "", np.int64, sep=",")
 
 
 def _numbers(block: bytes) -> Keys:

@@ -69,7 +69,7 @@ def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]
             dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
         pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
     if excess > 0:
-        pack = pack.model_copy(update={"recommended_next_reads": ()})
+        pack = pack.model_copy(update={"recommended_next_reads": (), "may_break": ()})
     return pack, dropped
 
 

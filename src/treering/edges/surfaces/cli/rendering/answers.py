@@ -133,6 +133,7 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
             for item in items:
                 yield from _pack_item(item)
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
+    yield from _listed("May break", pack.may_break)
     yield from _listed("Missing", pack.missing_context)
     yield from _listed("Read next", pack.recommended_next_reads)
     yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
