@@ -17,10 +17,14 @@ from benchmarks import (
     graph,
     ingest,
     latency,
+    ledgers,
+    packs,
+    paragraphs,
     poisoning,
     projects,
     recall,
     start,
+    text,
     walks,
     writes,
 )
@@ -31,8 +35,11 @@ from treering import __version__
 BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "start": start.measure,
     "writes": writes.measure,
+    "ledgers": ledgers.measure,
     "ingest": ingest.measure,
     "latency": latency.measure,
+    "paragraphs": paragraphs.measure,
+    "text": text.measure,
     "embedding": embedding.measure,
     "graph": graph.measure,
     "walks": walks.measure,
@@ -40,6 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,
+    "packs": packs.measure,
     "poisoning": poisoning.measure,
 }
 

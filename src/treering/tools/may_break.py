@@ -8,8 +8,8 @@ from treering.core.locator import Lines
 from treering.derived.code_names import file_at, names_in_heading
 from treering.derived.code_places import place_of
 from treering.derived.code_users import CodeSubject, CodeUser, users_of
-from treering.derived.profile import is_test_path
 from treering.derived.retrieval import Hit
+from treering.derived.roles import is_test_path
 from treering.derived.rounds import run_together
 from treering.ports.reach import Reach
 from treering.tools.envelope import Call

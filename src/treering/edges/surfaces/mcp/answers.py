@@ -142,6 +142,11 @@ def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
         trust = f" — trust: {hit.trust} ({hit.channel})"
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
         yield AnswerEntry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
+        for one in hit.more:
+            ref = f"{hit.object_id} {one.segment_id}".strip()
+            warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""
+            told = titled(one.heading, one.text)
+            yield AnswerEntry(f"{number}. also `{ref}`{trust}{warning}", told, origin=one.place, ref=ref)
 
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:

@@ -158,6 +158,10 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
     yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
     yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
     yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
+    for one in hit.more:
+        yield from _flags(one.flags)
+        yield line(("also ", "dim"), (_name(one.place, fenced=fenced), "green"), indent=3)
+        yield line(_quoted(_snippet(one.text), one.place, fenced=fenced), indent=3)
     if hit.explain:
         yield line(("because ", "dim"), _value(hit.explain), indent=3)
 
