@@ -21,8 +21,10 @@ def found(tables: ToyTables, request: TextRequest) -> TextFound:
     counts = {term: _having(tables, term, request) for term in request.counted}
     known = {part.whole for part in request.names if part.whole and _having(tables, part.whole, request)}
     names = [part.name for part in request.names if part.whole not in known and len(part.name) >= _SHORTEST_NAME]
+    in_role = [row for row in rows if row.passage.place_role == request.words_in]
     return TextFound(
         words=_bm25(request.words, rows, stock, _word_count, _length, limit),
+        words_in=_bm25(request.words, in_role, stock, _word_count, _length, limit) if request.words_in else (),
         names=_bm25(
             names, rows, stock, lambda row, name: float(row.names.count(name)), lambda row: len(row.names), limit
         ),
@@ -43,7 +45,7 @@ def _bm25(
 ) -> list[Scored]:
     scores = dict.fromkeys((row.key for row in rows), 0.0)
     mean = sum(map(length, stock)) / len(stock) if stock else 0.0
-    for term in dict.fromkeys(terms):
+    for term in terms:
         having = sum(count(row, term) > 0 for row in stock)
         rarity = log(1 + (len(stock) - having + 0.5) / (having + 0.5))
         for row in rows:

@@ -108,6 +108,8 @@ def render(context: ContextPack) -> str:
             blocks += [_render_item(item, origins) for item in items]
     if context.conflicts:
         blocks += ["## Conflicts", _bullets(note.summary for note in context.conflicts)]
+    if context.may_break:
+        blocks += ["## May break", _bullets(context.may_break)]
     if context.missing_context:
         blocks += ["## Missing", _bullets(context.missing_context)]
     if context.recommended_next_reads:

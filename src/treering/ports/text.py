@@ -16,12 +16,14 @@ class TextQuery:
     """What to look for, as `derived.analysis` prepares it.
 
     `words` are terms of the word index. `identifiers` are names as typed, folded, for the index of parts of names.
-    `phrases` are what stood in double quotes, each as terms of the word index one after the other.
+    `phrases` are what stood in double quotes, each as terms of the word index one after the other. `emphasis` are
+    terms among the words that count twice: what a long text says in its title, or again and again.
     """
 
     words: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
+    emphasis: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,12 @@ class TextRequest:
     limit: int
     """Of each ranking but that by days."""
     words: tuple[str, ...] = ()
-    """Terms, and phrases of several terms with a space between each two; any of them is enough."""
+    """Terms, and phrases of several terms with a space between each two; any of them is enough.
+
+    One that stands there twice counts twice.
+    """
+    words_in: str = ""
+    """A role of places (`derived.roles`) whose passages are ranked by the same words once more, by themselves."""
     names: tuple[NamePart, ...] = ()
     place: str = ""
     """An object id, segment id, origin, title or heading, or the end of one."""
@@ -64,6 +71,8 @@ class TextFound:
 
     words: Sequence[Scored] = ()
     """By BM25 over the words."""
+    words_in: Sequence[Scored] = ()
+    """The same of places in the role asked for alone; the scores compare with those in `words`."""
     names: Sequence[Scored] = ()
     """By BM25 over stretches of names."""
     places: Sequence[Scored] = ()

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from treering.core.pack import ContextPack
 from treering.derived.packing import Packed, UnnumberedItem, name_nearest, pack, render
-from treering.derived.profile import code_before_tests, spread_over_sources
 from treering.derived.retrieval import Hit
+from treering.derived.spreading import spread_over_sources
 from treering.derived.trusting import Wording
 from treering.ports.clock import fresh_id
 from treering.ports.ledger import Altered
@@ -19,6 +19,7 @@ from treering.tools.context_items import Citing, belief_item, source_item
 from treering.tools.context_notes import conflicts_of, missing_of, next_reads_of, summary_of
 from treering.tools.context_search import FoundForTask, gather
 from treering.tools.envelope import AskingInput, Call, Mode
+from treering.tools.may_break import may_break
 from treering.tools.reading import (
     Asked,
     Empty,
@@ -65,7 +66,7 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    shown = spread_over_sources(code_before_tests(found.sources.hits, given.task))
+    shown = spread_over_sources(found.sources.hits)
     sources = [source_item(hit) for hit in shown]
     if found.answers:
         max_tokens = options.max_tokens or _DEFAULT_TOKENS
@@ -131,6 +132,8 @@ def _build(
 ) -> ContextPack:
     now = call.engine.clock.now()
     conflicts = conflicts_of(call, packed, reach, altered)
+    kept = {(item.object_id, item.segment_id) for item in packed.items}
+    shown = [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
         task=task,
@@ -138,6 +141,7 @@ def _build(
         scope=call.scope,
         items=packed.items,
         conflicts=conflicts,
+        may_break=may_break(call, shown, reach),
         missing_context=missing_of(packed, found),
         recommended_next_reads=next_reads_of(packed, attached),
         citations=packed.citations,

@@ -40,6 +40,35 @@ class ByWords(IndexStage):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert all(hit.score > 0 for hit in hits)
 
+    def test_a_term_that_is_asked_for_twice_counts_twice(self, space: IndexedSpace) -> None:
+        bee, ant = space.make.source("The bee.", origin="a"), space.make.source("The ant.", origin="b")
+        space.commit(bee, ant)
+        for more, best in (("bee", bee.id), ("ant", ant.id)):
+            asked = search_text(space.index, seen(), 5, words=("ant", "bee", more))
+            assert space.objects(asked.words)[0] == best
+
+    @pytest.mark.parametrize("scope", ["/", "/a"])
+    @pytest.mark.parametrize("withdrawn", [False, True])
+    def test_the_best_of_one_role_are_told_by_themselves(
+        self, space: IndexedSpace, scope: str, *, withdrawn: bool
+    ) -> None:
+        paths = ("src/hive.py", "tests/test_hive.py", "CHANGES.md")
+        files = [
+            space.make.source(
+                "Bees live in a hive. " * count, origin=f"repo#{path}", title=path, kind="file", scope="/a"
+            )
+            for count, path in enumerate(paths, start=1)
+        ]
+        note = space.make.source("Bees live in a hive.", origin="a note", scope="/a")
+        space.commit(*files, note)
+        reach = seen(scope, withdrawn=withdrawn)
+        found = search_text(space.index, reach, 5, words=("hive",), words_in="code")
+        scores = {hit.key: hit.score for hit in found.words}
+        assert space.objects(found.words_in) == [files[0].id]
+        assert [hit.score for hit in found.words_in] == [pytest.approx(scores[hit.key]) for hit in found.words_in]
+        in_tests = seen(scope, where={"role": "test"}, withdrawn=withdrawn)
+        assert space.objects(search_text(space.index, in_tests, 5, words=("hive",)).words) == [files[1].id]
+
     def test_a_phrase_is_found_in_its_order(self, space: IndexedSpace) -> None:
         right = space.make.source("job queue", origin="b")
         space.commit(space.make.source("queue of jobs", origin="a"), right)
