@@ -96,7 +96,6 @@ def retrieve(
     ledger: Ledger,
     reach: Reach,
     limit: int,
-    max_per_source: int | None = None,
     by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
@@ -110,7 +109,6 @@ def retrieve(
         question,
         reach=reach,
         limit=limit,
-        max_per_source=max_per_source,
         by_source=by_source,
         deep=deep,
         rereading=rereading,
@@ -123,7 +121,6 @@ def retrieval(
     *,
     reach: Reach,
     limit: int,
-    max_per_source: int | None = None,
     by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
@@ -141,7 +138,7 @@ def retrieval(
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
     found, cost = yield from _read_again(question.text, found, reader, rereading)
-    choosing = partial(_diverse, limit=limit, max_per_source=max_per_source)
+    choosing = partial(_diverse, limit=limit)
     hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
@@ -357,6 +354,6 @@ class _Reader:
         return _Words(passages_of(item)[0].text, item=item)
 
 
-def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> DiverseChoice:
-    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
-    return diversify(candidates, limit, max_per_source=max_per_source)
+def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
+    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.factor) for hit in hits]
+    return diversify(candidates, limit)
