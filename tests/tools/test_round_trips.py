@@ -71,6 +71,8 @@ def space():
         ]
         talk = [{"name": "Ann", "content": f"The uploader failed {n} times on 8 May 2024."} for n in range(20)]
         opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": talk}]})
+        asked = [{"name": ("Ann", "Bob")[n % 2], "content": f"Did gateway {n} drop at noon?"} for n in range(20)]
+        opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "asked", "messages": asked}]})
         for n in range(5):
             decide(opened, f"Retry the uploader {n} times", places[n])
         stale = decide(opened, "The uploader never retries", places[9])
@@ -96,6 +98,7 @@ def trips(space, mode, asked, **options):
         "uploader",
         "What failed on 8 May 2024?",
         "Which decision was made about retries of the uploader in region 3?",
+        "Did gateway 7 drop at noon?",
     ],
 )
 def test_a_search_asks_the_stores_at_most_eight_times(space, text):

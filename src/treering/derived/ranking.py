@@ -59,6 +59,8 @@ class Ranking:
     heads: Mapping[int, PassageHead]
     trace: Mapping[str, Any]
     association: Association | None
+    beside: Mapping[int, Sequence[int]]
+    """The turns before and after turns of a conversation, as far as they were read."""
 
 
 def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) -> Steps[Ranking]:
@@ -102,7 +104,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
         "graph": _told(found.association) if found.association else _why_not_walked(reach, kind),
     }
-    return Ranking(ranked, near, trace, found.association)
+    return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside)
 
 
 def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:
