@@ -17,6 +17,8 @@ from benchmarks import (
     graph,
     ingest,
     latency,
+    ledgers,
+    packs,
     paragraphs,
     poisoning,
     projects,
@@ -33,6 +35,7 @@ from treering import __version__
 BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "start": start.measure,
     "writes": writes.measure,
+    "ledgers": ledgers.measure,
     "ingest": ingest.measure,
     "latency": latency.measure,
     "paragraphs": paragraphs.measure,
@@ -44,6 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,
+    "packs": packs.measure,
     "poisoning": poisoning.measure,
 }
 

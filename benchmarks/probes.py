@@ -5,10 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.costs import Cost, cost_of, typical
 from benchmarks.processes import peak_memory
+
+if TYPE_CHECKING:
+    from treering.ports.ledger import Ledger
 
 Answer = dict[str, Any]
 
@@ -164,6 +167,34 @@ def insert(path: str, seconds: float) -> Answer:
     return {"made": made}
 
 
+def commit(address: str, seconds: float) -> Answer:
+    """Commit one new node after the other to a ledger without an index, each durable before the next."""
+    import os
+
+    from treering.testing import Builder, SteppingClock
+
+    make = Builder(SteppingClock(seed=f"{os.getpid()}"))
+    ledger = _ledger_alone(address)
+    made, longest, spent = 0, 0.0, 0.0
+    for number in _racing(seconds):
+        began, cpu = time.monotonic(), time.process_time()
+        ledger.commit(make.patch(make.node(f"Beam {number} of {os.getpid()}")))
+        made, longest, spent = made + 1, max(longest, time.monotonic() - began), spent + time.process_time() - cpu
+    ledger.close()
+    return {"made": made, "longest": longest, "cpu": spent}
+
+
+def _ledger_alone(address: str) -> "Ledger":
+    import treering
+    from treering.edges.clock import SystemClock
+    from treering.edges.stores.sqlite.database import Database
+    from treering.edges.stores.sqlite.ledger import SqliteLedger
+
+    if address.startswith("sqlite:"):
+        return SqliteLedger(Database(address.removeprefix("sqlite:")), clock=SystemClock())
+    return treering.open_ledger(address)
+
+
 def load_encoder(question: str) -> Answer:
     """Load the built-in model and encode one question."""
     before = peak_memory()
@@ -204,6 +235,7 @@ PROBES: Mapping[str, Callable[..., Answer]] = {
         embed_pending,
         record,
         insert,
+        commit,
         load_encoder,
     )
 }

@@ -28,7 +28,12 @@ def probe(name: str, **given: Any) -> dict[str, Any]:
 
 def race(name: str, processes: int, **given: Any) -> list[dict[str, Any]]:
     """Run a probe in several processes that begin their work together, and return all answers."""
-    running = [_start(name, given) for _ in range(processes)]
+    return race_each(name, [given] * processes)
+
+
+def race_each(name: str, given: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run a probe once with each of what is given, in processes that begin together, and return all answers."""
+    running = [_start(name, each) for each in given]
     for process in running:
         assert process.stdout is not None
         process.stdout.readline()

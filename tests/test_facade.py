@@ -68,6 +68,7 @@ PUBLIC = [
     "discussion_ref",
     "load_workflow",
     "open",
+    "open_ledger",
     "open_model",
     "open_projects",
     "read_conversations",

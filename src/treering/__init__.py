@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from treering.edges.projects import Projects, open_projects
     from treering.edges.sources.conversations.exports import read_conversations
     from treering.edges.sources.wilmer.importing import WilmerImport
-    from treering.edges.surfaces.space import Space
+    from treering.edges.surfaces.space import Space, open_ledger
     from treering.edges.surfaces.space import open_space as open  # noqa: A004 - the name users expect
     from treering.edges.workflow_text import load as load_workflow
     from treering.memories.chat_memory import ChatBounds, ChatMemory
@@ -120,6 +120,7 @@ __all__ = [
     "discussion_ref",
     "load_workflow",
     "open",
+    "open_ledger",
     "open_model",
     "open_projects",
     "read_conversations",
@@ -144,7 +145,7 @@ _HOMES = {
     "treering.edges.projects": ["Projects", "open_projects"],
     "treering.edges.sources.conversations.exports": ["read_conversations"],
     "treering.edges.sources.wilmer.importing": ["WilmerImport"],
-    "treering.edges.surfaces.space": ["Space", "open"],
+    "treering.edges.surfaces.space": ["Space", "open", "open_ledger"],
     "treering.edges.workflow_text": ["load_workflow"],
     "treering.memories.chat_memory": ["ChatBounds", "ChatMemory"],
     "treering.memories.discussion.generators.built_in": ["BuiltInGenerator"],

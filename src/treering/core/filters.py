@@ -5,7 +5,7 @@ JSON form: `{"kind": "decision"}`, `{"updated_at": {"gte": "2026-01-01T00:00:00Z
 """
 
 import operator as operators
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -73,6 +73,23 @@ def matches(where: Filter, record: Mapping[str, Any]) -> bool:
             return any(matches(part, record) for part in parts)
         case Not(part):
             return not matches(part, record)
+
+
+def asked_texts(where: Filter) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Return fields of which a filter asks that they are one of some texts: where it passes, each of these holds.
+
+    For stores that narrow by an index before they look at each record.
+    """
+    match where:
+        case And(parts):
+            for part in parts:
+                yield from asked_texts(part)
+        case Compare(field, "eq", str(value)):
+            yield field, (value,)
+        case Compare(field, "in", tuple(values)):
+            yield field, tuple(one for one in values if isinstance(one, str))
+        case _:
+            pass
 
 
 def parse_filter(data: Mapping[str, Any] | None) -> Filter:

@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -30,7 +30,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
-from treering.ports.stores import BackUp, Needs, Stores
+from treering.ports.stores import BackUp, LedgerStores, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
 
 _Item = TypeVar("_Item")
@@ -38,18 +38,21 @@ _LOG = logging.getLogger(__name__)
 
 AnchorPlace = Path | str | Callable[[Anchor], None]
 
+_Opens = TypeVar("_Opens", covariant=True)
+
 OpenStores = Callable[[Address, Needs], Stores]
+OpenLedgerStores = Callable[[Address, Needs], Stores | LedgerStores]
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Generic[_Opens]):
     """A technology that spaces are kept in.
 
     `load` imports what opens them, when the first is opened. `extra`: the optional dependencies it imports; empty
     where it needs none.
     """
 
-    load: Callable[[], OpenStores]
+    load: Callable[[], _Opens]
     extra: str = ""
 
 
@@ -93,8 +96,17 @@ def _segmenters() -> Mapping[str, Segmenter]:
     return BUILT_IN.segmenters
 
 
-BACKENDS: Mapping[str, Backend] = {"sqlite": Backend(_sqlite)}
+def _postgres() -> OpenLedgerStores:
+    from treering.edges.stores.postgres.opening import open_stores
+
+    return open_stores
+
+
+BACKENDS: Mapping[str, Backend[OpenStores]] = {"sqlite": Backend(_sqlite)}
 """By the scheme of an address. Another database is one more entry."""
+
+LEDGERS: Mapping[str, Backend[OpenLedgerStores]] = {**BACKENDS, "postgresql": Backend(_postgres, extra="postgres")}
+"""Also those that keep a ledger and have no index yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +139,15 @@ class Opened:
     back_up: BackUp
 
 
-def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS) -> Opened:
+def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
     """Open the space an address names. What waits is begun, where it is made in the background.
 
-    Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
+    Raises `UnknownBackend`, `MissingExtra`, `InvalidInput` where it cannot be searched, and whatever its stores raise.
     """
+    if opening.address.scheme in LEDGERS.keys() - backends.keys():
+        raise _unsearchable(opening.address)
     open_stores = _loaded(opening.address, backends)
-    embedder = opening.embedder or BgeSmall(threads=opening.settings.threads)
+    embedder = _embedder(opening)
     given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
     needs = _needs(opening, embedder, given)
     with ExitStack() as closing:
@@ -150,6 +164,15 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend] = BACKENDS)
         if not stores.read_only:
             _catch_up(opening, stores.index, vectoriser)
         return Opened(engine, closing.pop_all().close, stores.back_up)
+
+
+def open_ledger(opening: Opening, *, ledgers: Mapping[str, Backend[OpenLedgerStores]] = LEDGERS) -> Ledger:
+    """Open the ledger of the space an address names, without an engine around it. Closing it closes the space.
+
+    Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
+    """
+    open_stores = _loaded(opening.address, ledgers)
+    return open_stores(opening.address, _needs(opening, _embedder(opening), None)).ledger
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
@@ -171,7 +194,18 @@ class OnRequest:
         self._inner.finish(progress)
 
 
-def _loaded(address: Address, backends: Mapping[str, Backend]) -> OpenStores:
+def _embedder(opening: Opening) -> Embedder:
+    return opening.embedder or BgeSmall(threads=opening.settings.threads)
+
+
+def _unsearchable(address: Address) -> InvalidInput:
+    return InvalidInput(
+        f"{address} keeps a ledger, and nothing in it can be searched yet.",
+        hint="Copy, read and verify it with `treering.open_ledger`; search a space that is a file.",
+    )
+
+
+def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:
     """Import what opens the spaces of a scheme."""
     if address.scheme not in backends:
         raise UnknownBackend(address.scheme, known=backends)

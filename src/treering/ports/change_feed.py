@@ -18,6 +18,13 @@ def changes_told(events: Iterable[AuditEvent], revision: ReadRevision) -> list[C
     return [change for event in events if (change := _change(event, read))]
 
 
+def revisions_told(events: Iterable[AuditEvent]) -> list[tuple[str, int]]:
+    """Return id and number of the revisions that `changes_told` may ask for, each once: to read them together."""
+    told = (event for event in events if event.event_type != "erased")
+    states = ((event.target, state) for event in told for state in (event.before, event.after))
+    return list(dict.fromkeys((target, number) for target, state in states if (number := _revision_in(state))))
+
+
 def _change(event: AuditEvent, revision: ReadRevision) -> Change | None:
     if event.event_type == "erased":
         return Change(event.seq, event.target, None, None)

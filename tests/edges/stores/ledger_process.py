@@ -1,15 +1,20 @@
 """A process of its own that works on a space until it is stopped, fails, or has done enough.
 
-`write PATH SEED COUNT` prints the ids of what it wrote after each commit returned; `read PATH SEED STOP` reads until
-the file STOP exists; `fill PATH SEED BYTES` writes until files may not grow any more, then prints the error's code.
+`write PLACE SEED COUNT` prints the ids of what it wrote after each commit returned; `insist PLACE SEED COUNT` does so,
+too, and repeats a commit that found no server; `read PLACE SEED STOP` reads until the file STOP exists;
+`fill PLACE SEED BYTES` writes until files may not grow any more, then prints the error's code. PLACE: a path, or the
+address of a space.
 """
 
+import logging
 import resource
 import sys
+import time
 from pathlib import Path
 
-from treering.core.errors import TreeringError
+from treering.core.errors import TreeringError, Unavailable
 from treering.core.patch import Update
+from treering.edges.address import parse_address
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Ledger, Selection
@@ -25,6 +30,23 @@ def write(ledger: Ledger, make: Builder, count: int) -> None:
         ledger.commit(make.patch(source, fact))
         ledger.commit(make.patch(update))
         say(source.id, fact.id)
+
+
+def insist(ledger: Ledger, make: Builder, count: int) -> None:
+    """Write so often that nothing is left out, and nothing twice, whatever becomes of the server."""
+    for number in range(count):
+        node = make.node(f"Node {number} {make.node('x').id}")
+        patch = make.patch(node)
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                ledger.commit(patch, idempotency_key=patch.id)
+            except Unavailable:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            else:
+                break
+        say(node.id)
 
 
 def read(ledger: Ledger, stop: Path) -> None:
@@ -45,19 +67,32 @@ def fill(ledger: Ledger, make: Builder, size: int) -> None:
     ledger.verify()
 
 
+def open_ledger(place: str, clock: SteppingClock) -> Ledger:
+    if not place.startswith("postgresql:"):
+        return SqliteLedger(Database(place), clock=clock)
+    from treering.edges.stores.postgres.ledger import PostgresLedger
+    from treering.edges.stores.postgres.space import PostgresSpace
+    from treering.edges.stores.postgres.target import target_of
+
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # which tells of each connection it could not make
+    return PostgresLedger(PostgresSpace(target_of(parse_address(place, named=Path()))), clock=clock)
+
+
 def say(*words: str) -> None:
     sys.stdout.write(" ".join(words) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    role, path, seed, last = sys.argv[1:]
+    role, place, seed, last = sys.argv[1:]
     clock = SteppingClock(seed=seed)
-    ledger = SqliteLedger(Database(path), clock=clock)
+    ledger = open_ledger(place, clock)
     say("ready")
     match role:
         case "write":
             write(ledger, Builder(clock), int(last))
+        case "insist":
+            insist(ledger, Builder(clock), int(last))
         case "read":
             read(ledger, Path(last))
         case "fill":

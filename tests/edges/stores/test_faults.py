@@ -1,13 +1,13 @@
 import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from ledger_processes import acknowledged, read_lines, start
 
 from treering.core.errors import Corrupt, Unavailable
 from treering.edges.stores.sqlite.database import Database
@@ -16,7 +16,6 @@ from treering.ports.ledger import Ledger, Selection
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 
-PROCESS = Path(__file__).with_name("ledger_process.py")
 PAGE = 4096
 
 
@@ -37,33 +36,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def start(role: str, path: Path, seed: object, last: object) -> subprocess.Popen[str]:
-    command = [sys.executable, str(PROCESS), role, str(path), str(seed), str(last)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert read_lines(process, 1) == "ready\n"
-    return process
-
-
-def read_lines(process: subprocess.Popen[str], count: int) -> str:
-    """Read so many lines of what a process says."""
-    assert process.stdout
-    place, said = process.stdout.fileno(), b""
-    # Byte by byte: what a buffer has read ahead, `communicate` never sees.
-    while said.count(b"\n") < count and (byte := os.read(place, 1)):
-        said += byte
-    assert said.count(b"\n") == count
-    return said.decode()
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[SqliteLedger]:
     with closing(Database(str(path))) as database:
         yield SqliteLedger(database, clock=SteppingClock(seed="parent"))
-
-
-def acknowledged(output: str) -> list[str]:
-    """Return the ids in the complete lines of a writer's output."""
-    return [identity for line in output.split("\n")[:-1] for identity in line.split() if ":" in identity]
 
 
 def check_all_there(path: Path, identities: list[str]) -> None:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from postgres_spaces import new_space, open_target
 
+from postgres_server import PostgresServer
 from treering.core.errors import TreeringError
 from treering.core.objects import Knowledge, Node, Object, Source, WorkItem
 from treering.core.patch import (
@@ -23,6 +25,7 @@ from treering.core.patch import (
     Update,
 )
 from treering.core.policy import Policy
+from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.sqlite.database import MEMORY, Database
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.ledger import Ledger, Selection
@@ -56,20 +59,20 @@ class Refusal:
 class LedgersAgree(RuleBasedStateMachine):
     """Drives two ledgers with the same patches; both must say and hold the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_stored: Callable[[], Ledger]) -> None:
         super().__init__()
         self.make = Builder(SteppingClock())
         self.memory = MemoryLedger(clock=SteppingClock())
-        self.sqlite = SqliteLedger(Database(MEMORY), clock=SteppingClock())
+        self.stored = open_stored()
         self.made: list[str] = []
         self.patches: list[Patch] = []
 
     def teardown(self) -> None:
-        assert self.memory.verify() == self.sqlite.verify()
+        assert self.memory.verify() == self.stored.verify()
         copy = MemoryLedger(clock=SteppingClock())
-        copy.load(self.sqlite.records())
-        assert list(copy.records()) == list(self.sqlite.records())
-        self.sqlite.close()
+        copy.load(self.stored.records())
+        assert list(copy.records()) == list(self.stored.records())
+        self.stored.close()
 
     @initialize()
     def begin(self) -> None:
@@ -200,7 +203,7 @@ class LedgersAgree(RuleBasedStateMachine):
 
     @invariant()
     def both_hold_the_same(self) -> None:
-        assert list(self.memory.records()) == list(self.sqlite.records())
+        assert list(self.memory.records()) == list(self.stored.records())
         self.both(lambda ledger: list(ledger.select(Selection(scope="/run", descend=True))))
         self.both(lambda ledger: [list(ledger.dependents(identity)) for identity in self.made])
         self.both(lambda ledger: [list(ledger.referrers(identity)) for identity in self.made])
@@ -212,7 +215,7 @@ class LedgersAgree(RuleBasedStateMachine):
         self.both(lambda ledger: ledger.commit(patch))
 
     def both(self, ask: Callable[[Ledger], object]) -> None:
-        assert self.answer(self.memory, ask) == self.answer(self.sqlite, ask)
+        assert self.answer(self.memory, ask) == self.answer(self.stored, ask)
 
     def answer(self, ledger: Ledger, ask: Callable[[Ledger], object]) -> object:
         before = ledger.sequence()
@@ -256,10 +259,30 @@ QUICK = settings(max_examples=20, stateful_step_count=20, deadline=None, suppres
 LONG = settings(QUICK, max_examples=1000, stateful_step_count=60)
 
 
+def on_sqlite() -> LedgersAgree:
+    return LedgersAgree(lambda: SqliteLedger(Database(MEMORY), clock=SteppingClock()))
+
+
+def on_postgres(server: PostgresServer) -> LedgersAgree:
+    def opened() -> Ledger:
+        return PostgresLedger(open_target(server, new_space()), clock=SteppingClock(), server_time=False)
+
+    return LedgersAgree(opened)
+
+
 def test_a_ledger_on_sqlite_and_one_in_memory_agree_on_everything() -> None:
-    run_state_machine_as_test(LedgersAgree, settings=QUICK)
+    run_state_machine_as_test(on_sqlite, settings=QUICK)
+
+
+def test_a_ledger_on_postgres_and_one_in_memory_agree_on_everything(server: PostgresServer) -> None:
+    run_state_machine_as_test(lambda: on_postgres(server), settings=settings(QUICK, max_examples=6))
 
 
 @pytest.mark.torture
 def test_they_agree_after_very_many_steps() -> None:
-    run_state_machine_as_test(LedgersAgree, settings=LONG)
+    run_state_machine_as_test(on_sqlite, settings=LONG)
+
+
+@pytest.mark.torture
+def test_they_agree_on_postgres_after_very_many_steps(server: PostgresServer) -> None:
+    run_state_machine_as_test(lambda: on_postgres(server), settings=settings(LONG, max_examples=100))

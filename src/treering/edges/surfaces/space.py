@@ -13,13 +13,14 @@ from treering.core.diff import ObjectChange
 from treering.core.objects import Channel
 from treering.core.patch import PatchRecord, Receipt
 from treering.core.scope import ROOT
-from treering.edges import transfer
+from treering.edges import transfer, wiring
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile, files_below
 from treering.edges.wiring import AnchorPlace, Opening, author, open_engine
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
+from treering.ports.ledger import Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.stores import BackUp
 from treering.tools import catalog, erasure, review
@@ -90,6 +91,21 @@ def open_space(
     )
     opened = open_engine(opening)
     return Space(opening.address, opened.engine, opened.close, opened.back_up)
+
+
+def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPlace | None = None) -> Ledger:
+    """Open the ledger of a space alone: to copy it (`load` of another's `records`), to read it and to `verify` it.
+
+    `treering.open_ledger` is this function. `address`: as `treering.open` takes it, and besides
+    `postgresql://USER@HOST/DATABASE?space=NAME`. Close it with `close`. What is written to the ledger of a file is
+    found by search as always.
+    Raises `UnknownBackend`, `MissingExtra`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
+    """
+    settings = Settings.read()
+    place = address if isinstance(address, Address) else settings.space_address(address)
+    return wiring.open_ledger(
+        Opening(place, settings, author(None, "agent", settings), anchor=anchor, create=create, background=False)
+    )
 
 
 @dataclass(frozen=True, slots=True)

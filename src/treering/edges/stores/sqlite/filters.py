@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
+from treering.core.filters import METADATA, And, Compare, Filter, Not, Or, asked_texts
 
 Binding = str | int | float | bytes
 Scalar = str | int | float | bool
@@ -30,7 +30,7 @@ PASSAGE_FIELDS: Mapping[str, str] = {
     "channel": "p.channel",
     "created_at": "p.created_at",
     "updated_at": "p.updated_at",
-    "role": "p.role",
+    "role": "p.place_role",
 }
 """Columns of `passages p` by the field they hold; with the alias come its metadata."""
 
@@ -73,16 +73,14 @@ def equalities(where: Filter, fields: Mapping[str, str]) -> Condition:
 
     `condition` writes truth values, which SQLite computes row by row.
     """
-    match where:
-        case And(parts):
-            return joined([equalities(part, fields) for part in parts], "AND")
-        case Compare(field, "eq", str(value)) if field in fields:
-            return Condition(f"({fields[field]} = {_TEXT})", (_text(value),))
-        case Compare(field, "in", tuple(values)) if field in fields and 0 < len(values) <= _FEW_VALUES:
-            texts = [_text(one) for one in values if isinstance(one, str)]
-            return Condition(f"({fields[field]} IN ({', '.join([_TEXT] * len(texts))}))", tuple(texts))
-        case _:
-            return ALWAYS
+    asked = [(fields[field], texts) for field, texts in asked_texts(where) if field in fields]
+    return joined([_equal_to(column, texts) for column, texts in asked if len(texts) <= _FEW_VALUES], "AND")
+
+
+def _equal_to(column: str, texts: Sequence[str]) -> Condition:
+    marks = ", ".join([_TEXT] * len(texts))
+    test = f"= {marks}" if len(texts) == 1 else f"IN ({marks})"
+    return Condition(f"({column} {test})", tuple(map(_text, texts)))
 
 
 def joined(parts: Sequence[Condition], word: str, *, empty: Condition = ALWAYS) -> Condition:

@@ -1,0 +1,1 @@
+"""Spaces in a Postgres database: the ledger, jobs and leases of many spaces in one schema."""

@@ -1,0 +1,75 @@
+"""Connections to a database: bounded per process, shared by all spaces of it that are open."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg_pool import ConnectionPool
+
+from treering.edges.stores.postgres.target import Target
+
+_IDLE_SECONDS = 300.0
+_open: "dict[str, Pool]" = {}
+_opening = threading.Lock()
+
+
+class Pool:
+    """A bounded number of connections. Half of them, at most, are held by writers: readers never wait for these."""
+
+    def __init__(self, target: Target) -> None:
+        self._key = target.conninfo
+        self._pool = ConnectionPool(
+            target.conninfo,
+            kwargs={"autocommit": True},
+            min_size=0,
+            max_size=target.connections,
+            max_idle=_IDLE_SECONDS,
+            name="treering",
+            open=True,
+        )
+        self._writers = threading.BoundedSemaphore(target.connections // 2)
+        self.users = 0
+
+    def take(self, *, timeout: float) -> psycopg.Connection:
+        """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
+        return self._pool.getconn(timeout)
+
+    def put_back(self, connection: psycopg.Connection) -> None:
+        """Give a connection back. One that is broken, or was left in a transaction, is not used again as it is."""
+        self._pool.putconn(connection)
+
+    @contextmanager
+    def as_writer(self, *, timeout: float) -> Iterator[bool]:
+        """Hold the right to take a connection for writing; tell whether it was to be had in time."""
+        if not self._writers.acquire(timeout=timeout):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._writers.release()
+
+    def give_up(self) -> None:
+        """Close the connections when the last space that uses them is closed."""
+        with _opening:
+            self.users -= 1
+            last = not self.users
+            if last:
+                _open.pop(self._key, None)
+        if last:
+            self._pool.close()
+
+
+def shared_pool(target: Target) -> Pool:
+    """Return the connections of this process to a database; each caller gives them up again.
+
+    The first caller tries the address: what is wrong with it is raised as the driver says it, at once.
+    """
+    with _opening:
+        pool = _open.get(target.conninfo)
+        if pool is None:
+            psycopg.connect(target.conninfo).close()
+            pool = _open[target.conninfo] = Pool(target)
+        pool.users += 1
+        return pool

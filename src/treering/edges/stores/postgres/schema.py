@@ -1,0 +1,187 @@
+"""The tables of a database that holds spaces, by numbered versions, each made in steps that resume.
+
+Every table but the directory of names is keyed by the space first and partitioned by its hash, so that partitions may
+lie on several disks, and a distributed Postgres can carry them. Row-level security shows a session the rows of one
+space only (`space.PostgresSpace` names it in each transaction); the owner of the tables is held to it, too. Superusers
+and roles with BYPASSRLS are not.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import psycopg
+from psycopg import errors
+
+from treering.core.errors import InvalidInput
+
+SCHEMA = "treering"
+PARTITIONS = 8
+_LOCK = 0x7472_6565_7269_6E67
+"""The advisory lock that whoever migrates a database holds."""
+
+_TEXT = 'text COLLATE "C"'
+
+TABLES = {
+    # The row is the lock of a space's writers; what it says of the end of the audit log saves them reading it there.
+    "spaces": (
+        f"space bigint PRIMARY KEY, sequence bigint NOT NULL, hash {_TEXT} NOT NULL, last_time {_TEXT}, "
+        "policy_seq bigint, policy bytea"
+    ),
+    "objects": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, type {_TEXT} NOT NULL, kind {_TEXT} NOT NULL, "
+        f"status {_TEXT} NOT NULL, scope {_TEXT} NOT NULL, revision integer NOT NULL, title {_TEXT} NOT NULL, "
+        f"channel {_TEXT} NOT NULL, created_at {_TEXT} NOT NULL, updated_at {_TEXT} NOT NULL, origin {_TEXT}, "
+        f"fingerprint {_TEXT}, slug {_TEXT}, duplicate_key {_TEXT}, claim_key {_TEXT}, PRIMARY KEY(space, id)"
+    ),
+    "revisions": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, revision integer NOT NULL, seq bigint NOT NULL, "
+        "body bytea NOT NULL, PRIMARY KEY(space, id, revision)"
+    ),
+    "texts": "space bigint NOT NULL, hash bytea NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, hash)",
+    "segments": (
+        f"space bigint NOT NULL, source_id {_TEXT} NOT NULL, segment_id {_TEXT} NOT NULL, hash bytea NOT NULL, "
+        "place bytea NOT NULL, vanished integer, PRIMARY KEY(space, source_id, segment_id)"
+    ),
+    "dependencies": (
+        f"space bigint NOT NULL, target {_TEXT} NOT NULL, dependent {_TEXT} NOT NULL, "
+        "PRIMARY KEY(space, target, dependent)"
+    ),
+    "referrers": (
+        f"space bigint NOT NULL, target {_TEXT} NOT NULL, referrer {_TEXT} NOT NULL, "
+        "PRIMARY KEY(space, target, referrer)"
+    ),
+    "links": (
+        f"space bigint NOT NULL, type {_TEXT} NOT NULL, source {_TEXT} NOT NULL, target {_TEXT} NOT NULL, "
+        f"patch_id {_TEXT} NOT NULL, added bigint NOT NULL, removed bigint, PRIMARY KEY(space, added)"
+    ),
+    "patches": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, status {_TEXT} NOT NULL, body bytea NOT NULL, "
+        "PRIMARY KEY(space, id)"
+    ),
+    "receipts": (
+        f"space bigint NOT NULL, hash bytea NOT NULL, key {_TEXT} NOT NULL, body bytea NOT NULL, "
+        "PRIMARY KEY(space, hash)"
+    ),
+    "audit": (
+        f"space bigint NOT NULL, seq bigint NOT NULL, target {_TEXT} NOT NULL, timestamp {_TEXT} NOT NULL, "
+        f"hash {_TEXT} NOT NULL, body bytea NOT NULL, PRIMARY KEY(space, seq)"
+    ),
+    "jobs": (
+        f"space bigint NOT NULL, id {_TEXT} NOT NULL, number bigint NOT NULL, body bytea NOT NULL, "
+        "PRIMARY KEY(space, id)"
+    ),
+    "leases": (
+        f"space bigint NOT NULL, name {_TEXT} NOT NULL, owner {_TEXT} NOT NULL, process bigint NOT NULL, "
+        "renewed double precision NOT NULL, seconds double precision NOT NULL, PRIMARY KEY(space, name)"
+    ),
+}
+
+_INDEXES = """
+CREATE INDEX objects_by_name ON {schema}.objects(space, left(scope, 256), type, status, left(title, 200));
+CREATE INDEX objects_by_origin ON {schema}.objects(space, left(scope, 256), left(origin, 300)) WHERE origin IS NOT NULL;
+CREATE INDEX objects_by_slug ON {schema}.objects(space, left(scope, 256), kind, left(slug, 200)) WHERE slug IS NOT NULL;
+CREATE INDEX objects_by_duplicate_key ON {schema}.objects(space, duplicate_key) WHERE duplicate_key IS NOT NULL;
+CREATE INDEX objects_by_claim_key ON {schema}.objects(space, claim_key) WHERE claim_key IS NOT NULL;
+CREATE INDEX segments_by_text ON {schema}.segments(space, hash);
+CREATE INDEX dependencies_by_dependent ON {schema}.dependencies(space, dependent);
+CREATE INDEX referrers_by_referrer ON {schema}.referrers(space, referrer);
+CREATE INDEX links_by_source ON {schema}.links(space, source);
+CREATE INDEX links_by_target ON {schema}.links(space, target);
+CREATE INDEX patches_by_status ON {schema}.patches(space, status, id);
+CREATE INDEX receipts_by_key ON {schema}.receipts(space, left(key, 200));
+CREATE INDEX audit_by_target ON {schema}.audit(space, target, seq);
+CREATE INDEX audit_by_time ON {schema}.audit(space, timestamp);
+"""
+
+_DIRECTORY = f"""
+CREATE TABLE {{schema}}.space_names(
+  name {_TEXT} PRIMARY KEY, space bigint NOT NULL UNIQUE GENERATED ALWAYS AS IDENTITY
+);
+{{fence_names}}
+"""
+
+
+def _fence(table: str, seen: str) -> str:
+    """Write what shows a session only the rows that `seen` is true of. The owner of a table is no exception."""
+    return (
+        f"ALTER TABLE {SCHEMA}.{table} ENABLE ROW LEVEL SECURITY; "
+        f"ALTER TABLE {SCHEMA}.{table} FORCE ROW LEVEL SECURITY; "
+        f"CREATE POLICY own_space ON {SCHEMA}.{table} USING ({seen});"
+    )
+
+
+def _partitioned(table: str, columns: str) -> str:
+    """Write a table with its partitions. Each has the fence: one that is read by its own name passes its parent's."""
+    seen = "space = nullif(current_setting('treering.space', true), '')::bigint"
+    lines = [f"CREATE TABLE {SCHEMA}.{table}({columns}) PARTITION BY HASH (space);", _fence(table, seen)]
+    for number in range(PARTITIONS):
+        part = f"{table}_{number}"
+        lines.append(
+            f"CREATE TABLE {SCHEMA}.{part} PARTITION OF {SCHEMA}.{table} "
+            f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number});"
+        )
+        lines.append(_fence(part, seen))
+    return "\n".join(lines)
+
+
+_FIRST: Sequence[str] = (
+    _DIRECTORY.format(
+        schema=SCHEMA, fence_names=_fence("space_names", "name = current_setting('treering.space_name', true)")
+    ),
+    *(_partitioned(table, columns) for table, columns in TABLES.items()),
+    _INDEXES.format(schema=SCHEMA),
+)
+
+Versions = Sequence[Sequence[str]]
+
+VERSIONS: Versions = (_FIRST,)
+"""`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
+appended to."""
+
+
+def is_current(connection: psycopg.Connection, versions: Versions = VERSIONS) -> bool:
+    """Tell whether the database has all steps of all versions. Raises `InvalidInput` where it has newer ones."""
+    return next(_left(versions, _done(connection)), None) is None
+
+
+def migrate(connection: psycopg.Connection, versions: Versions = VERSIONS) -> None:
+    """Make the steps that are missing, each in a transaction of its own.
+
+    Of several processes one makes them, and the others wait. Where a process ends between two steps, the next one goes
+    on from there. Raises `InvalidInput` for a database of a newer Treering. `connection` is in no transaction.
+    """
+    connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+    try:
+        with connection.transaction():
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, "
+                "PRIMARY KEY(version, step))"
+            )
+        for version, step in list(_left(versions, _done(connection))):
+            with connection.transaction():
+                connection.execute(versions[version - 1][step - 1])
+                sql = f"INSERT INTO {SCHEMA}.migrations(version, step) VALUES(%s, %s)"
+                connection.execute(sql, (version, step))
+    finally:
+        if not connection.closed:
+            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+
+def _done(connection: psycopg.Connection) -> set[tuple[int, int]]:
+    try:
+        rows = connection.execute(f"SELECT version, step FROM {SCHEMA}.migrations").fetchall()  # noqa: S608 - our own name
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return set()
+    return {(version, step) for version, step in rows}
+
+
+def _left(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Return version and step of what is to be made, in order."""
+    newest = max((version for version, _ in done), default=0)
+    if newest > len(versions):
+        raise InvalidInput(
+            f"The database was written by a newer Treering (schema {newest}, this one knows {len(versions)}).",
+            hint="Upgrade Treering: pip install --upgrade treering.",
+        )
+    for version, steps in enumerate(versions, start=1):
+        yield from ((version, step) for step in range(1, len(steps) + 1) if (version, step) not in done)

@@ -1,0 +1,136 @@
+"""What a transaction asks of a ledger on Postgres, inside a transaction of its space."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import psycopg
+
+from treering.core.audit import Anchor, AuditEvent
+from treering.core.draft import Erased, View
+from treering.core.journal import Journal, Notice
+from treering.core.objects import Source, no_export
+from treering.core.patch import PatchRecord, Remembered
+from treering.core.plan import Plan
+from treering.core.policy import Policy
+from treering.edges.ledger_rows.read_checks import ReadChecks
+from treering.edges.ledger_rows.records import load_records
+from treering.edges.ledger_rows.verification import verify_rows
+from treering.edges.stores.postgres.jobs import forget_in_jobs
+from treering.edges.stores.postgres.log_tables import LogReads, LogWrites
+from treering.edges.stores.postgres.object_reads import ObjectReads
+from treering.edges.stores.postgres.object_writes import ObjectWrites
+from treering.edges.stores.postgres.rows import LoadedSpace, SpaceRows
+from treering.edges.stores.postgres.transactions import Transaction
+from treering.ports.clock import Clock, fresh_id, fresh_salt
+from treering.ports.ledger import Record
+
+
+class PostgresSession:
+    """`core.session.Session` over a transaction. With `server_time` the time is the server's, which writers share."""
+
+    def __init__(
+        self, transaction: Transaction, checks: ReadChecks, *, clock: Clock, policy: Policy, server_time: bool
+    ) -> None:
+        self.view: View = ObjectReads(transaction, checks)
+        self.default_policy = policy
+        self._transaction = transaction
+        self._log = LogReads(transaction, checks)
+        self._kept = LogWrites(transaction)
+        self._clock = clock
+        self._server_time = server_time
+
+    def told_policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`."""
+        return self._transaction.row.told_policy
+
+    def now(self) -> datetime:
+        """Return the time in UTC."""
+        return self._transaction.row.server_time if self._server_time else self._clock.now()
+
+    def fresh_id(self, kind: str) -> str:
+        """Make the id of a new thing."""
+        return fresh_id(kind, self._clock)
+
+    def fresh_salt(self) -> str:
+        """Make a salt."""
+        return fresh_salt(self._clock)
+
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        return self._transaction.row.head
+
+    def last_time(self) -> datetime | None:
+        """Return the time of the last audit event, or `None` before the first."""
+        return self._transaction.row.time_of_last
+
+    def record(self, patch_id: str) -> PatchRecord | None:
+        """Return the record of a patch, or `None`."""
+        return self._log.record(patch_id)
+
+    def proposals(self) -> Sequence[PatchRecord]:
+        """Return the patches that wait for review, by id."""
+        return self._log.proposals()
+
+    def patches_about(self, identities: Iterable[str]) -> set[str]:
+        """Return the ids of the patches that events about these objects name."""
+        return self._log.patches_about(identities)
+
+    def remembered(self, key: str) -> Remembered | None:
+        """Return what is kept under exactly this key."""
+        return self._log.remembered(key)
+
+    def keys(self, prefix: str = "") -> Iterable[tuple[str, Remembered]]:
+        """Return the keys that begin so, each with what it stands for."""
+        return self._log.keys(prefix)
+
+    def remember(self, key: str, known: Remembered) -> None:
+        """Keep what a new key stands for."""
+        self._kept.keep_key(key, known.model_dump_json())
+
+    def forget(self, key: str) -> None:
+        """Remove a key."""
+        self._kept.forget(key)
+
+    def keep(self, planned: Plan, result: Journal) -> None:
+        """Keep writes, events and records; take out of the jobs what they tell of erased objects."""
+        objects = ObjectWrites(self._transaction)
+        for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
+            objects.store(write, event.seq, stored)
+        objects.finish()
+        self._kept.keep_events(result.events)
+        self._kept.keep_records(result.records)
+        erased = [write.before for write in planned.writes if isinstance(write, Erased)]
+        if erased:
+            origins = {item.origin for item in erased if isinstance(item, Source)}
+            forget_in_jobs(self._transaction, frozenset(item.id for item in erased), origins)
+
+    def keep_notice(self, notice: Notice) -> None:
+        """Keep an event about a patch, and the patch's record."""
+        self._kept.keep_events([notice.event])
+        self._kept.keep_records([notice.record])
+
+    def keep_event(self, event: AuditEvent) -> None:
+        """Keep an event that is about neither an object nor a patch."""
+        self._kept.keep_events([event])
+
+    def is_bare(self) -> bool:
+        """Tell whether the log tells of nothing but the policy."""
+        return self._log.is_bare()
+
+    def clear(self) -> None:
+        """Remove the events of a log that is bare."""
+        self._kept.clear()
+
+    def fill(self, records: Iterable[Record]) -> None:
+        """Keep the records of an export. Raises `InvalidInput` for what is none."""
+        loaded = LoadedSpace(self._transaction, self._kept)
+        try:
+            load_records(loaded, records)
+            loaded.finish()
+            self._transaction.flush()
+        except (psycopg.IntegrityError, psycopg.DataError) as error:
+            raise no_export(error) from error
+
+    def verify(self) -> Anchor:
+        """Check everything that is kept against the audit log; return its head."""
+        return verify_rows(SpaceRows(self._transaction), anchor=None)

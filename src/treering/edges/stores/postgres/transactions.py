@@ -1,0 +1,149 @@
+"""An open transaction of one space: statements, and rows that wait to be written together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import psycopg
+
+from treering.core.audit import GENESIS, Anchor, AuditEvent
+from treering.core.policy import Policy
+from treering.core.policy_log import POLICY
+from treering.core.times import parse_time, render_time
+from treering.edges.ledger_rows.read_checks import policy_told
+from treering.edges.ledger_rows.row_failures import row_of
+from treering.edges.stores.postgres.columns import body_of
+from treering.ports.interrupt import check_interrupt
+
+_STREAMED = 500
+_KEPT = ("sequence", "hash", "last_time", "policy_seq", "policy")
+_KEEP_ROW = f"UPDATE spaces SET {', '.join(f'{name} = %({name})s' for name in _KEPT)} WHERE space = %(space)s"  # noqa: S608 - our own names
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceRow:
+    """What the space's row said when the transaction began: the end of the audit log, and the policy."""
+
+    EMPTY_HASH: ClassVar[str] = GENESIS
+
+    sequence: int
+    hash: str
+    last_time: str | None
+    policy_seq: int | None
+    policy: bytes | None
+    """The event that tells of the policy, as it is stored."""
+    server_seconds: float
+    """The server's time, in seconds since 1970."""
+
+    @property
+    def head(self) -> Anchor:
+        """Return the head of the audit log."""
+        return Anchor(seq=self.sequence, hash=self.hash)
+
+    @property
+    def time_of_last(self) -> datetime | None:
+        """Return the time of the last event, or `None` before the first."""
+        with row_of("the audit log"):
+            return parse_time(self.last_time) if self.last_time is not None else None
+
+    @property
+    def server_time(self) -> datetime:
+        """Return the server's time."""
+        return datetime.fromtimestamp(self.server_seconds, UTC)
+
+    @property
+    def told_policy(self) -> Policy | None:
+        """Return the policy that the log tells of last, or `None`. Raises `Corrupt` where its event was changed."""
+        if self.policy_seq is None or self.policy is None:
+            return None
+        return policy_told(self.policy_seq, body_of(self.policy))
+
+    def with_event(self, event: AuditEvent, stored: bytes) -> "SpaceRow":
+        """Return what the row says behind another event."""
+        row = replace(self, sequence=event.seq, hash=event.hash, last_time=render_time(event.timestamp))
+        return replace(row, policy_seq=event.seq, policy=stored) if event.target == POLICY else row
+
+    def without_events(self) -> "SpaceRow":
+        """Return what the row of an empty space says."""
+        return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
+
+
+class Transaction:
+    """Statements inside an open transaction. `%(space)s` stands for the space in all of them.
+
+    Statements that give no rows wait, and are sent together before the next query and before the commit.
+    """
+
+    def __init__(self, connection: psycopg.Connection, space: int, row: SpaceRow) -> None:
+        self.row = row
+        """What the space's row says; what is changed here is written with the commit."""
+        self.committing = False
+        self._begun_with = row
+        self._connection = connection
+        self._space = space
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def reached(self) -> Anchor | None:
+        """The head of the log that is kept, where something was added to it."""
+        return None if self.row == self._begun_with else self.row.head
+
+    def rows(self, sql: str, /, **bindings: Any) -> list[Row]:
+        """Return all rows of one query, which sees what was written before."""
+        check_interrupt()
+        self.flush()
+        return self._connection.execute(sql, {"space": self._space, **bindings}, binary=True).fetchall()
+
+    def first(self, sql: str, /, **bindings: Any) -> Any:
+        """Return the first value of the first row, or `None`."""
+        found = self.rows(sql, **bindings)
+        return found[0][0] if found else None
+
+    def column(self, sql: str, /, **bindings: Any) -> list[Any]:
+        """Return the first value of each row."""
+        return [value for (value,) in self.rows(sql, **bindings)]
+
+    def stream(self, name: str, sql: str) -> Iterator[Row]:
+        """Return the rows of a query that may have very many, a few at a time. `name`: of the cursor."""
+        self.flush()
+        with self._connection.cursor(name, binary=True) as cursor:
+            cursor.itersize = _STREAMED
+            cursor.execute(sql, {"space": self._space})
+            for row in cursor:
+                check_interrupt()
+                yield row
+
+    def later(self, sql: str, /, **bindings: Any) -> None:
+        """Have a statement that gives no rows run before the next query, and before the transaction ends."""
+        self._waiting.append((sql, {"space": self._space, **bindings}))
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, conflict: str = "") -> None:
+        """Have rows inserted, all in one statement. `columns`: name and type of each, such as `id text`."""
+        names = [column.split()[0] for column in columns]
+        into = f"INSERT INTO {table}(space, {', '.join(names)})"
+        if len(rows) == 1:
+            # Most patches have one row for a table, and arrays of one cost more than what is in them.
+            values = ", ".join(f"%({name})s" for name in names)
+            self.later(f"{into} VALUES(%(space)s, {values}) {conflict}", **dict(zip(names, rows[0], strict=True)))
+        elif rows:
+            arrays = ", ".join(f"%({column.split()[0]})s::{column.split()[1]}[]" for column in columns)
+            sql = f"{into} SELECT %(space)s, * FROM unnest({arrays}) {conflict}"  # noqa: S608 - only our own names
+            self.later(sql, **{name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
+
+    def flush(self) -> None:
+        """Send what waits, in one round trip."""
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            with self._connection.pipeline():
+                for sql, bindings in waiting:
+                    self._connection.execute(sql, bindings)
+
+    def commit(self) -> None:
+        """Send what waits, and commit, in one round trip."""
+        if self.row != self._begun_with:
+            self.later(_KEEP_ROW, **{name: getattr(self.row, name) for name in _KEPT})
+        self.later("COMMIT")
+        self.committing = True
+        self.flush()

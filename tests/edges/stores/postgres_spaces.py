@@ -1,0 +1,31 @@
+"""Spaces on the tests' server: each test has one of its own, in one database."""
+
+from contextlib import closing, contextmanager
+from uuid import uuid4
+
+from treering.edges.address import parse_address
+from treering.edges.stores.postgres.ledger import PostgresLedger
+from treering.edges.stores.postgres.space import PostgresSpace
+from treering.edges.stores.postgres.target import target_of
+from treering.testing.clocks import SteppingClock
+
+
+def new_space():
+    """Return the name of a space that nobody has."""
+    return uuid4().hex
+
+
+def target_in(server, space, **options):
+    """Return a space of the tests' database."""
+    return target_of(parse_address(server.url(space=space, **options), named=server.folder))
+
+
+def open_target(server, space, **options):
+    return PostgresSpace(target_in(server, space), **options)
+
+
+@contextmanager
+def opened(server, space, clock=None, **options):
+    """Open the ledger of a space, timed by the test's clock."""
+    with closing(open_target(server, space)) as opened_space:
+        yield PostgresLedger(opened_space, clock=clock or SteppingClock(), server_time=False, **options)

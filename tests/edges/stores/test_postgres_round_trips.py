@@ -1,0 +1,98 @@
+"""However much one read asks for, the ledger on Postgres needs few statements: each is a round trip to a server."""
+
+from contextlib import closing, contextmanager
+
+import psycopg
+import pytest
+from postgres_spaces import new_space, open_target
+
+from treering.core.patch import AddLink, Link
+from treering.edges.stores.postgres.ledger import PostgresLedger
+from treering.ports.ledger import ObjectRequest, Selection
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+
+_MANY = 40
+
+
+@pytest.fixture
+def filled(server):
+    """A ledger with many sources and facts, and their ids."""
+    clock = SteppingClock()
+    make = Builder(clock)
+    with closing(open_target(server, new_space())) as space:
+        ledger = PostgresLedger(space, clock=clock, server_time=False)
+        sources = [make.source(f"Text {number}.", origin=f"{number}.md") for number in range(_MANY)]
+        facts = [make.fact(f"thing {one.id}", "number", 1, make.evidence(one)) for one in sources]
+        links = [
+            AddLink(link=Link(type="about", source=fact.id, target=source.id))
+            for fact, source in zip(facts, sources, strict=True)
+        ]
+        ledger.commit(make.patch(*sources, *facts, *links))
+        yield ledger, sources, facts, make
+
+
+@contextmanager
+def counted(monkeypatch):
+    """Count the statements that are sent."""
+    sent, execute = [], psycopg.Connection.execute
+
+    def counting(self, query, *arguments, **options):
+        sent.append(query)
+        return execute(self, query, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "execute", counting)
+        yield sent
+
+
+def test_a_read_of_many_objects_segments_dependents_and_links_is_a_few_statements(filled, monkeypatch):
+    ledger, sources, facts, _ = filled
+    ids = tuple(one.id for one in sources)
+    places = tuple((one.id, one.segments[0].segment_id) for one in sources)
+    wanted = ObjectRequest(
+        heads=ids, objects=ids, segments=places, dependents=ids, referrers=ids, links=tuple(one.id for one in facts)
+    )
+    with counted(monkeypatch) as sent:
+        found, again = ledger.read([wanted, wanted])
+    assert found == again
+    assert found.objects.keys() >= {*ids, *(fact.id for fact in facts)}
+    assert len(found.segments) == len(found.links) == _MANY
+    assert len(sent) <= 16
+
+
+def test_selecting_and_following_many_objects_is_a_few_statements(filled, monkeypatch):
+    ledger, _, _, _ = filled
+    with counted(monkeypatch) as sent:
+        assert len(list(ledger.select(Selection()))) == 2 * _MANY
+    assert len(sent) <= 6
+    with counted(monkeypatch) as sent:
+        assert len(ledger.changes(0, 1_000)) == 2 * _MANY
+    assert len(sent) <= 6
+
+
+def test_a_patch_of_many_objects_is_kept_in_as_many_statements_as_there_are_tables(filled, monkeypatch):
+    ledger, _, _, make = filled
+    many = [
+        make.source(*(f"More {number} {part}." for part in range(5)), origin=f"more {number}") for number in range(20)
+    ]
+    with counted(monkeypatch) as sent:
+        ledger.commit(make.patch(*many))
+    assert sum(query.startswith("INSERT") for query in sent) <= 7
+
+
+def test_names_are_found_through_an_index(filled):
+    ledger, sources, _, _ = filled
+    space = ledger._space
+    ways = {
+        "origin": "SELECT id FROM objects WHERE space = %(space)s AND left(scope, 256) = '/' "
+        "AND left(origin, 300) = %(name)s",
+        "title": "SELECT id FROM objects WHERE space = %(space)s AND left(scope, 256) = '/' AND type = 'source' "
+        "AND status = 'active' AND left(title, 200) = %(name)s",
+    }
+    for field, sql in ways.items():
+        with space.read() as transaction:
+            transaction.rows("SELECT set_config('enable_seqscan', 'off', true)")
+            plan = "\n".join(transaction.column(f"EXPLAIN {sql}", name=getattr(sources[0], field)))
+        assert "Index" in plan
+        assert "left(" in plan.split("Index Cond")[1].splitlines()[0] or '"left"(' in plan
