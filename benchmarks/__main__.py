@@ -18,10 +18,13 @@ from benchmarks import (
     ingest,
     latency,
     ledgers,
+    packs,
+    paragraphs,
     poisoning,
     projects,
     recall,
     start,
+    text,
     walks,
     writes,
 )
@@ -35,6 +38,8 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "ledgers": ledgers.measure,
     "ingest": ingest.measure,
     "latency": latency.measure,
+    "paragraphs": paragraphs.measure,
+    "text": text.measure,
     "embedding": embedding.measure,
     "graph": graph.measure,
     "walks": walks.measure,
@@ -42,6 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,
+    "packs": packs.measure,
     "poisoning": poisoning.measure,
 }
 

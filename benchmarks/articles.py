@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.synthetic import TOPICS, Document, general_words, made_up_word, topical_words
+from benchmarks.synthetic import Document, general_words
+from benchmarks.vocabulary import TOPICS, made_up_word, topical_words
 
 Numbers = npt.NDArray[np.int64]
 

@@ -1,17 +1,19 @@
 """Made-up text with the structure of real text, and vectors that go with it.
 
-Word frequencies follow Zipf's law, the most frequent words are the stop words of English; a document keeps to one
-topic, whose words it shares with other documents on it. Everything follows from the seed.
+Words and names have the frequencies of an encyclopedia (`benchmarks.vocabulary`); sentences and passages have its
+lengths, and what a passage speaks of it says again. A document keeps to one topic, whose words it shares with other
+documents on it, and to what it is called after. Everything follows from the seed.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 
+from benchmarks.vocabulary import TOPICS, common_words, content_words, names, topic_of, topical_words
 from treering.edges.clock import SystemClock
 from treering.edges.models.bge import DIMENSION, BgeSmall
 from treering.edges.surfaces.space import Space
@@ -22,17 +24,16 @@ PER_DOCUMENT = 10
 TEAMS = 10
 """Scopes that documents are spread over, and as many values of `metadata.shelf`."""
 
-TOPICS = 200
-
-_STOP_WORDS = tuple(
-    "the of and to a in is that it for was on are with as be by at from this have or an not which had were but".split()
-)
-_SYLLABLES = tuple(first + vowel for first in "b d f g k l m n p r s t v z ch st tr".split() for vowel in "aeiou")
-_VOCABULARY = 20_000
-_TOPIC_WORDS = 40
-_TOPICAL = 0.3
-_NAMED = 0.1  # part of the sentences that speak of a name such as `load_ravo`
 _PATCH = 100  # documents in one patch
+
+_SENTENCES = (1.35, 0.55)  # of a passage: mean and deviation of the logarithm
+_WORDS = (2.83, 0.45)  # of a sentence, names counted once
+_MOST_SENTENCES = 20
+_COMMON, _NAMED, _DATED = 0.43, 0.16, 0.045  # parts of a sentence; the rest carries a meaning
+_TOPICAL = 0.35  # part of the words that carry a meaning
+_AGAIN = 0.22  # part of names and words that the passage has had before
+_OF_TITLE = 0.08  # part of the names that name what the document is about
+_SYMBOLIC = 0.02  # part of the sentences that speak of a symbol such as `load_ravo`
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,23 @@ class Document:
 
 
 def documents(count: int, *, seed: int = 0, passages: int = PER_DOCUMENT) -> list[Document]:
-    """Make documents of so many passages of one to four sentences each."""
+    """Make documents of so many passages of about four sentences each."""
     rng = np.random.default_rng(seed)
     return [_document(number, passages, rng) for number in range(count)]
 
 
 def questions(count: int, *, seed: int = 1) -> list[str]:
-    """Make questions of four to ten words, each on one topic; one in four asks for a name."""
+    """Make questions of ten to twenty words, each on one topic and of one or two names; one in four has a symbol."""
     rng = np.random.default_rng(seed)
-    return [_question(rng, named=number % 4 == 3) for number in range(count)]
+    return [_question(rng, symbolic=number % 4 == 3) for number in range(count)]
+
+
+def general_words(rng: np.random.Generator, count: int) -> list[str]:
+    """Draw from all words."""
+    common = int(rng.binomial(count, 0.6))
+    words = [*common_words(rng, common), *content_words(rng, count - common)]
+    rng.shuffle(words)
+    return words
 
 
 def fill(space: Space, content: Sequence[Document]) -> None:
@@ -81,28 +90,6 @@ def fill(space: Space, content: Sequence[Document]) -> None:
             for document in content[start : start + _PATCH]
         ]
         space.engine.ledger.commit(build.patch(*sources))
-
-
-def topical_words(topic: int, rng: np.random.Generator, count: int) -> list[str]:
-    """Draw from the words of a topic: those whose rank leaves its number when divided by the number of topics."""
-    return [made_up_word(TOPICS * int(nth) + topic) for nth in rng.integers(1, 1 + _TOPIC_WORDS, size=count)]
-
-
-def general_words(rng: np.random.Generator, count: int) -> list[str]:
-    """Draw from all words, the commonest of which are stop words."""
-    # The inverse of Zipf's distribution function, which grows with the logarithm of the rank.
-    ranks = np.exp(rng.random(count) * np.log(_VOCABULARY)).astype(int) - 1
-    return [made_up_word(int(rank)) for rank in ranks]
-
-
-@cache
-def made_up_word(rank: int) -> str:
-    """Return the word of a rank, the commonest first."""
-    if rank < len(_STOP_WORDS):
-        return _STOP_WORDS[rank]
-    size = len(_SYLLABLES)
-    spread = rank * 7919 % size**3  # coprime to the number of syllables: every rank has a word of its own
-    return "".join(_SYLLABLES[spread // size**place % size] for place in range(3))
 
 
 class StandIn:
@@ -137,49 +124,78 @@ class StandIn:
 
 def _document(number: int, passages: int, rng: np.random.Generator) -> Document:
     topic = int(rng.integers(TOPICS))
-    title = " ".join(topical_words(topic, rng, 3))
-    return Document(title, tuple(_passage(topic, rng) for _ in range(passages)), number)
+    title = names(rng, 1)[0]
+    if rng.random() < 0.3:
+        title = f"{title} ({content_words(rng, 1)[0]})"
+    return Document(title, tuple(_passage(topic, title, rng) for _ in range(passages)), number)
 
 
-def _question(rng: np.random.Generator, *, named: bool) -> str:
+def _question(rng: np.random.Generator, *, symbolic: bool) -> str:
     topic = int(rng.integers(TOPICS))
-    words = [*topical_words(topic, rng, int(rng.integers(2, 6))), *general_words(rng, int(rng.integers(2, 6)))]
+    asked = names(rng, int(rng.integers(1, 3)))
+    words = [*topical_words(topic, rng, 3), *content_words(rng, 2), *common_words(rng, 6), *asked]
     rng.shuffle(words)
-    return " ".join([*words, *([_name(topic, rng)] if named else [])])
+    return " ".join(["what", *words, *([_symbol(topic, rng)] if symbolic else [])]) + "?"
 
 
-def _passage(topic: int, rng: np.random.Generator) -> str:
-    return " ".join(_sentence(topic, rng) for _ in range(int(rng.integers(1, 5))))
+def _passage(topic: int, title: str, rng: np.random.Generator) -> str:
+    count = min(max(1, round(rng.lognormal(*_SENTENCES))), _MOST_SENTENCES)
+    said: list[str] = []
+    named = [title.partition(" (")[0]]
+    return " ".join(_sentence(topic, said, named, rng) for _ in range(count))
 
 
-def _sentence(topic: int, rng: np.random.Generator) -> str:
-    size = int(rng.integers(8, 21))
-    topical = int(rng.binomial(size, _TOPICAL))
-    words = [*topical_words(topic, rng, topical), *general_words(rng, size - topical)]
-    if rng.random() < _NAMED:
-        words.append(_name(topic, rng))
+def _sentence(topic: int, said: list[str], named: list[str], rng: np.random.Generator) -> str:
+    """Write a sentence; what it says and names joins what the passage has said and named."""
+    size = min(max(4, round(rng.lognormal(*_WORDS))), 80)
+    commons, dated, name_count = (int(rng.binomial(size, part)) for part in (_COMMON, _DATED, _NAMED))
+    meant = max(1, size - commons - dated - name_count)
+    words = [*_meant(topic, meant, said, rng), *_named(name_count, named, rng), *common_words(rng, commons)]
+    words += [str(year) for year in rng.integers(1800, 2024, size=dated)]
+    if rng.random() < _SYMBOLIC:
+        words.append(_symbol(topic, rng))
     rng.shuffle(words)
-    return " ".join(words).capitalize() + "."
+    first = words[0]
+    return " ".join([first[:1].upper() + first[1:], *words[1:]]) + "."
 
 
-def _name(topic: int, rng: np.random.Generator) -> str:
+def _meant(topic: int, count: int, said: list[str], rng: np.random.Generator) -> list[str]:
+    again = int(rng.binomial(count, _AGAIN)) if said else 0
+    topical = int(rng.binomial(count - again, _TOPICAL))
+    words = [*topical_words(topic, rng, topical), *content_words(rng, count - again - topical)]
+    repeated = [said[at] for at in rng.integers(len(said), size=again)] if again else []
+    said += words
+    return [*words, *repeated]
+
+
+def _named(count: int, named: list[str], rng: np.random.Generator) -> list[str]:
+    kinds = rng.random(count)
+    again = [named[0] if kind < _OF_TITLE else named[int(rng.integers(len(named)))] for kind in kinds if kind < _AGAIN]
+    new = names(rng, count - len(again))
+    named += new
+    return [*again, *new]
+
+
+def _symbol(topic: int, rng: np.random.Generator) -> str:
     first, second = topical_words(topic, rng, 2)
     return f"{first}_{second}"
 
 
 def _vector(text: str) -> Vector:
-    words = [word for word in text.lower().replace(".", "").split() if word not in _STOP_WORDS]
+    words = [word for word in text.lower().replace(".", "").split() if len(word) > _SHORT]
     total = np.sum([_direction(word) for word in words or [text]], axis=0)
     both = _direction("") + total / np.linalg.norm(total)
     unit: Vector = (both / np.linalg.norm(both)).astype(np.float32)
     return unit
 
 
+_SHORT = 3  # characters of words that say little
+
+
 @lru_cache(maxsize=50_000)
 def _direction(word: str) -> Vector:
     """Return where a word points: half its own way, half that of its topic."""
-    rank = _ranks().get(word)
-    return _drawn(word) if rank is None else (_drawn(word) + _drawn(f"topic {rank % TOPICS}")) * np.float32(0.5**0.5)
+    return (_drawn(word) + _drawn(f"topic {topic_of(word)}")) * np.float32(0.5**0.5)
 
 
 def _drawn(name: str) -> Vector:
@@ -187,11 +203,6 @@ def _drawn(name: str) -> Vector:
     drawn = np.random.default_rng(int.from_bytes(digest)).standard_normal(DIMENSION, dtype=np.float32)
     unit: Vector = drawn / np.linalg.norm(drawn)
     return unit
-
-
-@cache
-def _ranks() -> dict[str, int]:
-    return {made_up_word(rank): rank for rank in range(_VOCABULARY)}
 
 
 @lru_cache(maxsize=1_000)

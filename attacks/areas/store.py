@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,8 +21,11 @@ from urllib.request import ProxyHandler, Request, build_opener
 import treering
 from attacks.attack import Attack, Count
 from treering.core.errors import TreeringError
+from treering.edges.ledger_rows.packing import unpack
 from treering.testing.damage import change_row, flip_bytes
 from treering.testing.hashing_embedder import HashingEmbedder
+
+change_packed_row = partial(change_row, unpack=unpack)
 
 _WORD = "zygomorphic"
 _AUDITS = 20
@@ -157,7 +161,7 @@ def foreign_errors_from_damage(folder: Path) -> Count:
     tried, foreign = 0, set[str]()
     for seed in range(_DAMAGES):
         copy = Path(shutil.copy(folder / "space.db", folder / f"{seed}.db"))
-        done = (change_row if seed % 2 else flip_bytes)(copy, Random(seed))
+        done = (change_packed_row if seed % 2 else flip_bytes)(copy, Random(seed))
         for read in _READS:
             tried += 1
             try:

@@ -7,7 +7,7 @@ import pytest
 from project import Project
 from shop_of_languages import FILES, QUESTIONS
 
-from space_parts import all_of, node_called, open_space
+from space_parts import all_of, node_called, note, open_space
 from treering.core.errors import NotFound
 
 GOLDEN = Path(__file__).parent / "golden" / "code_links.txt"
@@ -184,3 +184,18 @@ def test_files_that_commits_touch_together_are_related(space, project):
     assert line.endswith("at prices.md")
     assert [one.title for one in ask(space, "prices.md").code] == ["cart.py"]
     assert node_called(space, "shop")
+
+
+def test_a_context_says_what_may_break_where_the_code_it_shows_is_changed(shop):
+    pack = shop.query("context", input={"task": "change how the total of a cart adds the prices up"}).pack
+    (line,) = [line for line in pack.may_break if line.startswith('"Cart, total (src/shop/cart.py)"')]
+    assert '"taxed' in line
+    assert 'tested by "tests/test_cart.py"' in line
+    assert not any(line.startswith('"test') for line in pack.may_break)
+
+
+def test_a_context_without_code_says_nothing_of_what_may_break_and_asks_nothing_for_it(space):
+    note(space, "Bees hum at noon.")
+    report = space.query("context", input={"task": "bees at noon"})
+    assert report.pack.may_break == ()
+    assert "May break" not in report.text

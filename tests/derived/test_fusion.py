@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering.derived import fusion
 from treering.derived.fusion import (
     NEIGHBOURS,
     VECTORS,
@@ -194,3 +195,14 @@ def _shuffled(items: Iterable[Item], random: Random) -> list[Item]:
     listed = list(items)
     random.shuffle(listed)
     return listed
+
+
+def test_parts_are_worked_out_for_the_candidates_that_are_asked_for_them(monkeypatch):
+    made = []
+    part = fusion.Part
+    monkeypatch.setattr(fusion, "Part", lambda *given: (made.append(1), part(*given))[1])
+    ranked = fuse({WORDS: {key: 1.0 + key for key in range(50)}, VECTORS: {key: key / 100 for key in range(40)}})
+    assert made == []
+    assert {WORDS, VECTORS} == ranked[-1].parts.keys()
+    assert ranked[-1].parts[WORDS].rank == 50
+    assert len(made) == 1

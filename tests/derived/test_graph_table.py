@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from treering.core.errors import Corrupt, InvalidInput
-from treering.derived import graph_table
+from treering.derived import graph_runs, graph_table
 from treering.derived.graph_records import NumberedTies, pack_ties
 from treering.derived.graph_table import GraphTable
 from treering.ports.graph import EdgeType
@@ -100,20 +100,31 @@ class Tables(RuleBasedStateMachine):
 class SmallTables(Tables):
     """The same with so little room that runs are merged and rows dropped all the time."""
 
+    room_for = (("FRESH", 2), ("_RATIO", 1), ("_LEAST_DEAD", 3), ("_BLOCK", 2), ("_RUN_ROWS", 2))
+
     def __init__(self):
         super().__init__()
         self.room = pytest.MonkeyPatch()
-        for name, value in (("FRESH", 2), ("_RATIO", 1), ("_LEAST_DEAD", 3), ("_BLOCK", 2)):
+        self.room.setattr(graph_runs, "_MERGED_AT_ONCE", 3)
+        for name, value in self.room_for:
             self.room.setattr(graph_table, name, value)
 
     def teardown(self):
         self.room.undo()
 
 
+class PatientTables(SmallTables):
+    """The same where every run is large, so that runs are merged late and one at a time."""
+
+    room_for = (*SmallTables.room_for, ("_LARGE", 0), ("_PATIENCE", 2))
+
+
 TestTables = Tables.TestCase
 TestTables.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
 TestSmallTables = SmallTables.TestCase
 TestSmallTables.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestPatientTables = PatientTables.TestCase
+TestPatientTables.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 
 
 def test_the_order_in_which_passages_came_does_not_show():
@@ -140,6 +151,23 @@ def test_what_many_changes_leave_behind_is_dropped_in_time():
         fresh.edges(_ALL_NODES)
     assert edges_of(worn, np.arange(700)) == edges_of(fresh, np.arange(700))
     assert worn.nbytes < 10 * fresh.nbytes
+
+
+def test_large_runs_are_merged_one_at_a_time_and_not_before_edges_were_asked_for_often(monkeypatch):
+    for name, value in (("_RUN_ROWS", 50), ("_LARGE", 100), ("_PATIENCE", 3)):
+        monkeypatch.setattr(graph_table, name, value)
+    merges = []
+    merged = graph_table.merged
+    monkeypatch.setattr(graph_table, "merged", lambda *given: (merges.append(1), merged(*given))[1])
+    rng = np.random.default_rng(4)
+    table = GraphTable()
+    put(table, *((key, 1, random_ties(rng)) for key in range(200)))
+    first = edges_of(table, np.arange(450))
+    counts = []
+    for _ in range(8):
+        assert edges_of(table, np.arange(450)) == first
+        counts.append(len(merges))
+    assert counts == [0, 0, 1, 2, 3, 3, 3, 3]
 
 
 def test_what_was_discarded_is_overwritten():

@@ -78,7 +78,7 @@ class Row:
     def head(self) -> PassageHead:
         told = self.passage
         place = (told.object_id, told.part, told.type, told.kind, told.scope, told.role)
-        return PassageHead(self.key, *place, told.title, told.heading, told.origin)
+        return PassageHead(self.key, *place, told.title, told.heading, told.origin, told.place_role)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from toy_store.toy_tables import Row, ToyTables
 from treering.core.scope import sees
 from treering.derived.shares import day_share, place_share
 from treering.ports.reach import Reach
-from treering.ports.text import Scored, TextFound, TextRequest
+from treering.ports.text import MOST_COUNTED, Scored, TextFound, TextRequest
 
 _WEIGHTS = (2.0, 1.5, 1.0)
 _K1, _B = 1.2, 0.75
@@ -18,17 +18,20 @@ def found(tables: ToyTables, request: TextRequest) -> TextFound:
     """Search for one request."""
     rows, limit = tables.seen(request.reach), request.limit
     stock = [row for row in tables.rows.values() if row.stands(request.reach)]
-    asked = (*request.known, *(part.whole for part in request.names))
-    known = {term for term in asked if _knows(tables, term, request)}
+    counts = {term: _having(tables, term, request) for term in request.counted}
+    known = {part.whole for part in request.names if part.whole and _having(tables, part.whole, request)}
     names = [part.name for part in request.names if part.whole not in known and len(part.name) >= _SHORTEST_NAME]
+    in_role = [row for row in rows if row.passage.place_role == request.words_in]
     return TextFound(
         words=_bm25(request.words, rows, stock, _word_count, _length, limit),
+        words_in=_bm25(request.words, in_role, stock, _word_count, _length, limit) if request.words_in else (),
         names=_bm25(
             names, rows, stock, lambda row, name: float(row.names.count(name)), lambda row: len(row.names), limit
         ),
         places=_best(((row, place_share(row.passage, request.place)) for row in rows), limit) if request.place else (),
         days=_best(((row, day_share(row.passage, request.days)) for row in rows), request.days_limit),
-        known=frozenset(known.intersection(request.known)),
+        counts={term: min(count, MOST_COUNTED) for term, count in counts.items() if count},
+        passages=min(len(_current(tables, request)), MOST_COUNTED) if request.counted else 0,
     )
 
 
@@ -42,7 +45,7 @@ def _bm25(
 ) -> list[Scored]:
     scores = dict.fromkeys((row.key for row in rows), 0.0)
     mean = sum(map(length, stock)) / len(stock) if stock else 0.0
-    for term in dict.fromkeys(terms):
+    for term in terms:
         having = sum(count(row, term) > 0 for row in stock)
         rarity = log(1 + (len(stock) - having + 0.5) / (having + 0.5))
         for row in rows:
@@ -63,10 +66,13 @@ def _length(row: Row) -> int:
     return sum(map(len, row.fields))
 
 
-def _knows(tables: ToyTables, term: str, request: TextRequest) -> bool:
+def _having(tables: ToyTables, term: str, request: TextRequest) -> int:
+    return sum(_word_count(row, term) > 0 for row in _current(tables, request))
+
+
+def _current(tables: ToyTables, request: TextRequest) -> list[Row]:
     reach: Reach = request.reach
-    rows = (row for row in tables.current() if sees(reach.scope, row.passage.scope, descend=reach.descend))
-    return bool(term) and any(_word_count(row, term) for row in rows)
+    return [row for row in tables.current() if sees(reach.scope, row.passage.scope, descend=reach.descend)]
 
 
 def _best(scored: Iterable[tuple[Row, float]], limit: int) -> list[Scored]:

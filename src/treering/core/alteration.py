@@ -123,8 +123,8 @@ def relate(link: Link, draft: Draft) -> OperationResult:
         )
     if link.source == link.target:
         raise InvalidPatch(f"{link.source} cannot be linked to itself.", hint="Name another target.")
-    draft.get(link.source)
-    draft.get(link.target)
+    draft.require(link.source)
+    draft.require(link.target)
     return OperationResult(outcome="linked" if draft.link(link) else "unchanged", id=link.source)
 
 

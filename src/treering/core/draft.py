@@ -166,12 +166,13 @@ class Draft:
         """Return the object as this patch has left it. Raises `NotFound`."""
         item = self.find(identity)
         if item is None:
-            raise NotFound(
-                f"There is no object {identity}.",
-                hint="Query for it first; ids come from reports and hits.",
-                details={"id": identity},
-            )
+            raise _unknown(identity)
         return item
+
+    def require(self, identity: str) -> None:
+        """Raise `NotFound` where there is no such object, without reading it."""
+        if not self.exists(identity):
+            raise _unknown(identity)
 
     def expect(self, identity: str, revision: int) -> Object:
         """Return the object if the author saw its current revision. Raises `Conflict` carrying the current one."""
@@ -263,6 +264,14 @@ class Draft:
         stamped = link.model_copy(update={"patch_id": self.patch_id})
         self.writes.append(Linked(stamped) if present else Unlinked(stamped))
         return True
+
+
+def _unknown(identity: str) -> NotFound:
+    return NotFound(
+        f"There is no object {identity}.",
+        hint="Query for it first; ids come from reports and hits.",
+        details={"id": identity},
+    )
 
 
 def _unsettled(identities: list[str]) -> Defect:

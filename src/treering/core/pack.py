@@ -64,6 +64,8 @@ class ContextPack(_Value):
     scope: Scope
     items: tuple[PackItem, ...]
     conflicts: tuple[ConflictNote, ...] = ()
+    may_break: tuple[str, ...] = ()
+    """What uses and tests the code that is shown: it may break where that code is changed."""
     missing_context: tuple[str, ...] = ()
     recommended_next_reads: tuple[str, ...] = ()
     citations: tuple[Citation, ...] = ()

@@ -16,6 +16,7 @@ from itertools import groupby, pairwise
 import Stemmer
 
 from treering.core.injection import as_a_model_reads
+from treering.derived.spelling import spelled
 from treering.ports.text import TextQuery
 
 MAX_WORDS = 64
@@ -28,7 +29,8 @@ LONGEST_QUERY = 20_000
 def index_text(text: str) -> str:
     """Return the terms of `text` for the word index, in order, separated by single spaces.
 
-    Words are folded (NFKC, case, diacritics) and stemmed as English. A compound such as `commitPatch`,
+    Words are folded (NFKC, case, diacritics), brought to one spelling (`colour` is `color`) and stemmed as English. A
+    compound such as `commitPatch`,
     `commit_patch` or `commit-patch` gives one term for the whole (`commitpatch`) and one for each part.
     Scripts written without spaces give every character and every pair of neighbours.
     """
@@ -49,16 +51,20 @@ def identifier_text(text: str, *, code: bool = False) -> str:
     return " ".join(_names(text, any_word=code))
 
 
-def query_terms(text: str) -> TextQuery:
+def query_terms(text: str, *, most: int = MAX_WORDS) -> TextQuery:
     """Return what to look for when somebody asks `text`. Nothing in it acts as query syntax but double quotes.
 
-    Stop words are left out unless nothing else remains. Of a long text the most repeated words are kept,
+    Stop words are left out unless nothing else remains. Of a long text the `most` repeated words are kept,
     then the first ones.
     """
     text = text[:LONGEST_QUERY]
+    return TextQuery(_most_repeated(telling_terms(text), most), _sought_names(text), _phrases(text))
+
+
+def telling_terms(text: str) -> list[str]:
+    """Return the terms of a question in order, each as often as it occurs, without stop words if others remain."""
     sought = [_Sought.of(token) for token in _tokens(text)]
-    terms = [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
-    return TextQuery(_most_repeated(terms, MAX_WORDS), _sought_names(text), _phrases(text))
+    return [term for one in sought for term in one.telling] or [term for one in sought for term in one.terms]
 
 
 def content_words(text: str) -> list[str]:
@@ -184,7 +190,7 @@ def _compound(token: str) -> Iterator[str]:
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
         # Run together, so that `GitHub` and `github`, `commitPatch` and `commit_patch` are one term.
-        yield "".join(parts)
+        yield "".join(map(spelled, parts))
     yield from parts
 
 
@@ -212,8 +218,8 @@ def _folded(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """Return the stem of a folded word, as English; words of other letters stay as they are."""
-    return str(_ENGLISH.stemWord(word)) if word.isascii() and word.isalpha() else word
+    """Return the stem of a folded word, as English, in one spelling; words of other letters stay as they are."""
+    return str(_ENGLISH.stemWord(spelled(word))) if word.isascii() and word.isalpha() else word
 
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:

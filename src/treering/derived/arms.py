@@ -9,6 +9,7 @@ from treering.derived.analysis import index_text
 from treering.derived.association import Association
 from treering.derived.fusion import BRIDGED, DATED, NAMED, NAMES, PLACES, POOL, TITLE_MATCH, VECTORS, WALKED, WORDS
 from treering.derived.question import Arms, Question
+from treering.derived.roles import CODE
 from treering.derived.rounds import Steps
 from treering.derived.ties import is_turn
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
@@ -61,12 +62,15 @@ def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, f
     found: TextFound = yield TextRequest(
         reach,
         POOL,
-        words=(*question.terms.words, *question.terms.phrases),
+        words=(*question.terms.words, *question.terms.emphasis, *question.terms.phrases),
+        words_in=CODE,
         names=_parts_of_names(question),
         place=_place(question.text),
         days=tuple(days for days in question.days if days.last - days.first <= _LONG),
     )
-    arms = {WORDS: _scores(found.words), NAMES: _scores(found.names), PLACES: _scores(found.places)}
+    # The tests, documents and changelogs of a project say the words more often than its code, and would fill the pool.
+    words = _scores(found.words) | _scores(found.words_in)
+    arms = {WORDS: words, NAMES: _scores(found.names), PLACES: _scores(found.places)}
     if question.meaning is None:
         return {**arms, DATED: _scores(found.days[:POOL])}
     known = set().union(*arms.values(), (hit.key for hit in found.days))

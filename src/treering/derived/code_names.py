@@ -40,6 +40,19 @@ _FAMILIES = {
 CODE_FAMILIES = tuple(dict.fromkeys(_FAMILIES.values()))
 """The families of languages that code is linked in, by a short name."""
 
+_ENDINGS = {
+    "py": "py pyi pyw",
+    "js": "js jsx mjs cjs ts mts cts tsx",
+    "go": "go",
+    "rs": "rs",
+    "java": "java",
+    "c": "c h cc cpp cxx hpp hh hxx",
+    "cs": "cs",
+    "rb": "rb rake",
+    "php": "php",
+    "sh": "sh bash",
+}
+_BY_ENDING = {ending: family for family, endings in _ENDINGS.items() for ending in endings.split()}
 _MANIFESTS = {"go.mod": "go", "package.json": "js", "Cargo.toml": "rs"}
 _WHOLE = {"py": "__init__", "js": "index", "rs": "mod"}
 """By family, what a file is called that stands for its folder."""
@@ -74,6 +87,12 @@ def code_file(language: str, path: str) -> CodeFile | None:
     """Return a file as one of code; `None` for a language without links."""
     family = _FAMILIES.get(language)
     return CodeFile(family, path) if family and path else None
+
+
+def file_at(path: str) -> CodeFile | None:
+    """Return a file of code by its ending alone; `None` for one that is none, or whose language only its text tells."""
+    family = _BY_ENDING.get(path.rpartition(".")[2].lower())
+    return CodeFile(family, path) if family else None
 
 
 def manifest_family(path: str) -> str:
@@ -175,11 +194,15 @@ def spelled(file: CodeFile, module: str) -> list[str]:
 
 def defined_in(passage: Passage) -> tuple[str, ...]:
     """Return the qualified names of what a passage of code defines, as far as it is called so."""
-    called = _PART.sub("", passage.heading)
-    path = str(passage.metadata.get("path", ""))
-    named = [] if called == basename(path) else called.split(", ")
-    names = (name.replace("::", ".") for name in (*named, *passage.defines))
-    return tuple(dict.fromkeys(name for name in names if name and name != "…"))
+    called = names_in_heading(passage.heading, str(passage.metadata.get("path", "")))
+    return tuple(dict.fromkeys((*called, *(name.replace("::", ".") for name in passage.defines))))
+
+
+def names_in_heading(heading: str, path: str) -> tuple[str, ...]:
+    """Return the qualified names that a segment of a file is called by; none where it goes by the file's name."""
+    called = _PART.sub("", heading)
+    names = [] if called == basename(path) else called.split(", ")
+    return tuple(dict.fromkeys(name.replace("::", ".") for name in names if name and name != "…"))
 
 
 def _names(file: CodeFile, passage: Passage, *, first: bool) -> Iterator[str]:
@@ -190,12 +213,16 @@ def _names(file: CodeFile, passage: Passage, *, first: bool) -> Iterator[str]:
         yield definition_name(family, file.module, name)
         yield last_name(family, name)
     for written in passage.uses:
-        use = read_use(written)
-        if use:
-            yield from _use_names(file, use)
+        yield from _use_names(file, written)
 
 
-def _use_names(file: CodeFile, use: CodeUse) -> Iterator[str]:
+@lru_cache(maxsize=1 << 13)
+def _use_names(file: CodeFile, written: str) -> tuple[str, ...]:
+    use = read_use(written)
+    return tuple(_names_of(file, use)) if use else ()
+
+
+def _names_of(file: CodeFile, use: CodeUse) -> Iterator[str]:
     if use.module == ANYWHERE:
         yield anywhere_name(file.family, use.name.lstrip(".").partition(".")[0])
     for module, name in used_from(file, use):
@@ -207,6 +234,7 @@ def _use_names(file: CodeFile, use: CodeUse) -> Iterator[str]:
             yield uses_name(file.family, module, name)
 
 
+@lru_cache(maxsize=1 << 12)
 def _module(family: str, path: str) -> str:
     if family == "go":
         return _rooted(dirname(path))

@@ -9,7 +9,7 @@ from treering.core.evidence import Segment
 from treering.core.locator import Lines
 from treering.core.objects import Source
 from treering.derived.code_names import CodeFile, code_file, module_name, package_name
-from treering.derived.profile import is_test_path
+from treering.derived.roles import is_test_path
 from treering.derived.rounds import Steps
 from treering.ports.ledger import ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageHead, PassagesFound

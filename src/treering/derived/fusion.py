@@ -4,10 +4,13 @@ A convex sum of scores brought to one scale beats reciprocal ranks by 3 to 5 poi
 (`benchmarks/recall.py`); it needs the exact score of every candidate in every arm that can give one.
 """
 
+from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import nsmallest
 from statistics import median_low
+from typing import cast
 
 VECTORS = "vectors"
 WORDS = "words"
@@ -87,8 +90,7 @@ def fuse(
     scales = {arm: _Scale.of(scores, FLOORS.get(arm), CEILINGS.get(arm)) for arm, scores in arms.items() if scores}
     totals = _totals(set().union(*arms.values()), scales, weights)
     best = _best(totals, limit)
-    parts = {arm: scale.parts(best) for arm, scale in scales.items()}
-    return [Fused(key, totals[key], {arm: of[key] for arm, of in parts.items() if key in of}) for key in best]
+    return [Fused(key, totals[key], _Parts(key, scales)) for key in best]
 
 
 def lend_to_neighbours(
@@ -130,10 +132,10 @@ def favour(
         replace(
             hit,
             score=(hit.score + sum(weights[name] * said.get(hit.key, 0.0) for name, said in clues.items())) / whole,
-            parts={
-                **hit.parts,
-                **{name: Part(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
-            },
+            parts=_with_more(
+                hit.parts,
+                {name: Part(0, said[hit.key], said[hit.key]) for name, said in clues.items() if hit.key in said},
+            ),
         )
         for hit in ranked
     ]
@@ -145,7 +147,7 @@ def favour(
 _LEAST_SPREAD = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Scale:
     """The scores of one arm with the two raw scores that become 0 and 1."""
 
@@ -173,9 +175,36 @@ class _Scale:
             return ((key, 0.0) for key in self.scores)
         return ((key, min(1.0, max(0.0, (raw - low) / width))) for key, raw in self.scores.items())
 
-    def parts(self, keys: Sequence[int]) -> dict[int, Part]:
-        ranks = {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
-        return {key: Part(ranks[key], self.scores[key], self.place(self.scores[key])) for key in keys if key in ranks}
+    @cached_property
+    def ranks(self) -> Mapping[int, int]:
+        """Rank all keys, from 1."""
+        return {key: rank for rank, key in enumerate(_best(self.scores, None), start=1)}
+
+    def part(self, key: int) -> Part:
+        return Part(self.ranks[key], self.scores[key], self.place(self.scores[key]))
+
+
+class _Parts(Mapping[str, Part]):
+    """What each arm says of a candidate, worked out when it is asked for: of most candidates nobody asks."""
+
+    __slots__ = ("_key", "_scales")
+
+    def __init__(self, key: int, scales: Mapping[str, _Scale]) -> None:
+        self._key = key
+        self._scales = scales
+
+    def __getitem__(self, arm: str) -> Part:
+        return self._scales[arm].part(self._key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (arm for arm, scale in self._scales.items() if self._key in scale.scores)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _with_more(parts: Mapping[str, Part], more: dict[str, Part]) -> Mapping[str, Part]:
+    return ChainMap(more, cast("dict[str, Part]", parts)) if more else parts  # it changes none but the first
 
 
 def _totals(keys: Collection[int], scales: Mapping[str, _Scale], weights: Mapping[str, float]) -> dict[int, float]:
@@ -209,4 +238,4 @@ def _with_loan(hit: Fused, lenders: Sequence[float], share: float) -> Fused:
     own = hit.score * (2 - len(lenders))
     score = (hit.score + share * (sum(lenders) + own)) / (1 + 2 * share)
     loan = Part(0, sum(lenders), sum(lenders) / 2)
-    return replace(hit, score=score, parts={**hit.parts, NEIGHBOURS: loan})
+    return replace(hit, score=score, parts=_with_more(hit.parts, {NEIGHBOURS: loan}))

@@ -114,9 +114,14 @@ def unpack_ties(record: bytes) -> NumberedTies:
 
 def buffer_of(records: Sequence[bytes]) -> Words32:
     """Put records one after the other. Raises `Corrupt` for one whose length is odd."""
-    if any(len(record) % 4 for record in records):
+    if np.any(lengths_of(records) % 4):
         raise _damaged()
     return np.frombuffer(b"".join(records), "<u4").astype(np.uint32, copy=False)
+
+
+def lengths_of(records: Sequence[bytes]) -> Places:
+    """Return how many bytes each record has."""
+    return np.fromiter(map(len, records), np.int64, len(records))
 
 
 def checked_layout(buffer: Words32, lengths: Places) -> Layout:

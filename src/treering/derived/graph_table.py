@@ -15,14 +15,15 @@ from treering.derived.graph_records import (
     buffer_of,
     checked_layout,
     layout_of,
+    lengths_of,
     spans,
     word_totals,
 )
+from treering.derived.graph_runs import EdgeRun, Ends, Scopes, merged, run_of
 from treering.derived.vectors import MAX_KEY, Scalar
 from treering.ports.graph import Edges, EdgeType, Nodes, Statements
 
 Keys = npt.NDArray[np.int64]
-Scopes = npt.NDArray[np.int32]
 
 FRESH = 512
 """Up to so many ends of edges are sorted anew when something was put; more are merged by the ratio below."""
@@ -30,6 +31,11 @@ FRESH = 512
 _RATIO = 4
 _LEAST_DEAD = 1_024
 _BLOCK = 4_096
+_RUN_ROWS = 16_384
+"""So many rows make one run when a table is filled: what is sorted then stays in the cache."""
+_LARGE = 100_000
+_PATIENCE = 64
+"""Large runs are merged once edges were asked for so often (about five questions): who asks one does not wait."""
 _SLACK = 8  # an array that has to grow grows by one part in this many
 
 
@@ -47,9 +53,11 @@ class GraphTable:
 
     def __init__(self) -> None:
         self._rows = _Rows()
-        self._runs: list[_Run] = []
+        self._runs: list[EdgeRun] = []
         self._sorted = 0
         """So many rows have their ends in runs."""
+        self._asked = 0
+        """How often edges were asked for since."""
 
     def __len__(self) -> int:
         return self._rows.live
@@ -59,20 +67,23 @@ class GraphTable:
         """Tell how many bytes the table takes."""
         return self._rows.nbytes + sum(run.nbytes for run in self._runs)
 
-    def put(self, keys: Keys, scopes: Scopes, records: Sequence[bytes]) -> None:
+    def put(self, keys: Keys, scopes: Scopes, records: Sequence[bytes], *, of: int = 0) -> None:
         """Keep records (see `graph_records`) under keys, in place of what was there.
 
-        Where a key is given twice, the last record counts. Raises `Corrupt` for a damaged record and
-        `InvalidInput` for a key or scope out of range, and changes nothing then.
+        `of` tells how many there will be in the end, so that room for all of them is made at once. Where a key is
+        given twice, the last record counts. Raises `Corrupt` for a damaged record and `InvalidInput` for a key or
+        scope out of range, and changes nothing then.
         """
         if len(keys) and (keys.min() < 0 or keys.max() >= MAX_KEY or scopes.min() < 1):
             raise InvalidInput(
                 "A key or a scope is out of range.",
                 hint=f"Give row ids from 0 to {MAX_KEY - 1}, and scopes from 1.",
             )
-        buffer, lengths = buffer_of(records), np.fromiter(map(len, records), np.int64, len(records))
+        buffer, lengths = buffer_of(records), lengths_of(records)
         layout = checked_layout(buffer, lengths)
         self.discard(keys)
+        if of > len(keys) > 0 and not self._rows.count:
+            self._rows.reserve(of, len(buffer) * of // len(keys))
         self._rows.append(keys, scopes, buffer, layout.starts, lengths // 4)
 
     def discard(self, keys: Keys) -> None:
@@ -114,63 +125,20 @@ class GraphTable:
         return self._rows.statements(keys)
 
     def _sort(self) -> None:
+        """Sort the ends of rows that came since, and merge runs; of large ones two at a time, and not at once."""
         if self._sorted < self._rows.count:
-            self._runs.append(self._rows.ends(self._sorted))
+            self._runs += self._rows.runs(self._sorted)
             self._sorted = self._rows.count
+            self._asked = 0
+        self._asked += 1
         while len(self._runs) > 1 and self._runs[-2].size <= max(FRESH, _RATIO * self._runs[-1].size):
+            large = self._runs[-2].size > _LARGE
+            if large and self._asked <= _PATIENCE:
+                break
             last, before = self._runs.pop(), self._runs.pop()
-            self._runs.append(_merged(before, last, self._rows.scopes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Ends of edges in the order of the node they go out of.
-
-    `nodes` (by number, ascending) have the ends `bounds[i]:bounds[i + 1]`: a reference to where the edge goes
-    (with the key of a passage for the number of a node), and the row of the passage that vouches for it.
-    """
-
-    nodes: Words32
-    bounds: npt.NDArray[np.int32]
-    references: Words32
-    rows: npt.NDArray[np.int32]
-
-    @property
-    def size(self) -> int:
-        return len(self.rows)
-
-    @property
-    def nbytes(self) -> int:
-        return self.nodes.nbytes + self.bounds.nbytes + self.references.nbytes + self.rows.nbytes
-
-    def degrees(self, numbers: Places) -> Places:
-        """Count the edges out of nodes by number."""
-        known, _, sizes = self._stretches(numbers)
-        counts = np.zeros(len(numbers), np.int64)
-        counts[known] = sizes
-        return counts
-
-    def edges(self, numbers: Places, given: Places, scopes: Scopes, allowed: npt.NDArray[np.bool_]) -> Edges:
-        """Return the edges out of nodes by number; `given` are their places in the question."""
-        known, starts, sizes = self._stretches(numbers)
-        which, at = spans(starts, sizes)
-        seen = allowed[scopes[self.rows[at]]]
-        references = self.references[at[seen]]
-        tie = (references & TIE_MASK).astype(np.uint8)
-        target = (references >> TIE_BITS).astype(np.int64) << 1
-        target |= _LEADS_TO_NODE[tie]
-        return Edges(given[known[which[seen]]], target, tie)
-
-    def _stretches(self, numbers: Places) -> tuple[Places, Places, Places]:
-        """Find nodes by number: the places of those that are here, where the ends of each start, how many there are."""
-        if not self.size:
-            return _NOWHERE, _NOWHERE, _NOWHERE
-        # Of the same type as the nodes, else numpy would turn all nodes into the other type first.
-        wanted = np.minimum(numbers, _NO_NODE).astype(np.uint32)
-        place = np.minimum(np.searchsorted(self.nodes, wanted), len(self.nodes) - 1)
-        known = np.flatnonzero(self.nodes[place] == wanted)
-        starts = self.bounds[place[known]].astype(np.int64)
-        return known, starts, self.bounds[place[known] + 1] - starts
+            self._runs.append(merged(before, last, self._rows.scopes))
+            if large:
+                break
 
 
 @dataclass(slots=True)
@@ -195,6 +163,15 @@ class _Rows:
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in (self.buffer, self.starts, self.keys, self.scopes, self.directory))
+
+    def reserve(self, rows: int, used: int) -> None:
+        """Make room for so many rows, and about so much of the buffer; memory that is never written is never taken."""
+        self.buffer = _grown(self.buffer, used + used // _SLACK)
+        self.starts, self.keys, self.scopes = (
+            _grown(self.starts, rows),
+            _grown(self.keys, rows),
+            _grown(self.scopes, rows),
+        )
 
     def append(self, keys: Keys, scopes: Scopes, buffer: Words32, starts: Places, sizes: Places) -> None:
         """Add rows for keys that have none."""
@@ -283,11 +260,13 @@ class _Rows:
             words=short[said],
         )
 
-    def ends(self, first: int) -> _Run:
+    def runs(self, first: int) -> list[EdgeRun]:
         """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""
         alive = np.flatnonzero(self.scopes[first : self.count]) + first
-        blocks = [self._block_ends(alive[start : start + _BLOCK]) for start in range(0, len(alive), _BLOCK)]
-        return _run([nodes for nodes, _, _ in blocks], [refs for _, refs, _ in blocks], [rows for _, _, rows in blocks])
+        return [self._run(alive[start : start + _RUN_ROWS]) for start in range(0, max(1, len(alive)), _RUN_ROWS)]
+
+    def _run(self, rows: Places) -> EdgeRun:
+        return run_of([self._block_ends(rows[start : start + _BLOCK]) for start in range(0, len(rows), _BLOCK)])
 
     def found(self, keys: Keys) -> tuple[Places, Places]:
         """Find the rows of keys: which of the keys have one, and the rows."""
@@ -301,7 +280,7 @@ class _Rows:
         following = np.minimum(rows + 1, self.count - 1)
         return np.where(rows + 1 < self.count, self.starts[following], self.used)
 
-    def _block_ends(self, rows: Places) -> tuple[Words32, Words32, npt.NDArray[np.int32]]:
+    def _block_ends(self, rows: Places) -> Ends:
         layout = layout_of(self.buffer, self.starts[rows])
         mentioning, at = spans(layout.node_places, layout.nodes)
         mentions = self.buffer[at]
@@ -323,42 +302,6 @@ class _Rows:
             ),
             rows[np.concatenate([mentioning, stating, stating, pairing, pairing])].astype(np.int32),
         )
-
-
-_NO_NODE = 2**32 - 1
-_NOWHERE: Places = np.zeros(0, np.int64)
-# By tie: whether an edge out of an entity or object leads to another (1) or to a passage (0).
-_LEADS_TO_NODE = np.array([tie in (EdgeType.FACT, EdgeType.FORM, EdgeType.LINK) for tie in EdgeType], np.int64)
-
-
-def _run(nodes: Sequence[Words32], references: Sequence[Words32], rows: Sequence[npt.NDArray[np.int32]]) -> _Run:
-    if not rows:
-        return _Run(np.zeros(0, np.uint32), np.zeros(1, np.int32), np.zeros(0, np.uint32), np.zeros(0, np.int32))
-    sources = np.concatenate(nodes)
-    at = _in_order(sources)
-    sources = sources[at]
-    firsts = np.flatnonzero(np.concatenate([[True], sources[1:] != sources[:-1]])) if len(sources) else np.zeros(0, int)
-    bounds = np.concatenate([firsts, [len(sources)]]).astype(np.int32)
-    return _Run(sources[firsts], bounds, np.concatenate(references)[at], np.concatenate(rows)[at])
-
-
-def _in_order(numbers: Words32) -> Places:
-    """Return the places of numbers in ascending order of the numbers."""
-    # By the lower half, then by the upper: numpy sorts 16 bits by counting, much faster than it compares 32.
-    by_lower = np.argsort(numbers.astype(np.uint16), kind="stable")
-    upper = (numbers >> np.uint32(16)).astype(np.uint16)
-    return by_lower[np.argsort(upper[by_lower], kind="stable")]
-
-
-def _merged(one: _Run, other: _Run, scopes: Scopes) -> _Run:
-    """Put two runs together, without the ends that rows vouched for which are gone."""
-    nodes, references, rows = [], [], []
-    for run in (one, other):
-        alive = scopes[run.rows] > 0
-        nodes.append(np.repeat(run.nodes, np.diff(run.bounds))[alive])
-        references.append(run.references[alive])
-        rows.append(run.rows[alive])
-    return _run(nodes, references, rows)
 
 
 def _grown(array: npt.NDArray[Scalar], size: int) -> npt.NDArray[Scalar]:

@@ -23,9 +23,11 @@ SECTIONS: tuple[Section, ...] = (
 )
 _BELIEVED_SHARE = 0.5
 """Part of the budget that knowledge and work may take before sources have had their turn."""
-_SOURCE_SHARE = 0.4
-"""Part of the budget that a single source may take, so that one long text does not hide all others."""
+_PASSAGE_SHARE = 0.25
+"""Part of the budget that a single passage may take, so that one long text does not hide all others."""
+_LEAST_SHARE = 200  # tokens: a passage may take as many of a small budget
 _LEAST_USEFUL = 40  # tokens: a shorter beginning of a text tells nobody anything
+_NAMED = 3  # passages that a pack without items names
 _TASK_CHARS = 300
 _PLACE_CHARS = 200
 _OVERHEAD = 24  # tokens of heading, mark and fence around an item
@@ -65,7 +67,7 @@ def section_of(type_: str, kind: str) -> Section:
 def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
     """Fill the budget, best first: what is believed and done gets up to half, sources what remains.
 
-    Then whatever still fits is added in order. No source takes more than its share; a long one is cut at the end
+    Then whatever still fits is added in order. No passage takes more than its share; a long one is cut at the end
     rather than left out, as long as a useful part of it fits.
     """
     believed = [draft for draft in drafts if draft.item.section != "sources"]
@@ -79,6 +81,11 @@ def pack(drafts: Sequence[UnnumberedItem], *, max_tokens: int) -> Packed:
     left_out = tuple(draft.item for draft in drafts if _key(draft.item) not in ids)
     items, citations = _numbered(chosen)
     return Packed(items, citations, left_out, budget.used)
+
+
+def name_nearest(drafts: Sequence[UnnumberedItem]) -> Packed:
+    """Pack nothing, and name the first few drafts as left out: for a task that none of them speaks of."""
+    return Packed((), (), tuple(draft.item for draft in drafts[:_NAMED]), 0)
 
 
 def cite(ref: EvidenceRef, *, origin: str, place: str) -> Citation:
@@ -101,6 +108,8 @@ def render(context: ContextPack) -> str:
             blocks += [_render_item(item, origins) for item in items]
     if context.conflicts:
         blocks += ["## Conflicts", _bullets(note.summary for note in context.conflicts)]
+    if context.may_break:
+        blocks += ["## May break", _bullets(context.may_break)]
     if context.missing_context:
         blocks += ["## Missing", _bullets(context.missing_context)]
     if context.recommended_next_reads:
@@ -139,7 +148,7 @@ class _Budget:
 
 
 def _fitted(draft: UnnumberedItem, budget: _Budget) -> UnnumberedItem | None:
-    share = int(budget.tokens * _SOURCE_SHARE)
+    share = max(int(budget.tokens * _PASSAGE_SHARE), _LEAST_SHARE)
     if _cost(draft.item) <= share and budget.take(draft.item, within=budget.tokens):
         return draft
     room = min(budget.left, share) - _OVERHEAD - estimate_tokens(draft.item.title)

@@ -15,6 +15,7 @@ from treering.core.locator import Lines, Turn
 from treering.core.objects import Activity, Knowledge, Node, Object, Source, WorkItem, title_of
 from treering.core.times import render_time
 from treering.derived.dates import date_ranges
+from treering.derived.roles import NO_PLACE, role_of
 from treering.derived.ties import is_turn
 from treering.ports.passages import Passage
 
@@ -72,19 +73,21 @@ def record_of(passage: Passage) -> dict[str, Any]:
         "channel": passage.channel,
         "created_at": render_time(passage.created_at),
         "updated_at": render_time(passage.updated_at),
-        "role": passage.role,
+        "role": passage.place_role,
         **{f"metadata.{name}": value for name, value in passage.metadata.items()},
     }
 
 
 def _of_source(source: Source) -> list[Passage]:
     segments = () if source.content_type == "binary_stub" else source.segments
-    passages = [_of_segment(source, part) for part in segments if part.excerpt.strip() or part.heading.strip()]
-    # What cannot be read can at least be found by its name.
-    return passages or [_passage(source, metadata=_scalars(source.metadata))]
+    told = [part for part in segments if part.excerpt.strip() or part.heading.strip()]
+    place_role = role_of(source)
+    if not told:  # what cannot be read can at least be found by its name
+        return [_passage(source, metadata=_scalars(source.metadata), place_role=place_role)]
+    return [_of_segment(source, part, place_role) for part in told]
 
 
-def _of_segment(source: Source, segment: Segment) -> Passage:
+def _of_segment(source: Source, segment: Segment, place_role: str) -> Passage:
     path = {"path": segment.locator.path} if isinstance(segment.locator, Lines) else {}
     return _passage(
         source,
@@ -98,6 +101,7 @@ def _of_segment(source: Source, segment: Segment) -> Passage:
         defines=tuple(one.name for one in segment.definitions),
         metadata={**_scalars(source.metadata), **path},
         said=segment.locator.at if isinstance(segment.locator, Turn) else None,
+        place_role=place_role,
     )
 
 
@@ -118,6 +122,7 @@ def _passage(
     defines: tuple[str, ...] = (),
     metadata: Mapping[str, Scalar] | None = None,
     said: datetime | None = None,
+    place_role: str = NO_PLACE,
 ) -> Passage:
     origin = item.origin if isinstance(item, Source) else ""
     title = title_of(item) or origin
@@ -143,6 +148,7 @@ def _passage(
         defines=defines,
         metadata=metadata or {},
         said=said,
+        place_role=place_role,
     )
 
 

@@ -166,6 +166,7 @@ def _essence(passage: Passage) -> tuple[object, ...]:
     return (
         *(passage.type, passage.kind, passage.status, passage.scope, passage.channel, passage.live),
         *(passage.role, passage.title, passage.heading, passage.origin, passage.text, passage.gist),
+        passage.place_role,
         passage.metadata.get("path"),  # its words are indexed with the title
         passage.said,
     )

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treering.derived import periods
-from treering.derived.analysis import LONGEST_QUERY, query_terms
+from treering.derived.analysis import LONGEST_QUERY
 from treering.derived.dates import asked_ranges
+from treering.derived.long_question import essence_of, is_long, terms_of
 from treering.ports.embedder import Embedder
 from treering.ports.passages import AskedDays
 from treering.ports.reach import Reach
@@ -74,9 +75,10 @@ class Question:
     def of(cls, text: str, *, embedder: Embedder | None, now: datetime | None = None, lag: Lag = _NO_LAG) -> "Question":
         """Prepare a question asked `now`; without a time "last Friday" and "in May" name no days."""
         read = text[:LONGEST_QUERY]
-        meaning = Meaning(embedder.embed_query(read), embedder.unrelated_below) if embedder else None
+        told = essence_of(read) if is_long(read) else read
+        meaning = Meaning(embedder.embed_query(told), embedder.unrelated_below) if embedder else None
         days = tuple(days_asked(read, now))
-        return cls(read, query_terms(read), meaning, embedder, days, unread=len(text) - len(read), lag=lag)
+        return cls(read, terms_of(read), meaning, embedder, days, unread=len(text) - len(read), lag=lag)
 
     def led_by(self, leads: Sequence[str]) -> "Question":
         """Return the question asked together with each of some texts. Costs an encoding for each."""

@@ -18,15 +18,18 @@ from treering.derived.fusion import (
     POOL,
     PROSE_WEIGHTS,
     VECTORS,
+    WORDS,
     Fused,
     favour,
     fuse,
     lend_to_neighbours,
 )
 from treering.derived.question import Arms, Question
+from treering.derived.roles import CODE, NO_PLACE
 from treering.derived.rounds import GraphRequest, Steps
 from treering.derived.routing import Route, route
 from treering.derived.ties import is_turn
+from treering.derived.whole_files import rank_in_files
 from treering.ports.graph import GraphView
 from treering.ports.passages import PassageHead
 from treering.ports.reach import Reach
@@ -38,6 +41,12 @@ _COMPARED = 2
 
 _FIRST = 10
 _PREVAILS = 0.9
+_CODE_ANSWERS = 0.5
+"""Part of the best score in the words arm from which on code is among what answers."""
+
+_BEFORE_FILES = 4
+"""Candidates that are ranked by their files, for each that is wanted: what these lift may stand far behind."""
+
 Form = Literal["prose", "turn", "code"]
 """What a passage is, for weighing: prose, a turn of a conversation, or code."""
 
@@ -65,17 +74,25 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         question = question.led_by(_leads(found.association, found.ranked, candidates))
         arms = yield from with_meaning(arms, question, reach)
         found = yield from _found(question, arms, kind, candidates)
+    first = candidates.known(hit.key for hit in found.ranked[:_FIRST])
+    form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
+    weights = _weights(kind, form, found)
+    by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
     pool = max(POOL, limit)
-    weights = _weights(kind, found, candidates)
+    wanted = (_BEFORE_FILES if by_files else 2) * pool
     ranked = found.ranked
     if found.association:
         wide = yield from widen(question, found.arms, found.association, candidates)
-        ranked = fuse(wide, weights, limit=2 * pool)
+        ranked = fuse(wide, weights, limit=wanted)
+    elif by_files:
+        ranked = fuse(found.arms, weights, limit=wanted)
     beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}
-    ranked = lend_to_neighbours(ranked, beside, limit=2 * pool)
+    ranked = lend_to_neighbours(ranked, beside, limit=wanted)
     near = candidates.known(hit.key for hit in ranked)
     clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
-    ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=pool)
+    ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
+    if by_files:
+        ranked = rank_in_files(ranked, near, found.arms.get(WORDS, {}), question.text, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,
@@ -88,9 +105,12 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     return Ranking(ranked, near, trace, found.association)
 
 
-def form_of(heads: Iterable[PassageHead]) -> Form | None:
-    """Return the form that nearly all of the first of some passages have, best first; `None` where forms mix."""
-    forms = [_form(head) for head in islice(heads, _FIRST)]
+def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:
+    """Return the form that nearly all of the first of some passages have, best first; `None` where forms mix.
+
+    `in_code`: code answers, too. Then the documents of a project are no prose by themselves: they tell of the code.
+    """
+    forms = [_form(head, in_code=in_code) for head in islice(heads, _FIRST)]
     return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
 
 
@@ -116,7 +136,7 @@ def _found(question: Question, arms: Arms, kind: Route, candidates: Candidates) 
     return _Found(kept, ranked, associate(question.text, question.terms, seeds, view))
 
 
-def _weights(kind: Route, found: _Found, candidates: Candidates) -> Mapping[str, float]:
+def _weights(kind: Route, form: Form | None, found: _Found) -> Mapping[str, float]:
     """Choose by the form of what was found first; where forms mix, the weights of code, which serve all.
 
     All candidates are weighed alike, for scores under different weights do not compare: each form weighed by its
@@ -124,17 +144,22 @@ def _weights(kind: Route, found: _Found, candidates: Candidates) -> Mapping[str,
     """
     if found.association is None:
         return LOOKUP_WEIGHTS
-    form = form_of(candidates.known(hit.key for hit in found.ranked[:_FIRST]).values())
     if form == "prose":
         compared = kind == "comparison" and len(found.association.named) >= _COMPARED
         return COMPARISON_WEIGHTS if compared else PROSE_WEIGHTS
     return DIALOGUE_WEIGHTS if form == "turn" else CODE_WEIGHTS
 
 
-def _form(head: PassageHead) -> Form:
+def _form(head: PassageHead, *, in_code: bool) -> Form:
     if is_turn(head):
         return "turn"
-    return "prose" if head.role == "prose" else "code"
+    return "prose" if head.role == "prose" and not (in_code and head.place_role != NO_PLACE) else "code"
+
+
+def _code_answers(words: Mapping[int, float], candidates: Candidates) -> bool:
+    """Tell whether code shares about as much with a question as the best there is."""
+    of_code = [score for key, score in words.items() if (head := candidates.heads.get(key)) and head.place_role == CODE]
+    return max(of_code, default=0.0) >= _CODE_ANSWERS * max(words.values(), default=0.0) > 0
 
 
 def _leads(association: Association, ranked: Sequence[Fused], candidates: Candidates) -> list[str]:

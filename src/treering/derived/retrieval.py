@@ -69,11 +69,6 @@ class Hit:
         """Tell whether its score falls because it repeats the question: only where others are trusted more."""
         return self.repeats and self.trusted.factor < 1
 
-    @property
-    def weight(self) -> float:
-        """What its score was multiplied by, 1 for nothing: the trust in its channel, and its repeating the question."""
-        return self.trusted.factor * (REPEATING_WEIGHT if self.falls_for_repeating else 1)
-
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
@@ -102,14 +97,24 @@ def retrieve(
     reach: Reach,
     limit: int,
     max_per_source: int | None = None,
+    by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
 
-    With `rereading` the best turns of conversations are read again; what is no conversation is not (`_read_again`).
+    With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
+    of conversations are read again; what is no conversation is not (`_read_again`).
     """
-    steps = retrieval(question, reach=reach, limit=limit, max_per_source=max_per_source, deep=deep, rereading=rereading)
+    steps = retrieval(
+        question,
+        reach=reach,
+        limit=limit,
+        max_per_source=max_per_source,
+        by_source=by_source,
+        deep=deep,
+        rereading=rereading,
+    )
     return run(steps, index=index, ledger=ledger)
 
 
@@ -119,29 +124,45 @@ def retrieval(
     reach: Reach,
     limit: int,
     max_per_source: int | None = None,
+    by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
-    shown = max(limit, rereading.pairs if rereading else 0)
-    ranking = yield from rank(question, reach=reach, limit=shown * _OVERFETCH, deep=deep)
+    wanted = max(limit * _OVERFETCH, rereading.pairs if rereading else 0)
+    ranking = yield from rank(question, reach=reach, limit=wanted, deep=deep)
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
+    if by_source:
+        ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
+        limit = len(ranked)
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
-    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[: ceil(shown * _AT_FIRST)]])
+    at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
+    yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
-    choosing = partial(_diverse, limit=shown, max_per_source=max_per_source)
-    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=shown)
-    cost = None
-    if rereading:
-        hits, cost = _read_again(question.text, hits, rereading)
-        hits = _chosen(hits, _diverse(hits, limit=limit, max_per_source=max_per_source))
+    found, cost = yield from _read_again(question.text, found, reader, rereading)
+    choosing = partial(_diverse, limit=limit, max_per_source=max_per_source)
+    hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
     if cost:
         trace["rerank"] = cost.told()
     association, altered = ranking.association, reader.altered
     return Retrieval(tuple(hits), trace, reader.sequence, reader.policy, association, altered, over, cost)
+
+
+def _of_best_sources(
+    ranked: Sequence[tuple[Fused, PassageHead]], *, sources: int, passages: int
+) -> list[tuple[Fused, PassageHead]]:
+    """Keep the best passages of the sources that come first."""
+    counts: dict[str, int] = {}
+    kept = []
+    for fused, head in ranked:
+        if head.object_id in counts or len(counts) < sources:
+            counts[head.object_id] = counts.get(head.object_id, 0) + 1
+            if counts[head.object_id] <= passages:
+                kept.append((fused, head))
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +174,7 @@ class _Standing:
     score: float
     fused: Fused
     trusted: Trusted
+    reread: float | None = None
 
 
 def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> tuple[list[_Standing], int]:
@@ -169,6 +191,34 @@ def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> 
         for fused, head, state in shown
     ]
     return sorted(standing, key=lambda one: -one.score), len(ranked) - len(shown)
+
+
+def _read_again(
+    question: str, found: list[_Standing], reader: "_Reader", rereading: Rereading | None
+) -> Steps[tuple[list[_Standing], RereadingCost | None]]:
+    """Rank the best candidates by what a reranker says of them too, where nearly all of the first are turns.
+
+    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
+    """
+    if rereading is None or not found:
+        return found, None
+    if form_of(one.head for one in found) != "turn":
+        return found, rereading.not_done()
+    best = found[: rereading.pairs]
+    yield from reader.read((), [one.head for one in best])
+    texts = {one.head.key: _as_said(words) for one in best if (words := reader.words(one.head))}
+    readable = [one for one in best if one.head.key in texts]
+    said = rereading.of(question, [Reread(texts[one.head.key], one.score, one.trusted.factor) for one in readable])
+    new = {one.head.key: pair for one, pair in zip(readable, zip(said.scores, said.read, strict=True), strict=True)}
+    scored = (replace(one, score=new[one.head.key][0], reread=new[one.head.key][1]) for one in readable)
+    rest = (one for one in found if one.head.key not in new)
+    return sorted((*scored, *rest), key=lambda one: -one.score), said.cost
+
+
+def _as_said(words: "_Words") -> str:
+    """Return a turn with the name of who said it; the time it was said pulls turns of one day together."""
+    speaker = words.heading.partition(" (")[0]
+    return f"{speaker}: {words.text}" if speaker else words.text
 
 
 _Choosing = Callable[[Sequence[Hit]], DiverseChoice]
@@ -194,8 +244,9 @@ def _read(
         enough = sum(not hit.falls_for_repeating for hit in hits) >= most
         if enough or not _may_change(choice, weighed, found[end:]):
             break
+    by_key = {hit.head.key: hit for hit in hits}
     left = len(weighed) - len(choice.keys) if len(choice.keys) < limit else 0
-    return _chosen(hits, choice), left
+    return [by_key[key] for key in choice.keys], left
 
 
 def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Standing]) -> bool:
@@ -217,28 +268,9 @@ def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording)
         repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),
         item=words.item,
         source_id=_source_behind(found.state, words.item, reader.states),
+        reread=found.reread,
     )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
-
-
-def _read_again(question: str, hits: list[Hit], rereading: Rereading) -> tuple[list[Hit], RereadingCost]:
-    """Rank the best hits by what a reranker says of them too, where nearly all of the first are turns.
-
-    Only there it finds more; the first hop of a chain of statements says nothing of what is asked (`docs/decisions`).
-    """
-    if form_of(hit.head for hit in hits) != "turn":
-        return hits, rereading.not_done()
-    best = [Reread(_as_said(hit), hit.score, hit.weight) for hit in hits[: rereading.pairs]]
-    found = rereading.of(question, best)
-    said = zip(found.scores, found.read, strict=True)
-    again = [replace(hit, score=score, reread=read) for hit, (score, read) in zip(hits, said, strict=False)]
-    return sorted((*again, *hits[len(again) :]), key=lambda hit: -hit.score), found.cost
-
-
-def _as_said(hit: Hit) -> str:
-    """Return a turn with the name of who said it; when it was said pulls turns of one day together."""
-    speaker = hit.head.heading.partition(" (")[0]
-    return f"{speaker}: {hit.text}" if speaker else hit.text
 
 
 def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
@@ -323,11 +355,6 @@ class _Reader:
         if item is None or is_withheld(item, self.reach):
             return None
         return _Words(passages_of(item)[0].text, item=item)
-
-
-def _chosen(hits: Sequence[Hit], choice: DiverseChoice) -> list[Hit]:
-    by_key = {hit.head.key: hit for hit in hits}
-    return [by_key[key] for key in choice.keys]
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> DiverseChoice:

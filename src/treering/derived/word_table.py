@@ -77,18 +77,27 @@ class WordTable:
 
     def rank(self, terms: Sequence[Postings], limit: int) -> tuple[Keys, Floats]:
         """Return the best passages that have any of the terms, and their scores; of equal ones the lower key first."""
+        return best(self.scores(terms), limit)
+
+    def scores(self, terms: Sequence[Postings]) -> Floats:
+        """Return the score of every passage by its key, 0 where it has no term; one given twice counts twice."""
         scores = np.zeros(len(self._lengths))
         for each in terms:
             keys, counts = each.keys, each.counts.astype(np.float64)
             norms = _K1 * (1 - _B + _B * self._lengths[keys] / self._usual)
             scores[keys] += self._idf(len(keys)) * ((counts * (_K1 + 1)) / (counts + norms))
-        found = np.flatnonzero(scores)
-        if len(found) > limit:
-            nth = np.partition(scores[found], len(found) - limit)[len(found) - limit]
-            found = found[scores[found] >= nth]
-        order = np.lexsort((found, -scores[found]))[:limit]
-        return found[order], scores[found[order]]
+        return scores
 
     def _idf(self, having: int) -> float:
         rarity = log((self._rows - having + 0.5) / (having + 0.5))
         return rarity if rarity > 0 else _LEAST_IDF
+
+
+def best(scores: Floats, limit: int, *, among: npt.NDArray[np.int32] | None = None) -> tuple[Keys, Floats]:
+    """Return the best of passages (`among`: of some of them) and their scores; of equal ones the lower key first."""
+    found = np.flatnonzero(scores) if among is None else among[scores[among] > 0].astype(np.int64)
+    if len(found) > limit:
+        nth = np.partition(scores[found], len(found) - limit)[len(found) - limit]
+        found = found[scores[found] >= nth]
+    order = np.lexsort((found, -scores[found]))[:limit]
+    return found[order], scores[found[order]]

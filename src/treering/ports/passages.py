@@ -14,7 +14,8 @@ class Passage:
     """One searchable text: a segment of a source (`part` is its id), or the text form of an object (`part` empty).
 
     `gist` is what is embedded; `live` tells whether the object may be presented as how things stand. `said` is when a
-    turn of a conversation was said.
+    turn of a conversation was said. `role` is the form of the text (`core.evidence.Segment.role`), `place_role` what
+    its file is for (`derived.roles`), which the filter `role` asks for.
     """
 
     object_id: str
@@ -40,6 +41,7 @@ class Passage:
     """The qualified names of definitions that fill a part of it."""
     metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     said: datetime | None = None
+    place_role: str = "prose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class PassageHead:
     title: str
     heading: str
     origin: str
+    place_role: str = "prose"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """The port of search by text: words, parts of names, places and days, with filters inside."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from treering.ports.passages import AskedDays
 from treering.ports.reach import Reach
+
+MOST_COUNTED = 2_000
+"""Where the passages that have a term are counted, counting ends here: such a term is a common one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +16,14 @@ class TextQuery:
     """What to look for, as `derived.analysis` prepares it.
 
     `words` are terms of the word index. `identifiers` are names as typed, folded, for the index of parts of names.
-    `phrases` are what stood in double quotes, each as terms of the word index one after the other.
+    `phrases` are what stood in double quotes, each as terms of the word index one after the other. `emphasis` are
+    terms among the words that count twice: what a long text says in its title, or again and again.
     """
 
     words: tuple[str, ...] = ()
     identifiers: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
+    emphasis: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +50,19 @@ class TextRequest:
     limit: int
     """Of each ranking but that by days."""
     words: tuple[str, ...] = ()
-    """Terms, and phrases of several terms with a space between each two; any of them is enough."""
+    """Terms, and phrases of several terms with a space between each two; any of them is enough.
+
+    One that stands there twice counts twice.
+    """
+    words_in: str = ""
+    """A role of places (`derived.roles`) whose passages are ranked by the same words once more, by themselves."""
     names: tuple[NamePart, ...] = ()
     place: str = ""
     """An object id, segment id, origin, title or heading, or the end of one."""
     days: tuple[AskedDays, ...] = ()
     days_limit: int = 2_000
-    known: tuple[str, ...] = ()
-    """Terms of which is asked whether anything current in the scopes of the reach has them."""
+    counted: tuple[str, ...] = ()
+    """Terms of which is asked how many current passages in the scopes of the reach have them. No filter counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,8 @@ class TextFound:
 
     words: Sequence[Scored] = ()
     """By BM25 over the words."""
+    words_in: Sequence[Scored] = ()
+    """The same of places in the role asked for alone; the scores compare with those in `words`."""
     names: Sequence[Scored] = ()
     """By BM25 over stretches of names."""
     places: Sequence[Scored] = ()
@@ -70,7 +82,10 @@ class TextFound:
 
     A period that only in part is asked for counts by that part; of several the best counts.
     """
-    known: frozenset[str] = frozenset()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """By each of the terms to be counted that occurs: how many passages have it, at most `MOST_COUNTED`."""
+    passages: int = 0
+    """How many passages those terms were looked for in, at most `MOST_COUNTED`; 0 where none were to be counted."""
 
 
 class TextSearch(Protocol):

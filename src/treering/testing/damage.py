@@ -1,15 +1,15 @@
 """Damage to a SQLite file as it may happen: flipped bytes, and rows that something else changed."""
 
 import json
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import apsw
-import zstandard
+
+from treering.core.errors import TreeringError
 
 _ODD: Sequence[Any] = (
     None,
@@ -65,20 +65,20 @@ def trees_of(path: Path) -> list[str]:
         connection.close()
 
 
-def change_row(path: Path, chance: Random) -> str:
-    """Change one value of one row behind its program's back; say which."""
+def change_row(path: Path, chance: Random, *, unpack: Callable[[bytes], str]) -> str:
+    """Change one value of one row behind its program's back; say which. `unpack` reads what a column holds packed."""
     connection = apsw.Connection(str(path))
     try:
         connection.execute("PRAGMA ignore_check_constraints = ON")
         while True:
             # What a constraint refuses is tried otherwise.
             with suppress(apsw.Error):
-                return _change(connection, chance)
+                return _change(connection, chance, unpack)
     finally:
         connection.close()
 
 
-def _change(connection: apsw.Connection, chance: Random) -> str:
+def _change(connection: apsw.Connection, chance: Random, unpack: Callable[[bytes], str]) -> str:
     tables = [
         name
         for name, sql in connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name")
@@ -93,21 +93,21 @@ def _change(connection: apsw.Connection, chance: Random) -> str:
     column = chance.choice([name for name, _ in columns])
     here = " AND ".join(f"{key} IS ?" for key in keys)
     was = next(connection.execute(f'SELECT "{column}" FROM "{table}" WHERE {here}', row))[0]  # noqa: S608 - names of its own schema
-    value = _changed(was, chance)
+    value = _changed(was, chance, unpack)
     connection.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {here}', (value, *row))  # noqa: S608 - names of its own schema
     return f"{table}.{column} of {row} was {str(was)[:80]!r} and is {str(value)[:200]!r}"
 
 
-def _changed(value: Any, chance: Random) -> Any:
-    data = _json(value)
+def _changed(value: Any, chance: Random, unpack: Callable[[bytes], str]) -> Any:
+    data = _json(value, unpack)
     if isinstance(data, (dict, list)) and data and chance.random() < 0.8:
         return json.dumps(_odd_inside(data, chance))
     return chance.choice(_ODD)
 
 
-def _json(value: Any) -> Any:
-    with suppress(zstandard.ZstdError, UnicodeDecodeError, ValueError, TypeError, zlib.error):
-        return json.loads(zstandard.ZstdDecompressor().decompress(value) if isinstance(value, bytes) else value)
+def _json(value: Any, unpack: Callable[[bytes], str]) -> Any:
+    with suppress(TreeringError, ValueError, TypeError):
+        return json.loads(unpack(value) if isinstance(value, bytes) else value)
     return None
 
 

@@ -58,9 +58,9 @@ def by_days(index: Index, asked: Iterable[AskedDays], *, reach: Reach, limit: in
     return list(search_text(index, reach, 1, days=tuple(asked), days_limit=limit).days)
 
 
-def knows(index: Index, words: Iterable[str], *, reach: Reach) -> frozenset[str]:
-    """Return those of the terms that occur in anything current."""
-    return search_text(index, reach, 1, known=tuple(words)).known
+def counts(index: Index, words: Iterable[str], *, reach: Reach) -> dict[str, int]:
+    """Count the current passages that have each of the terms; leave out terms that none has."""
+    return dict(search_text(index, reach, 1, counted=tuple(words)).counts)
 
 
 def near(index: Index, vector: Vector, *, reach: Reach, limit: int) -> dict[int, float]:

@@ -7,7 +7,7 @@ from treering.core.objects import Node, Object, Source
 from treering.derived.code_names import CODE_FAMILIES, defined_in, last_name
 from treering.derived.code_places import file_of
 from treering.derived.passages import passages_of
-from treering.derived.profile import is_test_path
+from treering.derived.roles import is_test_path
 from treering.ports.ledger import ObjectRequest
 from treering.ports.passages import PassageHead, PassageRequest
 from treering.ports.reach import Reach

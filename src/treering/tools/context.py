@@ -6,8 +6,9 @@ from datetime import timedelta
 from pydantic import Field
 
 from treering.core.pack import ContextPack
-from treering.derived.packing import Packed, pack, render
-from treering.derived.profile import code_before_tests
+from treering.derived.packing import Packed, UnnumberedItem, name_nearest, pack, render
+from treering.derived.retrieval import Hit
+from treering.derived.spreading import spread_over_sources
 from treering.derived.trusting import Wording
 from treering.ports.clock import fresh_id
 from treering.ports.ledger import Altered
@@ -18,8 +19,10 @@ from treering.tools.context_items import Citing, belief_item, source_item
 from treering.tools.context_notes import conflicts_of, missing_of, next_reads_of, summary_of
 from treering.tools.context_search import FoundForTask, gather
 from treering.tools.envelope import AskingInput, Call, Mode
+from treering.tools.may_break import may_break
 from treering.tools.reading import (
     Asked,
+    Empty,
     ReadReport,
     SearchOptions,
     altered_warnings,
@@ -35,6 +38,10 @@ from treering.tools.rights import READS
 
 _LIFETIME = timedelta(hours=1)
 _DEFAULT_TOKENS = 4_000
+_NOT_SPOKEN_OF = (
+    "The words that tell what the task is about occur nowhere here, or nowhere together. "
+    "Name what is known here, or look with mode search."
+)
 
 
 class ContextInput(AskingInput):
@@ -58,17 +65,17 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     question = question_of(call, given.task, semantic=options.semantic)
     found = gather(call, question, reach, deep=options.deep, rereading=rereading_of(call, options))
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
-    answering = to_the_point(found.beliefs.hits, found.sources.hits, question, reach)
-    shown = code_before_tests(found.sources.hits, given.task)
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
-    related = resting_on(call, shown, answering, reach, altered)
-    objects = objects_of(answering, attached, related, reach)
-    citing = Citing.read(call, [item for item, _ in objects], reach, altered)
-    wording = Wording.of(question.text)
-    trusted = found.beliefs.policy.channel_trust
-    drafts = [belief_item(item, score, citing, wording, trusted, reach) for item, score in objects]
-    drafts += [source_item(hit) for hit in shown]
-    packed = pack(drafts, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
+    shown = spread_over_sources(found.sources.hits)
+    sources = [source_item(hit) for hit in shown]
+    if found.answers:
+        max_tokens = options.max_tokens or _DEFAULT_TOKENS
+        seen = {(item.object_id, item.segment_id) for item in pack(sources, max_tokens=max_tokens).items}
+        near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
+        beliefs = _beliefs(call, found, near, attached, reach, altered)
+        packed = pack([*beliefs, *sources], max_tokens=max_tokens)
+    else:
+        packed = name_nearest(sources)
     built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:
         hits = {
@@ -87,11 +94,30 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),
-        empty=why_empty(call, question, reach) if empty else None,
+        empty=_why_empty(call, found, reach) if empty else None,
         left_out=tuple(f"{item.object_id} {item.segment_id}".strip() for item in packed.left_out),
         as_of=stood_at(found.sources, reach),
         trace={"sources": dict(found.sources.trace), "beliefs": dict(found.beliefs.trace)},
     )
+
+
+def _beliefs(
+    call: Call, found: FoundForTask, shown: Sequence[Hit], attached: Sequence[Attached], reach: Reach, altered: Altered
+) -> list[UnnumberedItem]:
+    """Choose and cite the knowledge, the work and the activities that belong to the task."""
+    answering = to_the_point(found.beliefs.hits, found.sources.hits, found.question, reach)
+    related = resting_on(call, shown, answering, reach, altered)
+    objects = objects_of(answering, attached, related, reach)
+    citing = Citing.read(call, [item for item, _ in objects], reach, altered)
+    wording = Wording.of(found.question.text)
+    trusted = found.beliefs.policy.channel_trust
+    return [belief_item(item, score, citing, wording, trusted, reach) for item, score in objects]
+
+
+def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
+    if found.answers:
+        return why_empty(call, found.question, reach)
+    return Empty(reason="unknown_entity", hint=_NOT_SPOKEN_OF)
 
 
 def _build(
@@ -106,13 +132,16 @@ def _build(
 ) -> ContextPack:
     now = call.engine.clock.now()
     conflicts = conflicts_of(call, packed, reach, altered)
+    kept = {(item.object_id, item.segment_id) for item in packed.items}
+    shown = [hit for hit in found.sources.hits if (hit.head.object_id, hit.head.part) in kept]
     return ContextPack(
         id=fresh_id("context_pack", call.engine.clock),
         task=task,
-        summary=summary_of(packed, conflicts),
+        summary=summary_of(packed, conflicts, found),
         scope=call.scope,
         items=packed.items,
         conflicts=conflicts,
+        may_break=may_break(call, shown, reach),
         missing_context=missing_of(packed, found),
         recommended_next_reads=next_reads_of(packed, attached),
         citations=packed.citations,

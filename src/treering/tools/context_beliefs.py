@@ -1,6 +1,8 @@
 """Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
 
 from treering.core.filters import matches
 from treering.core.objects import Knowledge, Object
@@ -17,27 +19,59 @@ _BELIEFS = 16
 _FAINT = 0.2
 """Part of the best score in the words arm below which a belief is noise."""
 
+_OF_PEOPLE = 0.4
+"""Part of what the passages beside it reach that knowledge has to reach which people or agents wrote: it is short."""
+
+_COPIED = "adapter"
+"""The channel of what an adapter read off a source: the source says it too, and is found there."""
+
 
 def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Question, reach: Reach) -> list[Hit]:
-    """Leave out beliefs that share no more with the task than a common word.
+    """Leave out beliefs that have less to do with the task than the passages beside them.
 
-    Scores are scaled within each of the two rankings; the raw ones can be compared between them, but not between
-    what stands now and what stood once.
+    By words or by meaning, whichever says more. Scores are scaled within each of the two rankings; the raw ones can
+    be compared between them, but not between what stands now and what stood once.
     """
     if reach.withdrawn or reach.at is not None:
         return list(beliefs)
-    best = max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0)
-    return [
-        hit
-        for hit in beliefs
-        if _is_near(question, hit) or _raw(hit, WORDS) >= _FAINT * best or PLACES in hit.fused.parts
-    ]
+    bar = _Bar.of(sources, question, loudest=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0))
+    return [hit for hit in beliefs if PLACES in hit.fused.parts or bar.is_reached_by(hit)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """What the passages found for a task reach in the middle of their ranks, by words and by meaning."""
+
+    loudest: float
+    """The best score in the words arm."""
+    words: float
+    meaning: float | None
+    """How far the cosine is above that of what is unrelated; `None` without vectors."""
+    unrelated: float
+
+    @classmethod
+    def of(cls, sources: Sequence[Hit], question: Question, *, loudest: float) -> "_Bar":
+        words = median([_raw(hit, WORDS) for hit in sources] or [0.0])
+        if question.meaning is None:
+            return cls(loudest, words, None, 0.0)
+        unrelated = question.meaning.unrelated_below
+        near = median([_raw(hit, VECTORS) for hit in sources] or [unrelated])
+        return cls(loudest, words, max(0.0, near - unrelated), unrelated)
+
+    def is_reached_by(self, hit: Hit) -> bool:
+        part = 1.0 if hit.state.origin_channel == _COPIED else _OF_PEOPLE
+        words, above = _raw(hit, WORDS), _raw(hit, VECTORS) - self.unrelated
+        by_words = words >= max(part * self.words, _FAINT * self.loudest) and words > 0
+        return by_words or (self.meaning is not None and above >= max(0.0, part * self.meaning))
 
 
 def resting_on(
     call: Call, sources: Sequence[Hit], beliefs: Sequence[Hit], reach: Reach, altered: Altered
 ) -> list[tuple[Object, float]]:
-    """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence."""
+    """Find knowledge that rests on the very segments that answer: it belongs to the task by its evidence.
+
+    What an adapter copied from them does not: it says nothing that they do not say.
+    """
     if reach.at is not None or not sources:
         return []
     known = {hit.head.object_id for hit in beliefs}
@@ -48,7 +82,7 @@ def resting_on(
     found: dict[str, float] = {}
     for identity in (one for source_id in ids for one in read.dependents.get(source_id, ())):
         item = read.objects.get(identity)
-        refs = item.evidence_refs if isinstance(item, Knowledge) else ()
+        refs = item.evidence_refs if isinstance(item, Knowledge) and item.origin_channel != _COPIED else ()
         score = max((best.get((ref.source_id, ref.segment_id), 0.0) for ref in refs), default=0.0)
         if score and identity not in known:
             found[identity] = score
@@ -70,10 +104,6 @@ def objects_of(
         *(one for one in near if matches(reach.where, record_of(passages_of(one[0])[0]))),
     ]
     return list({item.id: (item, score) for item, score in reversed(found)}.values())[::-1]
-
-
-def _is_near(question: Question, hit: Hit) -> bool:
-    return question.meaning is not None and question.meaning.is_related(_raw(hit, VECTORS))
 
 
 def _raw(hit: Hit, arm: str) -> float:

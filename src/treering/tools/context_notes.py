@@ -17,8 +17,11 @@ from treering.tools.reading import lag_warning
 _READS = 8
 
 
-def summary_of(packed: Packed, conflicts: Sequence[ConflictNote]) -> str:
-    """Say in one sentence what the pack holds."""
+def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundForTask) -> str:
+    """Say in one sentence what the pack holds, or that nothing here speaks of the task."""
+    if not found.answers:
+        missing = _listed(found.known.missing) or "this: its words occur, but nowhere together"
+        return f"Nothing here speaks of {missing}. The nearest passages are named below, and not quoted."
     if not packed.items:
         return "Nothing is known here for this task."
     counts: dict[str, int] = {}
@@ -62,8 +65,8 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
 
 def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
-    unknown = ", ".join(label(name) for name in found.unknown[:_READS])
-    gaps = [f"Nothing here mentions {unknown}."] if unknown else []
+    unknown = _listed(found.known.missing)
+    gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
     gaps += [
         f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in found.withdrawn
     ]
@@ -71,6 +74,10 @@ def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     if packed.items and not sections & {"decisions", "constraints"}:
         gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
     return (*gaps, *lag_warning(found.question.lag))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(label, names[:_READS]))
 
 
 def next_reads_of(packed: Packed, attached: Sequence[Attached]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What is found for a task: sources and beliefs that answer, what had to be withdrawn, and what nothing speaks of."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from treering.core.filters import And, Compare, Filter
@@ -13,6 +13,7 @@ from treering.derived.question import Question
 from treering.derived.reranking import Rereading
 from treering.derived.retrieval import Retrieval, retrieval
 from treering.derived.rounds import Steps, run_together
+from treering.derived.speaking import Telling, speaks_of
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound
 from treering.ports.passages import PassageRequest, PassagesFound
 from treering.ports.reach import Reach
@@ -20,13 +21,24 @@ from treering.ports.text import TextFound, TextRequest
 from treering.tools.attached import named_nodes
 from treering.tools.envelope import Call
 
-_SOURCES = 24
+_SOURCES = 40
 _BELIEFS = 16
-_PER_SOURCE = 4
+_SPEAKING = 10
+"""Best hits that are asked whether they speak of the task."""
+
 _WITHDRAWN = ("stale", "superseded")
 _MOST_WITHDRAWN = 8
 _SHARED = 2
 """Words withdrawn knowledge has to share with a task to be warned of."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWords:
+    """Which words of a task occur in the scopes of a read; empty for a read of the past."""
+
+    missing: tuple[str, ...] = ()
+    """Names in the task that nothing here mentions."""
+    telling: Telling = field(default_factory=Telling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +50,24 @@ class FoundForTask:
     beliefs: Retrieval
     withdrawn: tuple[tuple[str, str, str], ...]
     """Id, title and status of knowledge that is withdrawn or over, and shares more than a chance word with the task."""
-    unknown: tuple[str, ...]
-    """Names in the task that nothing here mentions."""
+    known: KnownWords
+    """Which words of the task occur here."""
     nodes: tuple[Node, ...]
     """Nodes that the task names."""
     altered: Mapping[str, str]
+
+    @property
+    def answers(self) -> bool:
+        """Tell whether anything found speaks of the task; where that cannot be told it is taken to.
+
+        A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
+        yet, nobody can say what words it has.
+        """
+        looked_up = self.sources.trace["route"] == "lookup" or self.nodes
+        if looked_up or not self.known.telling.weights or self.question.lag.behind:
+            return True
+        hits = (*self.sources.hits[:_SPEAKING], *self.beliefs.hits[:_SPEAKING])
+        return speaks_of(self.known.telling, self.question, hits)
 
 
 def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
@@ -53,40 +78,33 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereadin
     altered = Altered()
     of_sources = _only(reach, ("source",))
     of_beliefs = _only(reach, ("knowledge", "activity", "work_item"))
-    sources, beliefs, withdrawn, unknown, nodes = run_together(
+    sources, beliefs, withdrawn, known, nodes = run_together(
         [
-            retrieval(
-                question,
-                reach=of_sources,
-                limit=_SOURCES,
-                max_per_source=_PER_SOURCE,
-                deep=deep,
-                rereading=rereading,
-            ),
+            retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, rereading=rereading),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
-            _unknown_names(question, reach),
+            _known_words(question, reach),
             named_nodes(question, reach, altered),
         ],
         index=call.engine.index,
         ledger=call.engine.ledger,
     )
     over = [(item.id, title_of(item), "over") for item in beliefs.over if _is_expired(item, question)]
-    return FoundForTask(question, sources, beliefs, (*withdrawn, *over), tuple(unknown), tuple(nodes), altered)
+    return FoundForTask(question, sources, beliefs, (*withdrawn, *over), known, tuple(nodes), altered)
 
 
 def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
 
 
-def _unknown_names(question: Question, reach: Reach) -> Steps[list[str]]:
-    """Find the names in a task that nothing in the scopes of the read mentions."""
+def _known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
+    """Count the words of a task in the scopes of the read."""
     if reach.at is not None:
-        return []  # which words occurred at that time is not kept
+        return KnownWords()  # which words occurred at that time is not kept
     names = names_in(question.text)
-    terms = sorted({term for terms in names.values() for term in terms})
-    found: TextFound = yield TextRequest(reach, 0, known=tuple(terms))
-    return unknown_among(names, found.known)
+    terms = {term for terms in names.values() for term in terms}
+    found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
+    return KnownWords(tuple(unknown_among(names, found.counts)), Telling.of(question.terms.words, found))
 
 
 def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:

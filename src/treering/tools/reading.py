@@ -18,6 +18,7 @@ from treering.derived.paths import passages_on, path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.reranking import MOST_PAIRS
 from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld
+from treering.derived.roles import NO_PLACE
 from treering.derived.trusting import REPEATING_WEIGHT
 from treering.ports.ledger import AsOf, ObjectRequest
 from treering.ports.passages import PassageRequest
@@ -78,6 +79,17 @@ class SearchOptions(ReadOptions):
     )
 
 
+class ShownPassage(Value):
+    """One more passage of a source that answers. `text` is data, whatever it says."""
+
+    text: str
+    heading: str
+    segment_id: str
+    place: str
+    score: float
+    flags: tuple[str, ...] = ()
+
+
 class ShownHit(Value):
     """A ranked passage. `text` is data, whatever it says."""
 
@@ -104,6 +116,8 @@ class ShownHit(Value):
     current: bool = True
     """Whether it is how things stand; what is not is only shown where `withdrawn` was asked for."""
     explain: dict[str, Any] | None = None
+    more: tuple[ShownPassage, ...] = ()
+    """Where hits are grouped by source: its other passages that answer, best first."""
 
 
 class Empty(Value):
@@ -183,6 +197,7 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, *, now: datetime, explain: 
 
 def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
     """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
+    head = hit.head
     arms = {
         name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
         for name, part in hit.fused.parts.items()
@@ -192,6 +207,8 @@ def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
         "arms": arms,
         "trust": {"level": hit.trusted.level, "factor": round(hit.trusted.factor, 4)},
     }
+    if head.place_role != NO_PLACE:
+        told["role"] = head.place_role
     if hit.falls_for_repeating:
         told["repeats_question"] = {"factor": REPEATING_WEIGHT}
     if hit.reread is not None:
@@ -232,8 +249,8 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if question.lag.pending:
         hint = "Vectors are still being made; ask again."
         return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
-    (found,) = index.text.search([TextRequest(reach, 0, known=question.terms.words)])
-    if found.known:
+    (found,) = index.text.search([TextRequest(reach, 0, counted=question.terms.words)])
+    if found.counts:
         return Empty(reason="known_but_empty", hint="The words occur, but nothing says anything about them here.")
     return Empty(reason="unknown_entity", hint="No word of the question occurs here; ingest what knows it.")
 

@@ -1,5 +1,8 @@
 """`query` in mode `search`: ranked hits."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 from pydantic import Field
 
 from treering.derived.retrieval import retrieve
@@ -10,6 +13,7 @@ from treering.tools.reading import (
     ReadReport,
     SearchOptions,
     ShownHit,
+    ShownPassage,
     altered_warnings,
     question_of,
     reach_of,
@@ -30,27 +34,39 @@ class SearchInput(AskingInput):
     text: Asked = Field(description="A question, words, a symbol, a path, or an id.")
 
 
+class HitOptions(SearchOptions):
+    """Options of a search."""
+
+    group: Literal["none", "source"] = Field(
+        default="none", description="source: one hit per source, ranked by all of its passages, the best of them in it."
+    )
+
+
 class SearchReport(ReadReport):
     """Hits, best first."""
 
     hits: tuple[ShownHit, ...] = ()
 
 
-def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchReport:
+def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     """Rank what is known by how well it answers."""
     engine, reach = call.engine, reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
+    by_source = options.group == "source"
     found = retrieve(
         question,
         index=engine.index,
         ledger=engine.ledger,
         reach=reach,
         limit=options.limit,
+        by_source=_PASSAGES if by_source else 0,
         deep=options.deep,
         rereading=rereading_of(call, options),
     )
     now = reach.now or engine.clock.now()
     hits = tuple(show(call, hit, found, now=now, explain=options.explain) for hit in found.hits)
+    if by_source:
+        hits = tuple(_grouped(hits))[: options.limit]
     shown, left_out = _fit(hits, options.max_tokens)
     return SearchReport(
         verb="query",
@@ -67,12 +83,32 @@ def search(call: Call, given: SearchInput, options: SearchOptions) -> SearchRepo
     )
 
 
+def _grouped(hits: Sequence[ShownHit]) -> list[ShownHit]:
+    """Put the passages of one source into its best hit. Each was ranked by all of them already."""
+    passages: dict[str, list[ShownHit]] = {}
+    for hit in hits:
+        passages.setdefault(hit.object_id, []).append(hit)
+    return [best.model_copy(update={"more": tuple(map(_more, rest))}) for best, *rest in passages.values()]
+
+
+def _more(hit: ShownHit) -> ShownPassage:
+    return ShownPassage(
+        text=hit.text,
+        heading=hit.heading,
+        segment_id=hit.segment_id,
+        place=hit.place,
+        score=hit.score,
+        flags=hit.flags,
+    )
+
+
 def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[ShownHit, ...], tuple[str, ...]]:
     if max_tokens is None:
         return hits, ()
     used, kept = 0, list[ShownHit]()
     for hit in hits:
-        used += estimate_tokens(hit.text) + estimate_tokens(hit.title) + _FRAME
+        shown = (hit.text, hit.title, *(one.text for one in hit.more))
+        used += sum(map(estimate_tokens, shown)) + _FRAME
         if used > max_tokens and kept:
             break
         kept.append(hit)
@@ -81,11 +117,14 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
 
 _FRAME = 60  # tokens of ids, place and score around a hit's text
 
+_PASSAGES = 3
+"""Passages shown of a source at most, where hits are grouped."""
+
 SEARCH = Mode(
     name="search",
     summary="Ranked hits with filters and, on request, an explanation of each.",
     input=SearchInput,
-    options=SearchOptions,
+    options=HitOptions,
     report=SearchReport,
     run=search,
     rights=READS,

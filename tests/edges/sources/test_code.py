@@ -642,3 +642,55 @@ def test_threads_may_read_files_at_the_same_time():
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(read, [*LANGUAGE_SAMPLES] * 5, [*LANGUAGE_SAMPLES.values()] * 5))
     assert found == [read(path, text) for path, text in LANGUAGE_SAMPLES.items()] * 5
+
+
+def uses(path: str, text: str) -> list[str]:
+    return [use for _, use in read(path, text).uses]
+
+
+def test_a_name_that_is_defined_assigned_or_passed_by_keyword_is_not_used_there() -> None:
+    text = (
+        "from a import LIMIT, run\n\nTOP = 3\nNAMED: int = 4\n\n\ndef go(run=1):\n    call(LIMIT=3)\n    return TOP\n"
+    )
+    assert uses("b.py", text) == ["i a#LIMIT", "i a#run", "u #TOP"]
+
+
+def test_a_member_is_found_by_its_class_and_of_an_unknown_object_only_by_a_telling_name() -> None:
+    text = (
+        "class Till:\n    def open_drawer(self):\n        self.count_coins()\n        self.get()\n"
+        "        other.count_notes()\n        other.get()\n\n    def count_coins(self): ...\n"
+    )
+    assert uses("a.py", text) == ["c #Till.count_coins", "c ?#.count_notes"]
+
+
+def test_what_an_alias_stands_for_is_used_by_its_own_name() -> None:
+    text = "import a.b\nimport a.c as see\nfrom .d import run as go\n\ngo()\nsee.all()\na.b.end()\n"
+    assert uses("x/y.py", text) == ["i a.b#", "i a.c#", "i .d#run", "c .d#run", "c a.c#all", "c a.b#end"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("a.ts", "import type { A as B } from './a'\nlet x: B\n", ["i ./a#", "i ./a#A", "u ./a#A"]),
+        ("a.js", "const { run: go } = require('./a')\ngo()\n", ["i ./a#", "i ./a#run", "c ./a#run"]),
+        ("a.js", "import * as all from './a'\nall.go()\n", ["i ./a#", "c ./a#go"]),
+        ("a.js", "const a = await import('./a')\n", ["i ./a#"]),
+        ("a.go", 'package a\n\nimport m "x.org/y"\n\nfunc F() { m.Go() }\n', ["i x.org/y#", "c x.org/y#Go"]),
+        ("a.rs", "use crate::a::{self, B};\nfn f() { B::n() }\n", ["i crate::a#", "i crate::a#B", "c crate::a#B.n"]),
+        ("a.rs", "mod b;\nfn f() { crate::c::d(); }\n", ["i self::b#", "c crate::c#d"]),
+        ("A.java", "import static a.B.*;\nimport a.C;\nclass A { int x=C.g(); }", ["i a.B#*", "i a.C#C", "c a.C#C.g"]),
+        ("a.php", "<?php\nuse A\\{B, C as D};\nnew D();\n", ["i A\\B#B", "i A\\C#C", "c A\\C#C"]),
+        ("a.rb", "require_relative 'b'\nCart.new(1)\n", ["i ./b#", "c ?#Cart.new"]),
+        ("a.c", '#include "b.h"\nint f(void) { return list_push(1); }\n', ["i b.h#", "c ?#list_push"]),
+        ("a.sh", 'source "$HERE/lib.sh"\n', ["i ./lib.sh#"]),
+    ],
+)  # fmt: skip
+def test_each_language_tells_what_it_uses_of_which_module(path: str, text: str, expected: list[str]) -> None:
+    assert uses(path, text) == expected
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=300), st.sampled_from(sorted(LANGUAGE_SAMPLES)))
+def test_uses_of_any_text_are_read_without_an_error(text: str, path: str) -> None:
+    found = outline(path, LANGUAGE_SAMPLES[path] + text)
+    assert found is None or all(line >= 1 and use[1:2] == " " for line, use in found.uses)

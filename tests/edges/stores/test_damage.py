@@ -1,6 +1,7 @@
 """Whatever is damaged in the file of a space, every read answers, or ends with an error of ours."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -9,8 +10,11 @@ import pytest
 
 from space_parts import decide, note, open_space, task
 from treering.core.errors import Corrupt, TreeringError
+from treering.edges.ledger_rows.packing import unpack
 from treering.ports.ledger import Selection
 from treering.testing.damage import change_row, flip_bytes
+
+change_packed_row = partial(change_row, unpack=unpack)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +106,7 @@ def check(original, folder, open_space, damage, seed):
 @pytest.mark.parametrize("part", range(4))
 def test_changed_rows_let_no_foreign_error_out(original, tmp_path, open_space, part):
     for seed in range(part * 8, part * 8 + 8):
-        check(original, tmp_path, open_space, change_row, seed)
+        check(original, tmp_path, open_space, change_packed_row, seed)
 
 
 def test_flipped_bytes_let_no_foreign_error_out(original, tmp_path, open_space):
@@ -113,7 +117,7 @@ def test_flipped_bytes_let_no_foreign_error_out(original, tmp_path, open_space):
 @pytest.mark.torture
 def test_much_damage_lets_no_foreign_error_out(original, tmp_path, open_space):
     for seed in range(1000, 2000):
-        check(original, tmp_path, open_space, change_row if seed % 3 else flip_bytes, seed)
+        check(original, tmp_path, open_space, change_packed_row if seed % 3 else flip_bytes, seed)
 
 
 def test_a_row_that_does_not_parse_is_named(original, tmp_path, open_space):

@@ -25,6 +25,7 @@ def original(tmp_path_factory):
     path = tmp_path_factory.mktemp("original") / "space.db"
     with open_space(f"sqlite:{path}", channel="user", actor="ada") as space:
         fill(space)
+        fill_with_code(space, path.parent / "hum")
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
@@ -52,6 +53,16 @@ def fill(space):
     space.erase([note(space, "Gone.", origin="gone.md")["source_id"]])
 
 
+def fill_with_code(space, folder):
+    """Read files of code that use each other."""
+    folder.mkdir()
+    for n in range(12):
+        uses = "".join(f"    hum_{(n + step) % 12}()\n" for step in range(1, 4))
+        imports = "".join(f"from bee_{(n + step) % 12} import hum_{(n + step) % 12}\n" for step in range(1, 4))
+        (folder / f"bee_{n}.py").write_text(f"{imports}\n\ndef hum_{n}():\n{uses}")
+    space.ingest("path", input={"path": str(folder)})
+
+
 def reads(space, ids):
     """Yield ways to read a space, by name."""
     ledger = space.engine.ledger
@@ -65,6 +76,8 @@ def reads(space, ids):
         yield f"related {identity}", lambda i=identity: space.query("related", input={"id": i}).ids
         yield f"page {identity}", lambda i=identity: space.query("page", input={"id": i}).model_dump(exclude={"trace"})
         yield f"links {identity}", lambda i=identity: (ledger.links(i), ledger.links(i, as_of=30), ledger.history(i))
+    for n in range(0, 12, 3):
+        yield f"uses of {n}", lambda n=n: space.query("related", input={"id": f"hum_{n}"}).code
     yield "patches", lambda: ledger.patches(limit=1000)
     yield "heads", lambda: ledger.heads(ids, as_of=30)
     yield "objects", lambda: list(ledger.select(Selection(descend=True)))
@@ -98,6 +111,7 @@ def whole(original):
     connection.close()
     given, told = answers(original, ids)
     assert not told
+    assert "called by" in given["uses of 0"]
     return given, ids
 
 

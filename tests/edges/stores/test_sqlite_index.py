@@ -11,6 +11,7 @@ from treering.edges.stores.sqlite.tables import FULL_TEXT, write_state
 from treering.ports.text import TextQuery
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
+from treering.testing.index_contract.code import as_code
 from treering.testing.index_questions import by_words
 
 
@@ -96,6 +97,27 @@ def terms_of(space):
             found |= {term for (term,) in connection.execute("SELECT term FROM temp.vocabulary")}
             connection.execute("DROP TABLE temp.vocabulary")
     return found
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM code_names WHERE key = 4",
+        "UPDATE code_names SET name = name + 1 WHERE key = 4",
+        "INSERT INTO code_names(name, key) VALUES(7, 4)",
+        "INSERT INTO code_names(name, key) VALUES(7, 99)",
+    ],
+)
+def test_differences_name_passages_that_are_found_by_other_names_of_code(space, damage):
+    source = space.make.source("def total(): ...", "cart.total()", origin="repo:x#shop.py")
+    space.commit(source)
+    as_code(space, source, "shop.py", "i cart#", "c cart#total")
+    assert list(space.index.upkeep.differences()) == []
+    with space.database.write() as connection:
+        connection.execute(damage)
+    assert list(space.index.upkeep.differences())
+    space.index.upkeep.rebuild()
+    assert list(space.index.upkeep.differences()) == []
 
 
 def test_differences_name_what_is_missing_changed_or_left_over(space):

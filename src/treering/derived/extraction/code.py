@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from treering.core.evidence import Triple
 from treering.derived.extraction.relations import distinct, statement
 from treering.ports.extractor import Entity, EntityKind, Excerpt, Extraction
 
@@ -15,11 +14,13 @@ def read_code(excerpt: Excerpt) -> Extraction:
     """
     symbol = excerpt.heading or excerpt.title
     entities = [Entity(symbol, "symbol")] if symbol.strip() else []
-    triples: list[Triple | None] = []
+    stated: dict[tuple[str, str], None] = {}  # code uses the same again and again
     for relation, entity, target in _uses(excerpt.text, symbol):
         entities.append(entity)
-        triples += [statement(symbol, relation, target)] if relation and symbol.strip() else []
-    return Extraction(tuple(entities), tuple(distinct(triples)))
+        if relation:
+            stated[relation, target] = None
+    triples = (statement(symbol, relation, target) for relation, target in stated)
+    return Extraction(tuple(entities), tuple(distinct(triples)) if symbol.strip() else ())
 
 
 _PATH = r"[A-Za-z_@][\w@]*+(?:(?:\.|::|/|-)\w++)*+"
@@ -49,6 +50,7 @@ _KINDS: dict[str, tuple[str, EntityKind]] = {
     "constant": ("", "symbol"),
     "type": ("", "symbol"),
 }
+_JOINT = re.compile(r"\.|::|->")
 _LONGEST = 120
 _SHORTEST = 3
 # What every program calls says nothing about this one.
@@ -88,5 +90,6 @@ def _imports(match: re.Match[str]) -> Iterator[tuple[str, Entity, str]]:
 
 
 def _is_telling(name: str) -> bool:
-    last = re.split(r"\.|::|->", name)[-1]
-    return _SHORTEST <= len(name) <= _LONGEST and name not in _EVERYWHERE and last not in _EVERYWHERE
+    if name in _EVERYWHERE or not _SHORTEST <= len(name) <= _LONGEST:
+        return False
+    return name.isidentifier() or _JOINT.split(name)[-1] not in _EVERYWHERE

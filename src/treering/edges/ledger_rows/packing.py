@@ -1,10 +1,16 @@
-"""How texts lie in the database: short ones as they are, longer ones compressed."""
+"""How texts lie in the database: short ones as they are, longer ones compressed.
+
+Rows of JSON are short and much alike: they are compressed with a dictionary that all share, a file beside this module.
+A frame names the dictionary it needs by its number, so that rows of every version are read for ever.
+"""
 
 import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import zstandard
@@ -15,6 +21,11 @@ from treering.core.objects import Object, parse_object
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+LEVEL = 3
+DICTIONARY = 41_000
+"""The number of a dictionary in a frame, before its own number is added; it lies in the range that zstd leaves free."""
+
+_NEWEST = 1  # the dictionary that rows are packed with
 _WORTH_COMPRESSING = 256
 _MAX_TEXT = 1 << 30
 _SKIPPABLE = (0x184D2A50).to_bytes(4, "little")
@@ -29,10 +40,15 @@ def pack(text: str) -> str | bytes:
     return _compressor().compress(text.encode())
 
 
+def pack_row(text: str) -> bytes:
+    """Compress a row of JSON with the dictionary of rows."""
+    return _compressor(_NEWEST).compress(text.encode())
+
+
 def pack_sealed(text: str, *, name: str) -> bytes:
     """Compress a text, with a digest of it and of the name of its row behind: for rows that no event tells of."""
     content = text.encode()
-    return _compressor().compress(content) + _seal(content, name)
+    return _compressor(_NEWEST).compress(content) + _seal(content, name)
 
 
 def unpack_sealed(stored: str | bytes, *, name: str) -> str:
@@ -43,7 +59,7 @@ def unpack_sealed(stored: str | bytes, *, name: str) -> str:
     if isinstance(stored, str):
         return stored
     with _decompressing():
-        reading = _decompressor().decompressobj()
+        reading = _decompressor_of(stored).decompressobj()
         content, rest = reading.decompress(stored), reading.unused_data
         if not reading.eof or (rest and rest != _seal(content, name)):
             raise _unreadable(f"what is kept under {name!r} is not what was written")
@@ -55,7 +71,7 @@ def unpack(stored: str | bytes) -> str:
     if isinstance(stored, str):
         return stored
     with _decompressing():
-        return _decompressor().decompress(stored, max_output_size=_MAX_TEXT).decode()
+        return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT).decode()
 
 
 def unpack_json(stored: str | bytes) -> Any:
@@ -118,16 +134,33 @@ def _decompressing() -> Iterator[None]:
         raise Corrupt("A stored text does not decompress.", hint="Restore the space from a backup.") from error
 
 
-def _compressor() -> zstandard.ZstdCompressor:
-    # A zstandard context must not be shared between threads. The checksum shows damage when the text is read.
-    if not hasattr(_local, "compressor"):
-        _local.compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
-    compressor: zstandard.ZstdCompressor = _local.compressor
-    return compressor
+def _compressor(dictionary: int = 0) -> zstandard.ZstdCompressor:
+    # The checksum shows damage when the text is read.
+    known: dict[int, zstandard.ZstdCompressor] = _of_thread("compressors")
+    if dictionary not in known:
+        shared = _dictionary(dictionary) if dictionary else None
+        known[dictionary] = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, dict_data=shared)
+    return known[dictionary]
 
 
-def _decompressor() -> zstandard.ZstdDecompressor:
-    if not hasattr(_local, "decompressor"):
-        _local.decompressor = zstandard.ZstdDecompressor()
-    decompressor: zstandard.ZstdDecompressor = _local.decompressor
-    return decompressor
+def _decompressor_of(stored: bytes) -> zstandard.ZstdDecompressor:
+    """Return what reads a frame. Raises `ZstdError` for one that needs a dictionary nobody knows."""
+    known: dict[int, zstandard.ZstdDecompressor] = _of_thread("decompressors")
+    number = zstandard.get_frame_parameters(stored).dict_id
+    if number not in known:
+        shared = _dictionary(number - DICTIONARY) if number else None
+        known[number] = zstandard.ZstdDecompressor(dict_data=shared)
+    return known[number]
+
+
+def _of_thread(name: str) -> Any:
+    # A zstandard context must not be shared between threads.
+    return _local.__dict__.setdefault(name, {})
+
+
+@cache
+def _dictionary(number: int) -> zstandard.ZstdCompressionDict:
+    if not 1 <= number <= _NEWEST:
+        raise zstandard.ZstdError(f"there is no dictionary {number}")
+    data = Path(__file__).with_name(f"rows_{number}.zdict").read_bytes()
+    return zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_FULLDICT)

@@ -1,10 +1,8 @@
 """Where what a damaged row raises becomes `Corrupt`."""
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from treering.core.errors import Corrupt, InvalidInput
+from treering.core.errors import Corrupt, InvalidInput, TreeringError
 
 REINDEX = "Make the index anew: `treering lint reindex --apply`."
 RESTORE = "Restore it from a backup, or import an export into a new space."
@@ -12,27 +10,40 @@ _ROW_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError
 _SHOWN = 200
 
 
-@contextmanager
-def row_of(name: str, *, hint: str = RESTORE) -> Iterator[None]:
+def row_of(name: str, *, hint: str = RESTORE) -> "_Guard":
     """Turn everything that parsing one damaged row raises into `Corrupt`, naming what the row is of.
 
     A row may hold values of any type: something else than Treering may have written it, and SQLite takes any.
     """
-    try:
-        yield
-    except (Corrupt, InvalidInput) as error:
-        raise _unreadable_row(name, error.message, hint) from error
-    except _ROW_ERRORS as error:
-        raise _unreadable_row(name, f"{type(error).__name__}: {error}", hint) from error
+    return _Guard(name, hint, ours=(Corrupt, InvalidInput))
 
 
-@contextmanager
-def rows_of(name: str, *, hint: str = RESTORE) -> Iterator[None]:
+def rows_of(name: str, *, hint: str = RESTORE) -> "_Guard":
     """Turn what reading several rows raises that are not what they should be into `Corrupt`; errors of ours pass."""
-    try:
-        yield
-    except _ROW_ERRORS as error:
-        raise _unreadable_row(name, f"{type(error).__name__}: {error}", hint) from error
+    return _Guard(name, hint)
+
+
+class _Guard:
+    """A context for reading rows; a class, for a search enters hundreds, and a generator would cost four times this."""
+
+    __slots__ = ("_hint", "_name", "_ours")
+
+    def __init__(self, name: str, hint: str, ours: tuple[type[TreeringError], ...] = ()) -> None:
+        self._name = name
+        self._hint = hint
+        self._ours = ours
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, TreeringError):
+            if isinstance(error, self._ours):
+                raise _unreadable_row(self._name, error.message, self._hint) from error
+        elif isinstance(error, _ROW_ERRORS):
+            raise _unreadable_row(self._name, f"{type(error).__name__}: {error}", self._hint) from error
 
 
 def _unreadable_row(name: str, found: str, hint: str) -> Corrupt:

@@ -185,7 +185,7 @@ def _answers(space: IndexedSpace, reach: Reach, keys: tuple[int, ...]) -> dict[s
                 words=("bee", "hum", "ada", "met", "bee hum"),
                 names=(NamePart("dig_hill"), NamePart("lovelace", "ada")),
                 days=(days("2022-05-01", "2022-05-31"), days("2023-05-08", weight=0.5)),
-                known=("bee", "ant", "acm"),
+                counted=("bee", "ant", "acm"),
                 place="Bees hum.",
             )
         ]
@@ -200,7 +200,7 @@ def _answers(space: IndexedSpace, reach: Reach, keys: tuple[int, ...]) -> dict[s
         "names": _named(found.names, name),
         "places": _named(found.places, name),
         "days": _named(found.days, name),
-        "known": sorted(found.known),
+        "counts": (sorted(found.counts.items()), found.passages),
         "count": space.index.passages.count(reach),
         "seen": sorted(map(name, passages.visible)),
         "beside": sorted((name(key), [name(other) for other in others]) for key, others in passages.beside.items()),

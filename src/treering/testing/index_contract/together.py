@@ -25,7 +25,7 @@ class Together(IndexStage):
             )
             for reach in _reaches(space)
         ]
-        requests += [TextRequest(seen(), 9, known=("bee", "none")), TextRequest(seen(), 1, names=(NamePart("hive"),))]
+        requests += [TextRequest(seen(), 9, counted=("bee", "none")), TextRequest(seen(), 1, names=(NamePart("hive"),))]
         assert _same(space.index.text.search, requests)
         assert list(space.index.text.search([])) == []
 

@@ -8,7 +8,7 @@ from treering.core.scope import sees
 from treering.ports.reach import Reach
 from treering.ports.text import NamePart, TextQuery
 from treering.testing.index_contract.stage import IndexedSpace, IndexStage
-from treering.testing.index_questions import by_names, by_words, knows, search_text, seen
+from treering.testing.index_questions import by_names, by_words, counts, search_text, seen
 
 
 class ByWords(IndexStage):
@@ -40,6 +40,35 @@ class ByWords(IndexStage):
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert all(hit.score > 0 for hit in hits)
 
+    def test_a_term_that_is_asked_for_twice_counts_twice(self, space: IndexedSpace) -> None:
+        bee, ant = space.make.source("The bee.", origin="a"), space.make.source("The ant.", origin="b")
+        space.commit(bee, ant)
+        for more, best in (("bee", bee.id), ("ant", ant.id)):
+            asked = search_text(space.index, seen(), 5, words=("ant", "bee", more))
+            assert space.objects(asked.words)[0] == best
+
+    @pytest.mark.parametrize("scope", ["/", "/a"])
+    @pytest.mark.parametrize("withdrawn", [False, True])
+    def test_the_best_of_one_role_are_told_by_themselves(
+        self, space: IndexedSpace, scope: str, *, withdrawn: bool
+    ) -> None:
+        paths = ("src/hive.py", "tests/test_hive.py", "CHANGES.md")
+        files = [
+            space.make.source(
+                "Bees live in a hive. " * count, origin=f"repo#{path}", title=path, kind="file", scope="/a"
+            )
+            for count, path in enumerate(paths, start=1)
+        ]
+        note = space.make.source("Bees live in a hive.", origin="a note", scope="/a")
+        space.commit(*files, note)
+        reach = seen(scope, withdrawn=withdrawn)
+        found = search_text(space.index, reach, 5, words=("hive",), words_in="code")
+        scores = {hit.key: hit.score for hit in found.words}
+        assert space.objects(found.words_in) == [files[0].id]
+        assert [hit.score for hit in found.words_in] == [pytest.approx(scores[hit.key]) for hit in found.words_in]
+        in_tests = seen(scope, where={"role": "test"}, withdrawn=withdrawn)
+        assert space.objects(search_text(space.index, in_tests, 5, words=("hive",)).words) == [files[1].id]
+
     def test_a_phrase_is_found_in_its_order(self, space: IndexedSpace) -> None:
         right = space.make.source("job queue", origin="b")
         space.commit(space.make.source("queue of jobs", origin="a"), right)
@@ -49,7 +78,8 @@ class ByWords(IndexStage):
     def test_a_request_without_terms_finds_nothing(self, space: IndexedSpace) -> None:
         space.commit(space.make.source("Bees live in a hive."))
         found = search_text(space.index, seen(), 5)
-        assert [*found.words, *found.names, *found.places, *found.days, *found.known] == []
+        assert [*found.words, *found.names, *found.places, *found.days, *found.counts] == []
+        assert found.passages == 0
         assert by_names(space.index, TextQuery(identifiers=("ab",)), reach=seen(), limit=5) == []
 
     def test_a_name_is_found_by_any_stretch_of_it(self, space: IndexedSpace) -> None:
@@ -172,14 +202,27 @@ class ByWords(IndexStage):
         assert space.find("bees", scope="/b", descend=False, at=made) == []
         assert space.find("bees", scope="/b", descend=False, withdrawn=True, where={"status": "archived"}) == [fact.id]
 
-    def test_words_are_known_while_something_current_has_them(self, space: IndexedSpace) -> None:
+    def test_words_are_counted_while_something_current_has_them(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive.", title="Swarm")
-        space.commit(source)
-        assert knows(space.index, ["bee", "swarm", "submarin"], reach=Reach("/")) == {"bee", "swarm"}
+        space.commit(source, space.make.source("Bees hum.", origin="b"))
+        asked = ["bee", "swarm", "submarin"]
+        assert counts(space.index, asked, reach=Reach("/")) == {"bee": 2, "swarm": 1}
         space.move(source, "archived")
-        assert knows(space.index, ["bee"], reach=Reach("/")) == frozenset()
+        assert counts(space.index, asked, reach=Reach("/")) == {"bee": 1}
 
-    def test_words_of_other_scopes_are_not_known(self, space: IndexedSpace) -> None:
-        space.commit(space.make.source("Bees live in a hive.", scope="/a"))
-        assert knows(space.index, ["bee"], reach=Reach("/a/below")) == {"bee"}
-        assert knows(space.index, ["bee"], reach=Reach("/b")) == frozenset()
+    def test_words_of_other_scopes_are_not_counted(self, space: IndexedSpace) -> None:
+        space.commit(space.make.source("Bees live in a hive.", scope="/a"), space.make.source("Bees.", scope="/a/c"))
+        assert counts(space.index, ["bee"], reach=Reach("/a/below")) == {"bee": 1}
+        assert counts(space.index, ["bee"], reach=Reach("/a", descend=True)) == {"bee": 2}
+        assert counts(space.index, ["bee"], reach=Reach("/b")) == {}
+
+    def test_words_are_counted_whatever_a_filter_leaves_out(self, space: IndexedSpace) -> None:
+        space.commit(space.make.source("Bees live in a hive."))
+        assert counts(space.index, ["bee"], reach=seen(where={"type": "knowledge"})) == {"bee": 1}
+
+    def test_the_passages_that_words_are_counted_in_are_those_of_the_scopes(self, space: IndexedSpace) -> None:
+        gone = space.make.source("Wasps.", scope="/a")
+        space.commit(*(space.make.source("Bees.", origin=str(n), scope=f"/{n}") for n in range(3)), gone)
+        space.move(gone, "archived")
+        assert search_text(space.index, Reach("/0"), 1, counted=("bee",)).passages == 1
+        assert search_text(space.index, seen(), 1, counted=("none",)).passages == 3

@@ -194,7 +194,8 @@ def _imported(page: _Page, statements: Iterable[Node]) -> list[tuple[int, int, I
     """Read import statements; each with the lines, from 1, on which it begins and ends."""
     found = []
     for node in statements:
-        first, last = node.start_point[0] + 1, node.end_point[0] + 1
+        end_row, end_column = node.end_point
+        first, last = node.start_point[0] + 1, end_row + (end_column > 0)
         # What a call of `require` is assigned to stands before it on its line.
         start = page.data.rfind(b"\n", 0, node.start_byte) + 1 if node.type == "call_expression" else node.start_byte
         text = page.data[start : min(node.end_byte, start + _LONGEST_STATEMENT)].decode("utf-8", "replace")

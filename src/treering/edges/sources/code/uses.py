@@ -13,7 +13,7 @@ from functools import cached_property
 
 from tree_sitter import Node
 
-from treering.core.code_use import ANYWHERE, OWN, CodeUse, How
+from treering.core.code_use import ANYWHERE, OWN, CodeUse, How, read_use
 from treering.edges.sources.code.imports import ImportedName, is_standard
 
 Use = tuple[int, str]
@@ -26,8 +26,11 @@ MOST_USES = 2_000
 _DOTTED = re.compile(rb"[\w.$]+\(?")
 _LINKED = re.compile(rb"[\w.$]+(?:(?:::|->|\\)[\w.$]+)*+!?\(?|(?:::|->)\w+\(")
 _LINK = re.compile(r"\.|::|->|\\")
+_GIVEN = re.compile(rb"[ \t]*+=(?!=)")
+"""What stands behind a name that is given a value, as a variable or as a keyword."""
 _AFTER = re.compile(rb"[^\w$]")
 _LONGEST = 160
+_OPEN, _DOT = b"(."
 _MOST_STARS = 5
 _INSTANCES = frozenset({"self", "this", "cls", "Self", "$this"})
 _PLACES = frozenset({"crate", "super"})
@@ -79,16 +82,31 @@ def code_uses(
     return tuple(sorted({**dict.fromkeys(stated), **dict.fromkeys(named)})[:MOST_USES])
 
 
-class _Chains(dict[bytes, CodeUse | None]):
+class _Chains(dict[bytes, str | None]):
     """What the chains of names in a file use, each worked out once; `None` where that says nothing."""
 
     def __init__(self, file: "_File") -> None:
         super().__init__()
         self._file = file
+        self._known, self._telling = file.known, file.telling
+        self._placed = file.language not in _TYPED | _GLOBAL and not file.stars and file.language != "go"
+        """Whether every name that is not known is that of a member, or of the language itself."""
 
-    def __missing__(self, chain: bytes) -> CodeUse | None:
-        self[chain] = use = self._file.use(chain) if len(chain) <= _LONGEST else None
-        return use
+    def __missing__(self, chain: bytes) -> str | None:
+        use = None if self._says_nothing(chain) else self._file.use(chain.decode("utf-8", "replace"))
+        self[chain] = written = use.written() if use else None
+        return written
+
+    def _says_nothing(self, chain: bytes) -> bool:
+        """Tell apart most of what says nothing, before anything is made of it: plain words, calls of the language."""
+        if len(chain) > _LONGEST:
+            return True
+        head, dot, rest = chain.partition(b".")
+        if chain[-1] != _OPEN:
+            return self._placed and head not in self._telling
+        if not self._placed or (head if dot else head[:-1]) in self._known:
+            return False
+        return not dot or (rest.islower() and b"_" not in rest)
 
 
 @dataclass(frozen=True)
@@ -123,23 +141,24 @@ class _File:
         return is_standard(self.language, one.module)
 
     @cached_property
+    def known(self) -> frozenset[bytes]:
+        """The first names of chains that the file says something of."""
+        return frozenset(name.encode() for name in (*self.heads, *self.names, *_INSTANCES, *_PLACES))
+
+    @cached_property
     def telling(self) -> frozenset[bytes]:
         """The first names of chains that say something where nothing is called."""
         types = (name for name in self.names if name[:1].isupper())
         return frozenset(name.encode() for name in (*self.heads, *types, *_INSTANCES, *_PLACES))
 
-    def use(self, chain: bytes) -> CodeUse | None:
-        """Tell what a chain of names uses, with `(` behind it where it is called; `None` where that says nothing."""
-        if chain[-1:] != b"(" and self.language not in _TYPED and chain.partition(b".")[0] not in self.telling:
-            return None
-        return self._use(chain.decode("utf-8", "replace"))
-
-    def placed(self, use: CodeUse, line: int) -> CodeUse | None:
+    def placed(self, written: str, line: int) -> str | None:
         """Return a use as it is where it stands: that of a member of the class around it is known only then."""
-        if use.module != _INSTANCE:
-            return use
-        own = self.own_member(line, use.name)
-        return CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls")
+        if _INSTANCE not in written:
+            return written
+        use = read_use(written)
+        own = self.own_member(line, use.name) if use else ""
+        found = use and (CodeUse(use.how, OWN, own) if own else _member(use.name, called=use.how == "calls"))
+        return found.written() if found else None
 
     def own_member(self, line: int, member: str) -> str:
         """Return the qualified name of a member of a class around a line; empty where none of them has it."""
@@ -154,7 +173,8 @@ class _File:
             holder = holder.rpartition(".")[0]
         return ""
 
-    def _use(self, text: str) -> CodeUse | None:
+    def use(self, text: str) -> CodeUse | None:
+        """Tell what a chain of names uses, with `(` behind it where it is called; `None` where that says nothing."""
         called = text.endswith("(")
         how: How = "calls" if called else "uses"
         parts = _LINK.split(text.rstrip("!("))
@@ -214,21 +234,34 @@ def _at_path(parts: Sequence[str], how: How) -> CodeUse | None:
 def _named(file: _File, data: bytes, root: Node, passed: frozenset[int]) -> Iterator[Use]:
     """Find the names in a text that stand for something, outside of comments, strings and imports."""
     line_starts = [0, *(match.end() for match in re.finditer(rb"\n", data))]
-    seen: set[tuple[CodeUse | None, int]] = set()
-    chains = _Chains(file)
+    seen: set[tuple[str | None, int]] = set()
+    chains, starts = _Chains(file), file.starts
+    is_used = _is_used_in_python if file.language == "python" else _is_used
     for match in (_LINKED if file.language in _LINKING else _DOTTED).finditer(data):
         found = chains[match[0]]
         if found is None:
             continue
         line = bisect_right(line_starts, match.start())
         use = file.placed(found, line)
-        key = (use, bisect_right(file.starts, line))
-        if use and key not in seen and line not in passed and _is_used(root, match):
+        key = (use, bisect_right(starts, line))
+        if use and key not in seen and line not in passed and is_used(root, data, match):
             seen.add(key)
-            yield line, use.written()
+            yield line, use
 
 
-def _is_used(root: Node, match: re.Match[bytes]) -> bool:
+def _is_used_in_python(root: Node, data: bytes, match: re.Match[bytes]) -> bool:
+    """Ask the parser whether what was found is a name; what is defined or passed by name shows beside it."""
+    start, end = match.span()
+    start += data[start] == _DOT
+    if data[start - 6 : start].endswith((b"def ", b"class ", b"type ")) or _GIVEN.match(data, end):
+        return False
+    if data[end : end + 1] == b":" and not data[data.rfind(b"\n", 0, start) + 1 : start].strip():
+        return False
+    node = root.descendant_for_byte_range(start, start)
+    return node is not None and node.type == "identifier"
+
+
+def _is_used(root: Node, _data: bytes, match: re.Match[bytes]) -> bool:
     """Ask the parser whether what was found is a name, and not the name of what is defined there."""
     name = match[0].lstrip(b".:->")
     start = match.end() - len(name)
@@ -241,7 +274,7 @@ def _is_used(root: Node, match: re.Match[bytes]) -> bool:
     parent = node.parent
     if parent is None or not _NAMERS.search(parent.type):
         return True
-    named = parent.child_by_field_name("name") or parent.child_by_field_name("pattern")
+    named = next(filter(None, map(parent.child_by_field_name, ("name", "pattern", "declarator"))), None)
     return not parent.type.endswith("parameters") and (named is None or named.start_byte != start)
 
 

@@ -30,7 +30,7 @@ PASSAGE_FIELDS: Mapping[str, str] = {
     "channel": "p.channel",
     "created_at": "p.created_at",
     "updated_at": "p.updated_at",
-    "role": "p.role",
+    "role": "p.place_role",
 }
 """Columns of `passages p` by the field they hold; with the alias come its metadata."""
 

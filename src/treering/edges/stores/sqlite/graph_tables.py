@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import compress, islice
 
 import apsw
 import numpy as np
@@ -15,13 +15,13 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.graph import names_of, numbers_of
 from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up
+from treering.edges.stores.sqlite.whole_columns import shown_passages
 from treering.ports.graph import Edges, Nodes, Statements
 from treering.ports.reach import Reach
 
 _BATCH = 4_096
 _FEW = 500  # keys in one statement
 
-_SHOWN = "SELECT key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
 _TIED = "SELECT g.key, p.scope_id, g.body FROM graph_passages g JOIN passages p ON p.key = g.key WHERE g.key IN "
 
 
@@ -55,14 +55,17 @@ class SqliteGraph:
     def _load(self, connection: apsw.Connection) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""
         self._table = GraphTable()
-        shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 2)
-        scopes = np.zeros(int(shown[:, 0].max(initial=-1)) + 1, np.int32)
-        scopes[shown[:, 0]] = shown[:, 1]
+        shown, scopes_of, _ = shown_passages(connection)
+        scopes = np.zeros(int(shown.max(initial=-1)) + 1, np.int32)
+        scopes[shown] = scopes_of
         rows = connection.execute("SELECT key, body FROM graph_passages")
         while batch := list(islice(rows, _BATCH)):
-            known = [row for row in batch if row[0] < len(scopes) and scopes[row[0]]]
-            keys = np.array([key for key, _ in known], np.int64)
-            self._table.put(keys, scopes[keys], [body for _, body in known])
+            keys = np.array([key for key, _ in batch], np.int64)
+            known = np.zeros(len(keys), np.bool_)
+            inside = (keys >= 0) & (keys < len(scopes))
+            known[inside] = scopes[keys[inside]] > 0
+            records = list(compress((body for _, body in batch), known))
+            self._table.put(keys[known], scopes[keys[known]], records, of=len(shown))
 
     def _reread(self, connection: apsw.Connection, changed: Sequence[int]) -> None:
         for start in range(0, len(changed), _FEW):

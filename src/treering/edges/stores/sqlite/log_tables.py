@@ -12,7 +12,7 @@ from treering.core.patch import PatchRecord, PatchStatus, Remembered
 from treering.core.policy import Policy
 from treering.core.policy_log import POLICY
 from treering.core.times import parse_time, render_time
-from treering.edges.ledger_rows.packing import model_of, pack, pack_sealed, unpack_model, unpack_sealed
+from treering.edges.ledger_rows.packing import model_of, pack_row, pack_sealed, unpack_model, unpack_sealed
 from treering.edges.ledger_rows.read_checks import ReadChecks, missing_revision, policy_told
 from treering.edges.ledger_rows.row_failures import row_of
 from treering.edges.stores.sqlite.newest import SqliteEvents
@@ -111,7 +111,7 @@ class LogTables:
     def keep_event(self, event: AuditEvent) -> None:
         """Keep a new event."""
         sql = "INSERT INTO audit(seq, target, timestamp, hash, body) VALUES(?, ?, ?, ?, ?)"
-        body = pack(event.model_dump_json())
+        body = pack_row(event.model_dump_json())
         self._connection.execute(sql, (event.seq, event.target, render_time(event.timestamp), event.hash, body))
 
     def clear(self) -> None:
@@ -141,12 +141,12 @@ class LogTables:
     def keep_record(self, record: PatchRecord) -> None:
         """Keep the record of a patch, in the place of an earlier one."""
         sql = "INSERT OR REPLACE INTO patches(id, status, body) VALUES(?, ?, ?)"
-        self._connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
+        self._connection.execute(sql, (record.id, record.status, pack_row(record.model_dump_json())))
 
     def keep_new_record(self, record: PatchRecord) -> None:
         """Keep the record of a patch that is not there."""
         sql = "INSERT INTO patches(id, status, body) VALUES(?, ?, ?)"
-        self._connection.execute(sql, (record.id, record.status, pack(record.model_dump_json())))
+        self._connection.execute(sql, (record.id, record.status, pack_row(record.model_dump_json())))
 
     def patches_about(self, targets: Iterable[str]) -> set[str]:
         """Return the ids of the patches that events about these things name."""

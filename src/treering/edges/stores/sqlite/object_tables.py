@@ -14,7 +14,7 @@ from treering.core.evidence import Segment
 from treering.core.objects import Knowledge, Object, Source
 from treering.core.patch import Link
 from treering.edges.ledger_rows.current import KnownPlace, current_row, placing_of, targets_of
-from treering.edges.ledger_rows.packing import pack, unpack, unpack_json, unpack_object
+from treering.edges.ledger_rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
 from treering.edges.ledger_rows.read_checks import (
     HINT,
     ReadChecks,
@@ -201,7 +201,7 @@ class ObjectTables:
     def keep_revision(self, identity: str, revision: int, seq: int, stored: str) -> None:
         """Keep a revision's stored form."""
         sql = "INSERT INTO revisions(id, revision, seq, body) VALUES(?, ?, ?, ?)"
-        self._connection.execute(sql, (identity, revision, seq, pack(stored)))
+        self._connection.execute(sql, (identity, revision, seq, pack_row(stored)))
 
     def keep_words(self, source_id: str, segment_id: str, text: str, *, place: str = "{}") -> None:
         """Keep the words of a new segment, each text once."""
@@ -209,7 +209,7 @@ class ObjectTables:
         if self._first("SELECT 1 FROM texts WHERE hash = ?", (key,)) is None:
             self._connection.execute("INSERT INTO texts(hash, body) VALUES(?, ?)", (key, pack(text)))
         sql = "INSERT INTO segments(source_id, segment_id, place, text_row) SELECT ?,?,?, row FROM texts WHERE hash = ?"
-        self._connection.execute(sql, (source_id, segment_id, pack(place), key))
+        self._connection.execute(sql, (source_id, segment_id, pack_row(place), key))
 
     def keep_places(self, item: Source, *, is_new: bool = False) -> None:
         """Note where a source's segments stand now, and which have vanished from it; keep new ones' words."""
@@ -220,7 +220,7 @@ class ObjectTables:
             self.keep_words(item.id, segment.segment_id, segment.excerpt, place=place)
         for segment_id, place in placing.moved:
             sql = "UPDATE segments SET place = ?, vanished = NULL WHERE source_id = ? AND segment_id = ?"
-            self._connection.execute(sql, (pack(place), item.id, segment_id))
+            self._connection.execute(sql, (pack_row(place), item.id, segment_id))
         for segment_id in placing.vanished:
             sql = "UPDATE segments SET vanished = ? WHERE source_id = ? AND segment_id = ?"
             self._connection.execute(sql, (item.revision, item.id, segment_id))

@@ -16,7 +16,8 @@ from treering.ports.reach import Reach
 
 _FEW = 500  # keys in one statement
 _HEADS = (
-    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, '') "
+    "SELECT key, object_id, part, type, kind, scope, role, title, heading, coalesce(origin, ''), "
+    "place_role "
     "FROM passages p JOIN passage_scopes s ON s.id = p.scope_id WHERE p.key IN (?*)"
 )
 # Beside a turn stands what has the next or the last position in the same object, of the same time.

@@ -23,7 +23,7 @@ from treering.ports.projection import Change
 
 _INSERT = (
     "INSERT INTO passages(object_id, part, position, type, kind, status, scope_id, role, title, heading, origin, "
-    "channel, created_at, updated_at, live, text_id, from_seq) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    "channel, created_at, updated_at, live, text_id, from_seq, place_role) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _BATCH = 500  # passages read for the graph at a time
 
@@ -183,6 +183,7 @@ class _Rows:
             int(passage.live),
             text_id,
             seq,
+            passage.place_role,
         )
 
     def _keep_metadata(self, key: int, passage: Passage) -> None:

@@ -1,11 +1,11 @@
 """What a read may see, as scope tokens for full text and as SQL over passages."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import apsw
 
-from treering.core.filters import EVERYTHING
+from treering.core.filters import EVERYTHING, And, Compare
 from treering.core.scope import ROOT, lineage, sees
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, condition, joined
 from treering.edges.stores.sqlite.fts5 import fts_query
@@ -18,6 +18,8 @@ class Sight:
 
     reach: Reach
     scopes: frozenset[int] | None
+    role: str = ""
+    """The role of places to which it is narrowed, besides the filter; empty for all."""
 
     @property
     def of_history(self) -> bool:
@@ -49,11 +51,24 @@ class Sight:
         """Write as SQL which rows pass the filter."""
         return condition(self.reach.where)
 
+    def in_role(self, role: str) -> "Sight":
+        """Narrow it to places in one role."""
+        if self.of_history:  # of what is past the rows alone know the role
+            narrowed = And((self.reach.where, Compare("role", "eq", role)))
+            return replace(self, reach=replace(self.reach, where=narrowed))
+        return replace(self, role=role)
+
     def match(self, terms: str) -> str:
-        """Narrow an FTS5 expression over the word tables to the scopes that are seen."""
-        if self.scopes is None:
-            return terms
-        return f"scope : {fts_query(_seen_tokens(self.reach))} AND {terms}"
+        """Narrow an FTS5 expression over the word tables to the scopes and the role that are seen."""
+        scopes = self.match_of_scopes()
+        return f"{scopes} AND {terms}" if scopes else terms
+
+    def match_of_scopes(self) -> str:
+        """Write the scopes and the role that are seen as an FTS5 expression; empty where there is no such bound."""
+        bounds = [] if self.scopes is None else [f"scope : {fts_query(_seen_tokens(self.reach))}"]
+        if self.role:
+            bounds.append(f"scope : {fts_query([role_token(self.role)])}")
+        return " AND ".join(bounds)
 
 
 def sight(connection: apsw.Connection, reach: Reach) -> Sight:
@@ -69,6 +84,11 @@ def sight(connection: apsw.Connection, reach: Reach) -> Sight:
 def scope_tokens(scope: str) -> str:
     """Return the index terms of a scope: one for itself, one for each scope it lies within."""
     return " ".join((_exact(scope), *map(_within, lineage(scope))))
+
+
+def role_token(role: str) -> str:
+    """Return the index term of a role of places, which equals no scope's."""
+    return f"_{role}"
 
 
 def _seen_tokens(reach: Reach) -> list[str]:

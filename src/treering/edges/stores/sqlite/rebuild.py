@@ -24,7 +24,7 @@ _MOST_NAMED = 20
 
 _ROWS = (
     "SELECT object_id, part, from_seq, until_seq, position, type, kind, status, scope, role, title, heading, origin, "
-    "channel, created_at, updated_at, live, hex(hash), p.key FROM passages p "
+    "channel, created_at, updated_at, live, hex(hash), place_role, p.key FROM passages p "
     "JOIN passage_scopes s ON s.id = p.scope_id JOIN passage_texts t ON t.id = p.text_id"
 )
 

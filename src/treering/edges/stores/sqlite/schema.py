@@ -73,7 +73,11 @@ _THIRD = ""
 # Treering cannot read (operations of an applied patch, disputes, lines of evidence).
 _FOURTH = REFERRERS
 
-MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+# No table: from here on rows are packed with a dictionary (`packing`), which an older Treering could not read. What was
+# there before stays as it is.
+_FIFTH = ""
+
+MIGRATIONS: Sequence[str] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 """`MIGRATIONS[n]` takes a database from version n to n + 1. Never edited, only appended to."""
 
 VERSION = len(MIGRATIONS)

@@ -7,7 +7,7 @@ import apsw
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 4
+PROJECTION_VERSION = 5
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 VERSION = "projection_version"
@@ -76,12 +76,12 @@ REBUILT: tuple[str, ...] = (
          type TEXT NOT NULL, kind TEXT NOT NULL, status TEXT NOT NULL, scope_id INTEGER NOT NULL,
          role TEXT NOT NULL, title TEXT NOT NULL, heading TEXT NOT NULL, origin TEXT, channel TEXT NOT NULL,
          created_at TEXT NOT NULL, updated_at TEXT NOT NULL, live INTEGER NOT NULL, text_id INTEGER NOT NULL,
-         from_seq INTEGER NOT NULL, until_seq INTEGER)""",
+         from_seq INTEGER NOT NULL, until_seq INTEGER, place_role TEXT NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS passages_by_object ON passages(object_id, position)",
     "CREATE INDEX IF NOT EXISTS passages_by_part ON passages(part) WHERE part <> ''",
     "CREATE INDEX IF NOT EXISTS passages_by_text ON passages(text_id)",
     # Holds what most filters ask for, so that they are answered without the rows.
-    """CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id, text_id, type, kind, role, status)
+    """CREATE INDEX IF NOT EXISTS passages_shown ON passages(scope_id, text_id, type, kind, role, status, place_role)
          WHERE live = 1 AND until_seq IS NULL""",
     # One value per row, with its own type: truth values as a blob of one byte, so that they equal no number.
     """CREATE TABLE IF NOT EXISTS passage_metadata(

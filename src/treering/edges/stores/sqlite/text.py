@@ -10,7 +10,15 @@ from treering.edges.stores.sqlite.days import rank_days
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.word_tables import WordTables
-from treering.edges.stores.sqlite.words import COLUMNS, WEIGHTS, known_words, rank_names, rank_words
+from treering.edges.stores.sqlite.words import (
+    COLUMNS,
+    WEIGHTS,
+    count_passages,
+    count_words,
+    known_words,
+    rank_names,
+    rank_words,
+)
 from treering.ports.text import Scored, TextFound, TextRequest
 
 
@@ -28,19 +36,27 @@ class SqliteTextSearch:
 
     def _found(self, connection: apsw.Connection, request: TextRequest) -> TextFound:
         seen, limit = sight(connection, request.reach), request.limit
-        wholes = {part.whole for part in request.names if part.whole}
-        known = known_words(connection, sorted(wholes.union(request.known)), seen)
+        known = known_words(connection, sorted({part.whole for part in request.names if part.whole}), seen)
         names = [part.name for part in request.names if part.whole not in known]
+        words, words_in = self._ranked(connection, request, seen)
         return TextFound(
-            words=self._ranked(connection, request.words, seen, limit),
+            words=words,
+            words_in=words_in,
             names=rank_names(connection, names, seen, limit),
             places=rank_places(connection, request.place, seen, limit) if request.place else (),
             days=rank_days(connection, request.days, seen, request.days_limit),
-            known=known.intersection(request.known),
+            counts=count_words(connection, request.counted, seen),
+            passages=count_passages(connection, seen) if request.counted else 0,
         )
 
-    def _ranked(self, connection: apsw.Connection, terms: Sequence[str], seen: Sight, limit: int) -> list[Scored]:
-        """Rank by words: from memory where all of the space is seen as it is now, else by FTS5."""
+    def _ranked(
+        self, connection: apsw.Connection, request: TextRequest, seen: Sight
+    ) -> tuple[list[Scored], list[Scored]]:
+        """Rank by words, and those of one role once more: in memory where all is seen as it is now, else by FTS5."""
+        terms, role, limit = request.words, request.words_in, request.limit
         everything = seen.scopes is None and not seen.of_history and not seen.filtered
-        ranked = self._words.rank(connection, terms, limit) if everything and terms else None
-        return rank_words(connection, terms, seen, limit) if ranked is None else ranked
+        ranked = self._words.rank(connection, terms, limit, role=role) if everything and terms else None
+        if ranked is not None:
+            return ranked
+        in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
+        return rank_words(connection, terms, seen, limit), in_role

@@ -21,16 +21,16 @@ from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, read_state
 from treering.edges.stores.sqlite.vector_digests import vector_digest
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, fill_queue, log_vectors
+from treering.edges.stores.sqlite.whole_columns import shown_passages
 from treering.ports.text import Scored
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 
 _Keys = npt.NDArray[np.int64]
 _State = tuple[int, int, int]
 _FILTERS_KEPT = 8
-_BATCH = 512  # rows read at a time: what they weigh stays in the cache
+_BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
 _FEW = 500  # keys in one statement
 
-_SHOWN = "SELECT text_id, key, scope_id FROM passages WHERE live = 1 AND until_seq IS NULL"
 _SEARCHED = (
     "SELECT p.key, p.scope_id, v.vector FROM passages p JOIN passage_vectors v "
     "ON v.text_id = p.text_id AND v.model_id = ? WHERE p.live = 1 AND p.until_seq IS NULL"
@@ -255,19 +255,20 @@ class VectorTables:
         """Fill the table from two scans, joined here: as a join in SQL it would jump about in the file."""
         self._table = VectorTable(self._dimension)
         self._scopes = np.zeros(0, np.int32)
-        shown = np.array(list(connection.execute(_SHOWN)), np.int64).reshape(-1, 3)
-        shown = shown[np.argsort(shown[:, 0], kind="stable")]
-        self._reserve(len(shown), int(shown[:, 1].max(initial=0)))
+        keys, scopes, of_texts = shown_passages(connection)
+        order = np.argsort(of_texts, kind="stable")
+        keys, scopes, of_texts = keys[order], scopes[order], of_texts[order]
+        self._reserve(len(keys), int(keys.max(initial=0)))
         rows = connection.execute("SELECT text_id, vector FROM passage_vectors WHERE model_id = ?", (self._model_id,))
         while batch := list(islice(rows, _BATCH)):
             texts = np.array([text_id for text_id, _ in batch], np.int64)
-            first, last = (np.searchsorted(shown[:, 0], texts, side) for side in ("left", "right"))
+            first, last = (np.searchsorted(of_texts, texts, side) for side in ("left", "right"))
             counts = last - first  # passages that have the text
             which = np.repeat(np.arange(len(batch)), counts)
             at = np.arange(len(which)) + np.repeat(first - np.cumsum(counts) + counts, counts)
             vectors = self._matrix([blob for _, blob in batch])
             # Mostly every text has one passage; then nothing is copied.
-            self._put(shown[at, 1], shown[at, 2], vectors if np.all(counts == 1) else vectors[which])
+            self._put(keys[at], scopes[at], vectors if np.all(counts == 1) else vectors[which])
 
     def _reread(self, connection: apsw.Connection, keys: Sequence[int]) -> None:
         for start in range(0, len(keys), _FEW):

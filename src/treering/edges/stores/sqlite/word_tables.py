@@ -11,14 +11,15 @@ from collections.abc import Sequence
 import apsw
 import numpy as np
 
-from treering.derived.word_table import Keys, Postings, WordTable
+from treering.derived.word_table import Floats, Keys, Postings, WordTable, best
+from treering.edges.stores.sqlite.reach import role_token
 from treering.edges.stores.sqlite.tables import WORDS
 from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, moment_of
+from treering.edges.stores.sqlite.whole_columns import integers
 from treering.ports.text import Scored
 
 _FEW = 500  # keys in one statement
 _ASKED_FOR = "temp.asked_words"
-# One row for all that is read: to hand over a row costs more than to find it.
 _POSTINGS = f"SELECT group_concat(doc), group_concat(substr(col, 1, 1), '') FROM {_ASKED_FOR} WHERE term = ?"  # noqa: S608 - ours
 _LENGTHS = f"SELECT group_concat(id), group_concat(hex(sz), '') FROM {WORDS}_docsize"  # noqa: S608 - our table
 _COLUMNS = 4
@@ -36,16 +37,22 @@ class WordTables:
         self._weights = np.zeros(256)
         self._weights[[ord(column[0]) for column in columns]] = weights
 
-    def rank(self, connection: apsw.Connection, terms: Sequence[str], limit: int) -> list[Scored] | None:
-        """Rank all current passages by BM25. `None` where FTS5 has to do it: for phrases, and for a moment gone by."""
+    def rank(
+        self, connection: apsw.Connection, terms: Sequence[str], limit: int, *, role: str = ""
+    ) -> tuple[list[Scored], list[Scored]] | None:
+        """Rank all current passages by BM25, and those of places in a role by themselves.
+
+        `None` where FTS5 has to do it: for phrases, and for a moment gone by.
+        """
         if not all(map(_PLAIN.fullmatch, terms)):
             return None
         with self._lock:
             self._seen = catch_up(connection, self._seen, load=self._load, reread=self._reread)
             if self._seen != moment_of(connection):
                 return None
-            keys, scores = self._table.rank([self._postings(connection, term) for term in terms], limit)
-        return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
+            scores = self._table.scores([self._postings(connection, term) for term in terms])
+            in_role = self._in_role(connection, role) if role else None
+        return _scored(*best(scores, limit)), _scored(*best(scores, limit, among=in_role.keys)) if in_role else []
 
     def _postings(self, connection: apsw.Connection, term: str) -> Postings:
         if (known := self._table.find(term)) is None:
@@ -53,11 +60,25 @@ class WordTables:
             self._table.keep(term, known)
         return known
 
-    def _read(self, connection: apsw.Connection, term: str) -> Postings:
+    def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
+        """Return the passages of places in a role, which their index term tells."""
+        term = role_token(role)
+        if (known := self._table.find(term)) is None:
+            documents, _ = self._documents(connection, term)
+            keys = np.unique(integers(documents)).astype(np.int32)
+            known = Postings(keys, np.ones(len(keys), np.float32))
+            self._table.keep(term, known)
+        return known
+
+    def _documents(self, connection: apsw.Connection, term: str) -> tuple[str | None, str | None]:
         sql = f"CREATE VIRTUAL TABLE IF NOT EXISTS {_ASKED_FOR} USING fts5vocab(main, {WORDS}, instance)"
         connection.execute(sql)
         documents, columns = next(connection.execute(_POSTINGS, (term,)))
-        keys = _integers(documents)
+        return documents, columns
+
+    def _read(self, connection: apsw.Connection, term: str) -> Postings:
+        documents, columns = self._documents(connection, term)
+        keys = integers(documents)
         counts = self._weights[np.frombuffer((columns or "").encode(), np.uint8)]
         counted = np.flatnonzero(counts)  # a scope weighs nothing, and a term of text is none of scopes
         keys, counts = keys[counted], counts[counted]
@@ -83,6 +104,10 @@ class WordTables:
         self._table.renew(changed, np.concatenate(keys), np.concatenate(lengths), **_totals(connection))
 
 
+def _scored(keys: Keys, scores: Floats) -> list[Scored]:
+    return [Scored(key, score) for key, score in zip(keys.tolist(), scores.tolist(), strict=True)]
+
+
 def _totals(connection: apsw.Connection) -> dict[str, int]:
     """Return how many rows there are, and how many terms they have together: FTS5 keeps both in row 1."""
     block = next(connection.execute(f"SELECT block FROM {WORDS}_data WHERE id = 1"))[0]  # noqa: S608 - our table
@@ -92,12 +117,8 @@ def _totals(connection: apsw.Connection) -> dict[str, int]:
 
 def _lengths_in(row: tuple[str | None, str | None]) -> tuple[Keys, Keys]:
     """Read keys, and how many terms each has in all columns."""
-    keys = _integers(row[0])
+    keys = integers(row[0])
     return keys, _numbers(bytes.fromhex(row[1] or "")).reshape(len(keys), _COLUMNS).sum(axis=1)
-
-
-def _integers(listed: str | None) -> Keys:
-    return np.fromstring(listed or "", np.int64, sep=",")
 
 
 def _numbers(block: bytes) -> Keys:

@@ -10,13 +10,14 @@ from heapq import nsmallest
 import apsw
 
 from treering.derived.projection import names_of, words_of
+from treering.derived.roles import NO_PLACE
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.edges.stores.sqlite.history_words import score_history
-from treering.edges.stores.sqlite.reach import Sight, scope_tokens
+from treering.edges.stores.sqlite.reach import Sight, role_token, scope_tokens
 from treering.edges.stores.sqlite.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
 from treering.ports.passages import Passage
-from treering.ports.text import Scored
+from treering.ports.text import MOST_COUNTED, Scored
 
 WEIGHTS = (2.0, 1.5, 1.0, 0.0)
 """What a word counts for in title, heading, body and scope (BM25F-like column weights of FTS5)."""
@@ -32,7 +33,7 @@ def add_words(connection: apsw.Connection, key: int, passage: Passage, *, curren
     found = words_of(passage)
     connection.execute(
         f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        (key, found.title, found.heading, found.body, scope_tokens(passage.scope)),
+        (key, found.title, found.heading, found.body, _tokens(passage)),
     )
     connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, names_of(passage)))
 
@@ -74,6 +75,25 @@ def known_words(connection: apsw.Connection, words: Sequence[str], sight: Sight)
     """Return those of the terms that occur in current text in the scopes that are seen."""
     sql = f"SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT 1"  # noqa: S608 - our table
     return frozenset(word for word in words if next(connection.execute(sql, (sight.match(fts_query([word])),)), None))
+
+
+def count_words(connection: apsw.Connection, words: Sequence[str], sight: Sight) -> dict[str, int]:
+    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen that have each of the terms."""
+    counts = {word: _count(connection, sight.match(fts_query([word]))) for word in words}
+    return {word: count for word, count in counts.items() if count}
+
+
+def count_passages(connection: apsw.Connection, sight: Sight) -> int:
+    """Count, up to `MOST_COUNTED`, the current passages in the scopes that are seen."""
+    if scopes := sight.match_of_scopes():
+        return _count(connection, scopes)
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {WORDS}_docsize LIMIT ?)"  # noqa: S608 - our table
+    return int(next(connection.execute(sql, (MOST_COUNTED,)))[0])
+
+
+def _count(connection: apsw.Connection, match: str) -> int:
+    sql = f"SELECT count(*) FROM (SELECT 1 FROM {WORDS} WHERE {WORDS} MATCH ? LIMIT ?)"  # noqa: S608 - our table
+    return int(next(connection.execute(sql, (match, MOST_COUNTED)))[0])
 
 
 def word_contents(connection: apsw.Connection) -> dict[tuple[str, int], int]:
@@ -130,6 +150,12 @@ def _numbers(block: bytes) -> list[int]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return [*numbers, *([number] if number else [])]
+
+
+def _tokens(passage: Passage) -> str:
+    """Return the index terms of where a passage stands: its scopes, and the role of its place."""
+    scopes = scope_tokens(passage.scope)
+    return scopes if passage.place_role == NO_PLACE else f"{scopes} {role_token(passage.place_role)}"
 
 
 def _tables(current: bool) -> tuple[str, str]:

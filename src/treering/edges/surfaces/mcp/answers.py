@@ -69,7 +69,7 @@ def _fitted(pack: ContextPack, max_tokens: int) -> tuple[ContextPack, list[str]]
             dropped.insert(0, f"{last.object_id} {last.segment_id}".strip())
         pack = _with_items(pack, (*pack.items[:-1], *([shorter] if shorter else ())))
     if excess > 0:
-        pack = pack.model_copy(update={"recommended_next_reads": ()})
+        pack = pack.model_copy(update={"recommended_next_reads": (), "may_break": ()})
     return pack, dropped
 
 
@@ -142,6 +142,11 @@ def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
         trust = f" — trust: {hit.trust} ({hit.channel})"
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
         yield AnswerEntry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
+        for one in hit.more:
+            ref = f"{hit.object_id} {one.segment_id}".strip()
+            warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""
+            told = titled(one.heading, one.text)
+            yield AnswerEntry(f"{number}. also `{ref}`{trust}{warning}", told, origin=one.place, ref=ref)
 
 
 def _page(report: PageReport) -> Iterable[AnswerEntry]:

@@ -217,7 +217,7 @@ class _Search:
 
         def ask(limit: int) -> list[_Candidate]:
             names = tuple(map(NamePart, terms.identifiers))
-            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names)])
+            (found,) = index.text.search([TextRequest(reach, limit, (*terms.words, *terms.phrases), names=names)])
             return self._candidates(found.words, found.names)
 
         return self._weighed(ask, lambda words: [words.hold(keyword) for keyword in keywords])

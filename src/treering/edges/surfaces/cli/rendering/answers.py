@@ -133,6 +133,7 @@ def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
             for item in items:
                 yield from _pack_item(item)
     yield from _listed("Conflicts", [note.summary for note in pack.conflicts])
+    yield from _listed("May break", pack.may_break)
     yield from _listed("Missing", pack.missing_context)
     yield from _listed("Read next", pack.recommended_next_reads)
     yield from _listed("Citations", [f"{one.mark} {one_line(one.place or one.origin)}" for one in pack.citations])
@@ -157,6 +158,10 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
     yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
     yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
     yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
+    for one in hit.more:
+        yield from _flags(one.flags)
+        yield line(("also ", "dim"), (_name(one.place, fenced=fenced), "green"), indent=3)
+        yield line(_quoted(_snippet(one.text), one.place, fenced=fenced), indent=3)
     if hit.explain:
         yield line(("because ", "dim"), _value(hit.explain), indent=3)
 

@@ -1,0 +1,65 @@
+import pytest
+
+from treering.derived.roles import ROLE_WEIGHTS, role_of_file, role_weights
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "role"),
+    [
+        ("src/app/server.py", "symbol", "code"),
+        ("sphinx/locale/__init__.py", "code", "code"),
+        ("app/templates/page.html", "prose", "code"),
+        ("tests/test_server.py", "symbol", "test"),
+        ("testing/code/helpers.py", "code", "test"),
+        ("sphinx/testing/util.py", "symbol", "code"),
+        ("src/server.test.ts", "code", "test"),
+        ("pkg/server_test.go", "code", "test"),
+        ("spec/server_spec.rb", "code", "test"),
+        ("spec/overview.md", "prose", "documentation"),
+        ("src/test/java/AppTest.java", "symbol", "test"),
+        ("examples/hello.py", "code", "example"),
+        ("docs/guide.md", "prose", "documentation"),
+        ("docs/conf.py", "code", "documentation"),
+        ("README.rst", "prose", "documentation"),
+        ("CHANGELOG.md", "prose", "changelog"),
+        ("doc/en/announce/release-5.1.0.rst", "prose", "changelog"),
+        ("changes/fix.added.md", "prose", "changelog"),
+        ("src/changes/apply.py", "code", "code"),
+        ("sphinx/locale/de/messages.po", "data", "generated"),
+        ("README.zh-CN.md", "prose", "generated"),
+        ("docs/ja/index.md", "prose", "generated"),
+        ("pyproject.toml", "data", "data"),
+    ],
+)
+def test_the_role_of_a_file_is_told_by_its_path_and_form(path, form, role):
+    assert role_of_file(path, form) == role
+
+
+def test_what_was_generated_or_copied_is_generated_whatever_it_is_called():
+    assert role_of_file("src/parser.py", "code", foreign=True) == "generated"
+
+
+def test_a_question_about_behaviour_weighs_code_before_everything_else():
+    weights = role_weights("how are uploads retried")
+    assert "code" not in weights
+    assert weights == ROLE_WEIGHTS
+    assert max(weights.values()) < 1
+
+
+@pytest.mark.parametrize(
+    ("question", "role"),
+    [
+        ("which tests cover retries", "test"),
+        ("what changed in the release notes of 2.0", "changelog"),
+        ("is it said in the documentation that uploads are retried", "documentation"),
+        ("where are translations kept", "generated"),
+        ("which yaml sets the port", "data"),
+        ("show me an example of an upload", "example"),
+    ],
+)
+def test_a_role_that_is_asked_for_counts_as_much_as_code(question, role):
+    assert role_weights(question)[role] == 1
+
+
+def test_a_role_that_is_only_mentioned_counts_more_than_usual_and_less_than_code():
+    assert ROLE_WEIGHTS["test"] < role_weights("why does the test session hang")["test"] < 1

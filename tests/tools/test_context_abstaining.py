@@ -1,0 +1,120 @@
+"""Context packs for tasks that nothing in a space speaks of."""
+
+import numpy as np
+import pytest
+
+from space_parts import decide, note, task
+from treering.derived.tokens import estimate_tokens
+
+PARTS = ("uploader", "scheduler", "parser", "renderer", "indexer", "mailer", "router", "logger")
+FOREIGN = "Which nationality had the film directors Scott Derrickson and Ed Wood, who lead different studios?"
+OWN = "How does the renderer lead its retries back to the queue when the network drops?"
+
+
+def context(space, what, **options):
+    return space.query("context", input={"task": what}, options=options)
+
+
+@pytest.fixture
+def code(space):
+    """A space with some hundred passages about the parts of a program."""
+    items = [
+        {
+            "text": f"The {part} of module {at} retries a failed job {at} times, then it leads it back to queue {at}.",
+            "origin": f"{part}{at}.md",
+        }
+        for part in PARTS
+        for at in range(20)
+    ]
+    space.ingest("source", input={"items": items})
+    return space
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_task_that_nothing_speaks_of_gets_a_short_pack_that_says_so_first(code, vectors):
+    if vectors:
+        code.embed_pending()
+    report = context(code, FOREIGN)
+    assert report.status == "empty"
+    assert report.empty.reason == "unknown_entity"
+    assert report.pack.items == ()
+    assert report.pack.summary.startswith('Nothing here speaks of "nationality", "film"')
+    assert report.text.splitlines()[2].startswith("Nothing here speaks of")
+    assert estimate_tokens(report.text) < 250
+
+
+def test_the_nearest_passages_are_named_and_can_be_opened(code):
+    report = context(code, FOREIGN)
+    assert len(report.left_out) == len(report.pack.recommended_next_reads) == 3
+    opened = code.query("expand", input={"ids": list(report.left_out)})
+    assert opened.missing == ()
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_a_task_in_the_words_of_the_space_is_answered(code, vectors):
+    if vectors:
+        code.embed_pending()
+    report = context(code, OWN)
+    assert report.status == "ok"
+    assert "renderer" in report.pack.items[0].text
+
+
+def test_a_long_task_with_a_few_words_of_its_own_is_answered(code):
+    asked = "How does the renderer retry a failed job and lead it back? We see this on staging since Tuesday."
+    assert context(code, asked).status == "ok"
+
+
+@pytest.mark.parametrize("text", ["zygote renderer", "mailer3.md"])
+def test_a_lookup_is_never_refused(code, text):
+    assert context(code, text).status == "ok"
+
+
+def test_a_task_that_names_a_node_is_never_refused(code):
+    made = code.crystallize(
+        "activity", input={"title": "Met", "nodes": [{"kind": "person", "name": "Scott Derrickson"}]}
+    )
+    (centre,) = (identity for identity in made.ids if identity.startswith("node:"))
+    known = task(code, "Ask the legal department first", links=[{"type": "about", "target": centre}])
+    assert known in [item.object_id for item in context(code, FOREIGN).pack.items]
+
+
+def test_a_small_space_is_not_expected_to_know_many_words(space):
+    known = decide(space, "Cap upload retries at five", note(space, "The client retries a failed upload five times."))
+    report = context(space, "Carefully make websocket uploads configurable with kafka and zookeeper")
+    assert known in [item.object_id for item in report.pack.items]
+
+
+def test_what_vectors_find_near_is_answered_though_it_shares_no_telling_word(open_space):
+    class Synonyms:
+        """An embedder for which all texts about cats mean one thing, and all others another."""
+
+        model_id, dimension, unrelated_below = "synonyms", 2, 0.6
+
+        def embed_query(self, text):
+            return np.array([1.0, 0.0] if "cat" in text or "feline" in text else [0.0, 1.0], np.float32)
+
+        def embed_documents(self, texts):
+            return np.stack([self.embed_query(text) for text in texts])
+
+    space = open_space(embedder=Synonyms())
+    wanted = note(space, "The cat sat on the mat.", origin="cat")["source_id"]
+    for at in range(100):
+        note(space, f"Interest rates rose sharply in quarter {at}.", origin=f"bank{at}")
+    asked = "Where would a feline rest comfortably during winter evenings?"
+    assert context(space, asked).status == "empty"
+    space.embed_pending()
+    assert [item.object_id for item in context(space, asked).pack.items] == [wanted]
+
+
+def test_of_the_past_nobody_says_that_nothing_speaks_of_a_task(code):
+    assert context(code, FOREIGN, as_of=code.engine.ledger.sequence()).status == "ok"
+
+
+def test_words_of_another_scope_make_nothing_known(code):
+    code.ingest(
+        "source",
+        scope="/films",
+        input={"items": [{"text": "Film directors Scott Derrickson and Ed Wood.", "origin": "f"}]},
+    )
+    assert context(code, FOREIGN).status == "empty"
+    assert context(code, FOREIGN, descend=True).status == "ok"

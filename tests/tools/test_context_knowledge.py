@@ -1,0 +1,107 @@
+"""Which knowledge enters a context pack: what has to do with the task, at least as much as the passages beside it."""
+
+import pytest
+
+from space_parts import decide, note
+
+PYPROJECT = """\
+[project]
+name = "acme"
+version = "1.2"
+license = "MIT"
+requires-python = ">=3.11"
+dependencies = ["click>=8", "rich>=13", "httpx>=0.28"]
+"""
+SECURITY = """\
+# Security
+
+Flaws in acme must be reported to the maintainers by mail, and no error report may name them in public.
+"""
+CONTRIBUTING = """\
+# Contributing
+
+Every change of acme must come with a test. Please never push to the main branch of acme.
+"""
+FLAGS = '''\
+"""Flags of the acme command line."""
+
+
+def parse_flag(text):
+    """Parse a flag of acme. Errors of flags are reported on standard error, with the flag and its nearest name."""
+    raise FlagError(f"acme: unknown flag {text}")
+
+
+class FlagError(ValueError):
+    """An error in a flag that acme reports, with exit code 2."""
+
+
+def report(error):
+    """Report how a flag error of acme came to be, on standard error."""
+'''
+ASKED = "How are flag errors of acme reported on standard error?"
+
+
+@pytest.fixture
+def acme(space, tmp_path):
+    """A space that has read a small project."""
+    files = {"pyproject.toml": PYPROJECT, "SECURITY.md": SECURITY, "CONTRIBUTING.md": CONTRIBUTING, "flags.py": FLAGS}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    for number in range(12):
+        text = f'"""Part {number} of acme reports an error of module {number}."""\n'
+        (tmp_path / f"part_{number}.py").write_text(text)
+    space.ingest("path", input={"path": str(tmp_path)})
+    return space
+
+
+def context(space, what, **options):
+    return space.query("context", input={"task": what}, options=options).pack
+
+
+def sections(pack):
+    return [item.section for item in pack.items]
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_facts_and_rules_that_were_read_off_files_do_not_lead_packs_about_something_else(acme, vectors):
+    if vectors:
+        acme.embed_pending()
+    pack = context(acme, ASKED)
+    assert set(sections(pack)) == {"sources"}
+    assert "flag" in pack.items[0].text
+
+
+@pytest.mark.parametrize(
+    ("task", "title"),
+    [
+        ("Which Python does acme require?", "acme: requires python >=3.11"),
+        ("Under which license is acme?", "acme: license MIT"),
+        ("May I push a change to the main branch?", "Please never push to the main branch of acme"),
+    ],
+)
+def test_facts_and_rules_that_were_read_off_files_enter_packs_that_ask_for_them(acme, task, title):
+    assert title in [item.title.rstrip(".") for item in context(acme, task).items]
+
+
+def test_a_fact_read_off_a_file_does_not_come_along_with_a_passage_of_that_file(space, tmp_path):
+    text = PYPROJECT + "\n[tool.acme]\nzygote_scheduler = 3  # zygote workers that the scheduler starts\n"
+    (tmp_path / "pyproject.toml").write_text(text)
+    space.ingest("path", input={"path": str(tmp_path)})
+    assert sections(context(space, "How many zygote workers starts the scheduler?")) == ["sources"]
+
+
+def test_what_people_decided_enters_though_passages_repeat_more_of_the_task(acme):
+    known = decide(acme, "Flags are written in kebab case", note(acme, "Kebab case it is.", origin="talk"))
+    pack = context(acme, "Add a flag that turns the error reports of acme off")
+    assert known in [item.object_id for item in pack.items]
+
+
+def test_knowledge_comes_along_only_with_evidence_that_is_in_the_pack(space):
+    for at in range(20):
+        note(space, f"The flux compensator number {at} needs gigawatts. " + f"coil{at} " * 40, origin=f"flux{at}.md")
+    rests = note(space, "A flux tube.", origin="tube.md")
+    known = decide(space, "Buy a bigger battery", rests)
+    narrow = context(space, "flux compensator gigawatts", max_tokens=400)
+    assert rests["source_id"] not in [item.object_id for item in narrow.items]
+    assert known not in [item.object_id for item in narrow.items]
+    assert known in [item.object_id for item in context(space, "flux compensator gigawatts", max_tokens=8000).items]

@@ -1,0 +1,90 @@
+"""Searching a project: which file answers."""
+
+import pytest
+
+LONG = "    # All of it is written down for whoever comes after us, word by word.\n" * 12
+
+FILES = {
+    "src/upload.py": (
+        f'def retry(upload):\n    """Retry an upload."""\n{LONG}    return upload.again()\n\n\n'
+        f'def give_up(upload):\n    """Say that an upload was retried too often."""\n{LONG}    return upload.fail()\n'
+    ),
+    "src/download.py": 'def fetch(path):\n    """Fetch a file."""\n    return path.read()\n',
+    "tests/test_upload.py": (
+        "def test_uploads_are_retried():\n    upload = retry(upload)\n    assert upload.retried\n\n\n"
+        "def test_uploads_are_retried_again():\n    upload = retry(upload)\n    assert upload.retried\n"
+    ),
+    "CHANGELOG.md": "# Changes\n\n- Uploads are retried.\n- Retry uploads that were retried.\n",
+    "docs/guide.md": "# Uploads\n\nUploads are retried five times; retried uploads are counted.\n",
+    "examples/upload.py": "upload = retry(upload)  # uploads are retried\n",
+}
+
+
+@pytest.fixture
+def project(space, tmp_path):
+    for path, text in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    space.ingest("path", input={"path": str(tmp_path)})
+    return space
+
+
+def search(space, text, **options):
+    return space.query("search", input={"text": text}, options={"semantic": False, **options})
+
+
+def files(report):
+    return [hit.place.partition("#")[0].partition(" @")[0] for hit in report.hits]
+
+
+def test_code_comes_first_for_a_question_about_behaviour(project):
+    assert files(search(project, "how are uploads retried"))[0] == "src/upload.py"
+
+
+def test_grouped_by_source_there_is_one_hit_per_file_with_its_best_passages(project):
+    report = search(project, "how are uploads retried", group="source", limit=5)
+    assert len(set(files(report))) == len(report.hits)
+    best = report.hits[0]
+    assert files(report)[0] == "src/upload.py"
+    assert best.more
+    assert best.segment_id not in {one.segment_id for one in best.more}
+    assert all(one.place.startswith("src/upload.py") for one in best.more)
+
+
+def test_the_limit_counts_sources_where_hits_are_grouped(project):
+    assert len(search(project, "how are uploads retried", group="source", limit=2).hits) == 2
+
+
+@pytest.mark.parametrize(
+    ("role", "path"),
+    [
+        ("code", "src/upload.py"),
+        ("test", "tests/test_upload.py"),
+        ("changelog", "CHANGELOG.md"),
+        ("documentation", "docs/guide.md"),
+        ("example", "examples/upload.py"),
+    ],
+)
+def test_the_role_of_a_place_is_a_filter_and_is_explained(project, role, path):
+    report = search(project, "uploads are retried", filter={"role": role}, explain=True)
+    assert set(files(report)) == {path}
+    assert {hit.explain["role"] for hit in report.hits} == {role}
+
+
+def test_what_weighs_a_place_down_is_explained(project):
+    report = search(project, "how are uploads retried", explain=True)
+    weights = {hit.explain["role"]: hit.explain["arms"].get("role") for hit in report.hits}
+    assert weights["code"] is None
+    assert weights["changelog"]["raw"] == 0.3
+
+
+def test_a_changelog_that_is_asked_for_is_not_weighed_down(project):
+    report = search(project, "what do the release notes say of retried uploads", explain=True)
+    assert "role" not in next(hit.explain["arms"] for hit in report.hits if hit.explain["role"] == "changelog")
+
+
+def test_a_note_has_no_place(space):
+    space.ingest("source", input={"text": "Uploads are retried."})
+    (hit,) = search(space, "retried uploads", explain=True, group="source").hits
+    assert "role" not in hit.explain
+    assert hit.more == ()
