@@ -133,6 +133,18 @@ def test_context_asks_the_stores_at_most_sixteen_times(space):
     assert calls.total() <= MOST_OF_CONTEXT, calls
 
 
+def test_a_context_that_says_what_may_break_keeps_within_the_same_bound(space, tmp_path):
+    (tmp_path / "uploader.py").write_text("def retry_uploader(region):\n    return region\n")
+    (tmp_path / "network.py").write_text(
+        "from uploader import retry_uploader\n\n\ndef drop():\n    retry_uploader(3)\n"
+    )
+    space.ingest("path", input={"path": str(tmp_path)})
+    asked = {"task": "Make the retries of retry_uploader configurable when the network of region 3 drops"}
+    calls, report = trips(space, "context", asked)
+    assert report.pack.may_break
+    assert calls.total() <= MOST_OF_CONTEXT, calls
+
+
 def test_a_context_on_nodes_asks_no_more_often_than_any_other(space):
     nodes = [{"kind": "service", "name": f"Uploader {n}"} for n in range(6)]
     made = space.crystallize("activity", input={"title": "Met the uploaders", "nodes": nodes})

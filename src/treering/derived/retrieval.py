@@ -111,7 +111,6 @@ def retrieve(
     ledger: Ledger,
     reach: Reach,
     limit: int,
-    max_per_source: int | None = None,
     by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
@@ -125,7 +124,6 @@ def retrieve(
         question,
         reach=reach,
         limit=limit,
-        max_per_source=max_per_source,
         by_source=by_source,
         deep=deep,
         rereading=rereading,
@@ -138,7 +136,6 @@ def retrieval(
     *,
     reach: Reach,
     limit: int,
-    max_per_source: int | None = None,
     by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
@@ -156,7 +153,7 @@ def retrieval(
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
     found, cost = yield from _read_again(question.text, found, reader, rereading)
-    choosing = partial(_diverse, limit=limit, max_per_source=max_per_source)
+    choosing = partial(_diverse, limit=limit)
     hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
     if not by_source:  # who groups shows few of many
         hits = yield from _with_replies(hits, ranking, reader)
@@ -397,6 +394,6 @@ class _Reader:
         return _Words(passages_of(item)[0].text, item=item)
 
 
-def _diverse(hits: Sequence[Hit], *, limit: int, max_per_source: int | None) -> DiverseChoice:
-    candidates = [Candidate(hit.head.key, hit.score, hit.head.object_id, hit.text, hit.trusted.factor) for hit in hits]
-    return diversify(candidates, limit, max_per_source=max_per_source)
+def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
+    candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.factor) for hit in hits]
+    return diversify(candidates, limit)
