@@ -15,10 +15,10 @@ SPOKEN_OF = 0.6
 """The least `Telling.strength` of a passage that speaks of a question (`docs/decisions`, `benchmarks/packs.py`)."""
 
 SPOKEN_OF_IN_TALK = 0.5
-"""The same of a turn of a conversation: it is short, and seldom repeats the words of a question."""
+"""The same of a turn of a conversation: it is short, seldom repeats a question, and is far from most in meaning."""
 
 SPOKEN_OF_THOUGH_FAR = 0.8
-"""The same of both, where every passage has a vector and none of them is near to the question."""
+"""The same of anything else, where every passage has a vector and none of them is near to the question."""
 
 NEAR_SHARE = 0.1
 """Part of the way from unrelated (`Embedder.unrelated_below`) to the same at which a text counts as near.
@@ -71,9 +71,9 @@ def speaks_of(telling: Telling, question: Question, hits: Sequence[Hit]) -> bool
 
 
 def _least(hit: Hit, *, far: bool) -> float:
-    if far:
-        return SPOKEN_OF_THOUGH_FAR
-    return SPOKEN_OF_IN_TALK if is_turn(hit.head) else SPOKEN_OF
+    if is_turn(hit.head):
+        return SPOKEN_OF_IN_TALK
+    return SPOKEN_OF_THOUGH_FAR if far else SPOKEN_OF
 
 
 def _terms_of(hit: Hit) -> frozenset[str]:
