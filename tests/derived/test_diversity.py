@@ -10,9 +10,8 @@ from treering.derived.diversity import Candidate, diversify
 LONG = "The ledger writes every patch in one transaction together with its audit entries and the text index"
 
 
-def candidates(*texts: str, sources: str | None = None) -> list[Candidate]:
-    named = sources or "abcdefghijklmnopqrstuvwxyz"
-    return [Candidate(n, 1 - n / 100, named[n], text) for n, text in enumerate(texts)]
+def candidates(*texts: str) -> list[Candidate]:
+    return [Candidate(n, 1 - n / 100, text) for n, text in enumerate(texts)]
 
 
 @st.composite
@@ -21,15 +20,15 @@ def rankings(draw: st.DrawFn) -> list[Candidate]:
         st.lists(st.one_of(st.text(max_size=20), st.sampled_from(["a b c", "a b c d", "x 1", "x 2"])), max_size=12)
     )
     scores = sorted(draw(st.lists(st.floats(0, 1), min_size=len(texts), max_size=len(texts))), reverse=True)
-    return [Candidate(n, s, draw(st.sampled_from("pq")), t) for n, (s, t) in enumerate(zip(scores, texts, strict=True))]
+    return [Candidate(n, s, t) for n, (s, t) in enumerate(zip(scores, texts, strict=True))]
 
 
-@given(rankings(), st.integers(0, 15), st.one_of(st.none(), st.integers(1, 3)))
+@given(rankings(), st.integers(0, 15))
 @settings(max_examples=100)
 def test_every_candidate_is_chosen_at_most_once_and_never_when_it_is_a_duplicate(
-    ranked: list[Candidate], limit: int, cap: int | None
+    ranked: list[Candidate], limit: int
 ) -> None:
-    selection = diversify(ranked, limit, max_per_source=cap)
+    selection = diversify(ranked, limit)
     assert len(selection.keys) == len(set(selection.keys)) <= limit
     assert not set(selection.keys) & set(selection.duplicates)
     assert set(selection.duplicates.values()) <= set(selection.keys)
@@ -38,7 +37,7 @@ def test_every_candidate_is_chosen_at_most_once_and_never_when_it_is_a_duplicate
 @given(rankings())
 @settings(max_examples=100)
 def test_with_room_for_all_nothing_but_duplicates_is_left_out(ranked: list[Candidate]) -> None:
-    selection = diversify(ranked, len(ranked), max_per_source=1)
+    selection = diversify(ranked, len(ranked))
     assert {*selection.keys, *selection.duplicates} == {candidate.key for candidate in ranked}
 
 
@@ -64,16 +63,6 @@ def test_a_text_that_repeats_a_better_one_falls_behind_an_equal_one_that_does_no
 
 def test_different_texts_keep_their_order() -> None:
     assert diversify(candidates("one fact", "another matter", "third thing"), 3).keys == (0, 1, 2)
-
-
-def test_a_source_above_its_cap_gives_way_to_others() -> None:
-    ranked = candidates("first", "second", "third", "other", sources="aaab")
-    assert diversify(ranked, 3, max_per_source=2).keys == (0, 1, 3)
-
-
-def test_the_cap_is_soft_where_nothing_else_is_left() -> None:
-    ranked = candidates("first", "second", "third", sources="aaa")
-    assert diversify(ranked, 3, max_per_source=1).keys == (0, 1, 2)
 
 
 def words_of(text: str) -> list[str]:
@@ -105,10 +94,7 @@ def trusted_rankings(draw: st.DrawFn) -> list[Candidate]:
     words = st.sampled_from("ledger Ledger patch audit 5 7 text index Über".split())
     texts = draw(st.lists(st.lists(words, max_size=14).map(" ".join), max_size=10))
     texts = [one + other for one, other in zip(texts, [*texts[1:], ""], strict=False)] + texts
-    return [
-        Candidate(n, 1 - n / 100, draw(st.sampled_from("pq")), text, draw(st.sampled_from([1.0, 0.5])))
-        for n, text in enumerate(texts)
-    ]
+    return [Candidate(n, 1 - n / 100, text, draw(st.sampled_from([1.0, 0.5]))) for n, text in enumerate(texts)]
 
 
 @given(trusted_rankings())
@@ -118,16 +104,16 @@ def test_the_choice_is_that_of_comparing_every_two_texts(ranked: list[Candidate]
     assert (choice.keys, choice.duplicates) == chosen_slowly(ranked)
 
 
-@given(trusted_rankings(), st.integers(0, 20), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 2)))
+@given(trusted_rankings(), st.integers(0, 20), st.integers(1, 5))
 @settings(max_examples=200)
 def test_candidates_that_score_no_more_than_the_bound_change_nothing(
-    ranked: list[Candidate], read: int, limit: int, cap: int | None
+    ranked: list[Candidate], read: int, limit: int
 ) -> None:
     first, rest = ranked[:read], ranked[read:]
-    choice = diversify(first, limit, max_per_source=cap)
+    choice = diversify(first, limit)
     least = min((candidate.trust for candidate in first), default=0.0)
     if not any(one.score > choice.open_above or one.trust > least for one in rest):
-        assert diversify(ranked, limit, max_per_source=cap).keys == choice.keys
+        assert diversify(ranked, limit).keys == choice.keys
 
 
 def test_a_full_choice_is_open_only_above_its_last_score() -> None:

@@ -5,7 +5,7 @@ embedder and two facts to a reader.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -21,11 +21,10 @@ REPETITION_COST = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A ranked passage. `source` is whatever `max_per_source` counts by; more `trust` is a higher number."""
+    """A ranked passage; more `trust` is a higher number."""
 
     key: int
     score: float
-    source: str
     text: str
     trust: float = 1.0
 
@@ -47,7 +46,6 @@ def diversify(
     candidates: Sequence[Candidate],
     limit: int,
     *,
-    max_per_source: int | None = None,
     duplicate_at: float = DUPLICATE_AT,
     repetition_cost: float = REPETITION_COST,
 ) -> DiverseChoice:
@@ -56,22 +54,18 @@ def diversify(
     Of near-duplicates the most trusted stays, of equally trusted ones the first: otherwise a forged copy that
     matches better would take the original away. Texts with different numbers never are duplicates. A text of which
     a better one, no less trusted, says more than half falls behind (less is how people talk of one matter, and
-    costs recall).
-    The cap per source is soft: what is above it comes after the rest, and only where the rest does not fill
-    `limit`. The order of equals is the order given.
+    costs recall). The order of equals is the order given.
     """
     by_trust = sorted(candidates, key=lambda candidate: -candidate.trust)
     kept, duplicates = _without_duplicates(by_trust, duplicate_at)
     ranked = _demote_repetition(kept, repetition_cost)
-    within, beyond = _cap_sources([candidate for candidate, _ in ranked], max_per_source)
-    keys = (within + beyond)[:limit]
+    keys = [candidate.key for candidate, _ in ranked[:limit]]
     chosen = set(keys)
-    scores = {candidate.key: score for candidate, score in ranked}
     return DiverseChoice(
         tuple(keys),
         {twin: key for twin, key in duplicates.items() if key in chosen},
-        # Where the cap put some of them back, or there is room, any other may come among them.
-        open_above=scores[keys[-1]] if keys and limit <= len(within) else -inf,
+        # Where there is room, any other may come among them.
+        open_above=ranked[limit - 1][1] if 0 < limit <= len(ranked) else -inf,
     )
 
 
@@ -147,15 +141,3 @@ def _demote_repetition(kept: Sequence[_Kept], cost: float) -> list[tuple[Candida
     """Lower each score by what better texts say already, then rank again."""
     lowered = [(one.candidate, one.candidate.score * (1 - cost * one.said)) for one in kept]
     return sorted(lowered, key=lambda one: -one[1])
-
-
-def _cap_sources(ranked: Iterable[Candidate], most: int | None) -> tuple[list[int], list[int]]:
-    """Return the keys within the cap, and those beyond it."""
-    within: list[int] = []
-    beyond: list[int] = []
-    seen: dict[str, int] = {}
-    for candidate in ranked:
-        seen[candidate.source] = seen.get(candidate.source, 0) + 1
-        fits = most is None or seen[candidate.source] <= most
-        (within if fits else beyond).append(candidate.key)
-    return within, beyond

@@ -8,7 +8,7 @@ from treering.core.filters import And, Compare, matches
 from treering.core.objects import Activity, Knowledge, Node, Object, WorkItem
 from treering.derived.passages import passages_of, record_of
 from treering.derived.question import Question
-from treering.derived.retrieval import is_shown
+from treering.derived.retrieval import is_shown, is_withheld
 from treering.derived.rounds import Steps
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, head_of
 from treering.ports.passages import PassageRequest, PassagesFound
@@ -98,7 +98,9 @@ def _shown(items: Iterable[Object], reach: Reach) -> list[Object]:
     shown = [
         item
         for item in unique.values()
-        if is_shown(head_of(item), reach) and matches(reach.where, record_of(passages_of(item)[0]))
+        if is_shown(head_of(item), reach)
+        and not is_withheld(item, reach)
+        and matches(reach.where, record_of(passages_of(item)[0]))
     ]
     newest = sorted(shown, key=lambda item: (item.updated_at, item.id), reverse=True)
     return sorted(newest, key=lambda item: _KINDS.index(_rank(item)))

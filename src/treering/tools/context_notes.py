@@ -7,6 +7,7 @@ from treering.core.filters import Compare
 from treering.core.objects import Knowledge
 from treering.core.pack import ConflictNote
 from treering.derived.packing import Packed, quoted
+from treering.derived.retrieval import is_withheld
 from treering.ports.ledger import Altered, Selection
 from treering.ports.reach import Reach
 from treering.tools.attached import Attached
@@ -38,7 +39,7 @@ def _singular(section: str) -> str:
 
 
 def conflicts_of(call: Call, packed: Packed, reach: Reach, altered: Altered) -> tuple[ConflictNote, ...]:
-    """Name everything contested in the pack, together with the claims it contradicts."""
+    """Name everything contested in the pack, together with the claims it contradicts, where these are not over."""
     contested = [item.object_id for item in packed.items if item.status == "contested"]
     if not contested:
         return ()
@@ -51,9 +52,10 @@ def conflicts_of(call: Call, packed: Packed, reach: Reach, altered: Altered) -> 
     )
     groups: dict[str, list[Knowledge]] = {}
     for item in call.engine.ledger.select(everything, altered=altered):
-        if isinstance(item, Knowledge):
+        if isinstance(item, Knowledge) and not is_withheld(item, reach):
             groups.setdefault(item.claim_key() or item.id, []).append(item)
-    return tuple(_note(group) for group in groups.values() if any(item.id in contested for item in group))
+    shown = (group for group in groups.values() if any(item.id in contested for item in group))
+    return tuple(_note(group) for group in shown if len(group) > 1)
 
 
 def _note(group: Sequence[Knowledge]) -> ConflictNote:
