@@ -80,7 +80,7 @@ class Envelope(Value):
     """A call of a verb."""
 
     mode: str = Field(default="", description="What the verb should do; empty for its default mode.")
-    scope: ScopeGiven = Field(default=ROOT, description="Where in the space: / or a path such as /repo/acme-web.")
+    scope: ScopeGiven = Field(default=ROOT, description="/ or a path such as /repo/acme-web.")
     input: Given = Field(default={}, description="What the mode works on.")
     options: dict[str, Any] = Field(default={}, description="How the mode works.")
 

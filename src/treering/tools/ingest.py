@@ -62,16 +62,16 @@ class StatusInput(TextInput):
 
     TEXT = "job"
 
-    job: str = Field(default="", description="A job's id, from a report; by default the newest job.")
+    job: str = Field(default="", description="A job's id; by default the newest.")
 
 
 class IngestOptions(Value):
     """How to bring things in. Bringing the same in again changes nothing, so a retry is always safe."""
 
-    wait: bool = Field(default=False, description="Wait until everything is found by meaning, too.")
+    wait: bool = Field(default=False, description="Wait until all is found by meaning too.")
     dry_run: bool = Field(default=False, description="Read and compare, and write nothing.")
     max_items: NonNegativeInt = Field(default=200, description="How many item results to list.")
-    redact_secrets: bool = Field(default=True, description="Replace secrets by what kind they were.")
+    redact_secrets: bool = Field(default=True, description="Replace secrets by their kind.")
 
 
 class RepoOptions(IngestOptions):

@@ -47,10 +47,10 @@ class ReadOptions(Value):
     """Options every read understands."""
 
     as_of: Annotated[int, Field(ge=0, le=_LAST_SEQUENCE)] | str | None = Field(
-        default=None, description="Answer as the space stood at this audit sequence number or ISO time."
+        default=None, description="The state at this audit sequence number or ISO time."
     )
     descend: bool = Field(default=False, description="Also see scopes below the given one.")
-    explain: bool = Field(default=False, description="Say per hit how it was found and ranked.")
+    explain: bool = Field(default=False, description="Say how each hit was found and ranked.")
     max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
 
     def moment(self) -> AsOf:
@@ -66,15 +66,13 @@ class SearchOptions(ReadOptions):
         default={}, description='Such as {"type": "knowledge", "updated_at": {"gte": "2026-01-01T00:00:00Z"}}.'
     )
     withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
-    semantic: bool = Field(default=True, description="Use vectors too; false: words and names only.")
-    deep: bool = Field(
-        default=False, description="Ask again with what was found: finds more, takes longer."
-    )
+    semantic: bool = Field(default=True, description="false: words and names only.")
+    deep: bool = Field(default=False, description="Ask again with what was found: finds more, takes longer.")
     rerank: int = Field(
         default=0,
         ge=0,
         le=MOST_PAIRS,
-        description="Read that many of the best turns of conversations again with the reranker; 20 to 50 ms each.",
+        description="Read so many of the best turns again with the reranker, 20 to 50 ms each.",
     )
 
 

@@ -34,7 +34,7 @@ class RecentInput(Value):
     limit: int = Field(default=50, ge=1, le=1000)
     by: Literal["written", "happened"] = Field(
         default="written",
-        description="`written`: changes. `happened`: activities, conversations, meetings and work, by when they began.",
+        description="`written`: changes. `happened`: what was done and said, by when it began.",
     )
 
 

@@ -39,12 +39,11 @@ class RelatedInput(AskingInput):
 
     id: str = Field(
         min_length=1,
-        description="The id to start from; in code also a path, `source_id segment_id`, or the name of a symbol.",
+        description="Where to start; in code also a path, `source_id segment_id`, or a symbol's name.",
     )
     types: tuple[LinkType | Literal["refers_to"] | CodeRelation, ...] = Field(
         default=(),
-        description="Link types, `refers_to` for fields, or links of code: `imports calls uses tests changes_with`; "
-        "empty: all.",
+        description="Link types, `refers_to`, or of code `imports calls uses tests changes_with`; empty: all.",
     )
     direction: Literal["any", "out", "in"] = "any"
     depth: int = Field(default=1, ge=1, le=5)

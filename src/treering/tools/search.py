@@ -122,7 +122,7 @@ _PASSAGES = 3
 
 SEARCH = Mode(
     name="search",
-    summary="Ranked hits with filters and, on request, an explanation of each.",
+    summary="Ranked hits, with filters and explanations.",
     input=SearchInput,
     options=HitOptions,
     report=SearchReport,

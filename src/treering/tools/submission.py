@@ -23,7 +23,7 @@ class WriteOptions(Value):
         default=None,
         min_length=1,
         max_length=200,
-        description="The same call again with the same key, at the same scope, gives the first receipt.",
+        description="The same call with the same key and scope again gives the first receipt.",
     )
     reason: str = Field(default="", description="Why, for the audit log.")
 

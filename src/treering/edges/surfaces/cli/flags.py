@@ -114,7 +114,7 @@ class Recording:
 class IngestFlags:
     """How to bring things in."""
 
-    wait: Annotated[bool, Option("--wait", help="Wait until everything is found by meaning, too.")] = False
+    wait: Annotated[bool, Option("--wait", help="Wait until all is found by meaning too.")] = False
     dry_run: Annotated[bool, Option("--dry-run", help="Read and compare, and write nothing.")] = False
     worktree: Annotated[bool, Option("--worktree", help="A repository as it lies, with uncommitted changes.")] = False
 

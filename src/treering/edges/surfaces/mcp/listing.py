@@ -31,7 +31,7 @@ DEFAULT_TOKENS = 2_000
 MAX_TOKENS: Schema = {
     "type": "integer",
     "default": DEFAULT_TOKENS,
-    "description": "Bound of the answer; what does not fit is named.",
+    "description": "Bound of the answer",
 }
 _OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
     ActivityInput: ActivityFields,
@@ -131,7 +131,7 @@ def _output_schema() -> Schema:
     shared = Report.model_json_schema(mode="serialization")
     fields = {name: {"type": shared["properties"][name]["type"]} for name in ("status", "warnings", "ids")}
     error = ", ".join(TreeringError("").as_dict())
-    note = f"A report, without empty fields, with more by mode; or an error: {error}."
+    note = f"A report, with more by mode; or an error: {error}."
     return {"type": "object", "description": note, "properties": fields}
 
 
