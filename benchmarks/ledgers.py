@@ -1,4 +1,7 @@
-"""Durable commits by eight processes, in one space and in a space each: on SQLite and on Postgres, in one run."""
+"""Durable commits by eight processes, in one space and in a space each: on SQLite and on Postgres, in one run.
+
+`TREERING_BENCH_POSTGRES` names the database: `postgresql://USER@HOST/DATABASE`.
+"""
 
 import os
 from collections.abc import Callable, Iterator

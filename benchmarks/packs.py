@@ -22,7 +22,7 @@ from benchmarks.labelled_space import LabelledSpace
 from benchmarks.paired import estimates
 from benchmarks.plan import Plan
 from treering import Space
-from treering.core.pack import PackItem
+from treering.core.pack import ContextPack, PackItem
 from treering.tools.context import ContextReport
 
 BUDGETS = (1_000, 2_000, 4_000)
@@ -124,8 +124,17 @@ def _survival(spaces: Sequence[PackedSpace], plan: Plan) -> Iterator[Figure]:
 def _survived(space: PackedSpace, plan: Plan) -> Iterator[list[float]]:
     for text, gold in space.questions[: _QUICK if plan.quick else _ASKED]:
         packs = [space.pack(text, max_tokens=budget, semantic=space.vectors).pack for budget in BUDGETS]
-        shown = [{space.named(item) for item in pack.items} for pack in packs]
+        shown = [{space.named(item) for item in _with_replies(pack)} for pack in packs]
         yield [100 * len(gold & names) / len(gold) for names in shown]
+
+
+def _with_replies(pack: ContextPack) -> Iterator[PackItem]:
+    """Return the items, and once more those that hold the turn that answers their own, under the id of that turn."""
+    segments = {citation.mark: citation.segment_id for citation in pack.citations}
+    for item in pack.items:
+        yield item
+        if item.section == "sources" and "cut" not in item.flags:
+            yield from (item.model_copy(update={"segment_id": segments[mark]}) for mark in item.citations[1:])
 
 
 def _refusals(spaces: Sequence[PackedSpace], plan: Plan) -> Iterator[Figure]:

@@ -10,56 +10,57 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import apsw
 import numpy as np
 
 import treering
 from benchmarks.costs import Cost, cost_of, milliseconds, typical, wall_note
 from benchmarks.data import MissingData, load
 from benchmarks.figures import Figure, Missing, Row, at_least, at_most
+from benchmarks.plain_script import DIMENSION, Paragraph, Script
 from benchmarks.plan import Plan, workplace
-from benchmarks.processes import disk_used
+from benchmarks.processes import disk_used, probe
 from benchmarks.synthetic import documents, questions
 from treering import Space
-from treering.derived.vectors import stored_form
+from treering.edges.models.bge import BgeSmall
 from treering.ports.embedder import Vector
 
 _SIZES = (10_000, 50_000)
 _QUICK_SIZES = (300,)
-_DIMENSION = 384
 _CALL = 1_000  # items in one call
 _ADDED = 24
 _ASKED = 40
 _SHORT_WORDS = 12
-_POOL = 50
-
-Paragraph = tuple[str, str]
-"""Title and text."""
+_STARTS = 3
 
 
 class RandomVectors:
     """An embedder that costs next to nothing and knows nothing. `spent` is the CPU time it took, in seconds."""
 
-    dimension = _DIMENSION
-    model_id = f"random/{_DIMENSION}"
+    dimension = DIMENSION
+    model_id = f"random/{DIMENSION}"
     unrelated_below = 0.5
 
-    def __init__(self) -> None:
+    def __init__(self, *, encoding: bool = False) -> None:
+        """Draw from the beginning. With `encoding` the built-in model embeds every question too, for its cost."""
+        self._encoder = BgeSmall() if encoding else None
         self._rng = np.random.default_rng(0)
         self.spent = 0.0
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:
         """Draw vectors: `float32[n, dim]`, unit length."""
         began = time.thread_time()
-        vectors = self._rng.standard_normal((len(texts), _DIMENSION), dtype=np.float32)
+        vectors = self._rng.standard_normal((len(texts), DIMENSION), dtype=np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         self.spent += time.thread_time() - began
         return vectors
 
     def embed_query(self, text: str) -> Vector:
         """Draw a vector: `float32[dim]`, unit length."""
+        if self._encoder:
+            self._encoder.embed_query(text)
         vector: Vector = self.embed_documents([text])[0]
         return vector
 
@@ -122,13 +123,24 @@ def _space(
         space.query("search", input={"text": asked[0]})
         ask = partial(_each, lambda question: space.query("search", input={"text": question}))
         yield _figure(f"{name}: query", ask(asked, embedder), at_most(10))
+    yield from _start(name, "start_on_paragraphs", path, asked[0], cpu=1.0, memory=300)
+
+
+def _start(
+    name: str, probed: str, path: Path, question: str, *, cpu: float | None = None, memory: float | None = None
+) -> Iterator[Figure]:
+    """Ask once in fresh processes, the built-in encoder at work."""
+    starts = [probe(probed, path=str(path), question=question) for _ in range(_STARTS)]
+    used, more = (median(start[what] for start in starts) for what in ("cpu", "memory"))
+    yield Figure(f"{name}: cold start to the first answer", used, "s CPU", at_most(cpu) if cpu else None)
+    yield Figure(f"{name}: memory above the start", more, "MiB", at_most(memory) if memory else None)
 
 
 def _script(
     name: str, path: Path, content: Sequence[Paragraph], more: Sequence[Paragraph], asked: Sequence[str]
 ) -> Iterator[Figure]:
     embedder = RandomVectors()
-    script = _Script(path)
+    script = Script(path)
     cost = cost_of(lambda: script.add(content, embedder.embed_documents([text for _, text in content])))
     yield Figure(f"— {name}: bulk ingest, script", len(content) / (cost.cpu - embedder.spent), "items per CPU s")
     yield Figure(f"— {name}: disk per item, script", disk_used(path) / len(content) / 1024, "KiB")
@@ -140,38 +152,7 @@ def _script(
     yield _figure(f"— {name}: add one, found at once, script", _each(add, more, embedder))
     ask = partial(_each, lambda question: script.ask(question, embedder.embed_query(question)))
     yield _figure(f"— {name}: query, script", ask(asked, embedder))
-
-
-class _Script:
-    """What somebody would write in an afternoon: FTS5, vectors as blobs and in a matrix, ranks added up."""
-
-    def __init__(self, path: Path) -> None:
-        self._connection = apsw.Connection(str(path))
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("CREATE VIRTUAL TABLE notes USING fts5(title, body, tokenize='porter unicode61')")
-        self._connection.execute("CREATE TABLE vectors(key INTEGER PRIMARY KEY, vector BLOB)")
-        self._matrix = np.zeros((0, _DIMENSION), np.float32)
-
-    def add(self, paragraphs: Sequence[Paragraph], vectors: Vector) -> None:
-        with self._connection:
-            self._connection.executemany("INSERT INTO notes(title, body) VALUES(?, ?)", paragraphs)
-            rows = ((row.tobytes(),) for row in stored_form(vectors))
-            self._connection.executemany("INSERT INTO vectors(vector) VALUES(?)", rows)
-        self._matrix = np.concatenate([self._matrix, vectors])
-
-    def ask(self, question: str, vector: Vector) -> list[str]:
-        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", question))
-        sql = "SELECT rowid FROM notes WHERE notes MATCH ? ORDER BY rank LIMIT ?"
-        worded = [key for (key,) in self._connection.execute(sql, (words, _POOL))]
-        near = (1 + np.argsort(-(self._matrix @ vector))[:_POOL]).tolist()
-        scores: dict[int, float] = {}
-        for ranked in (worded, near):
-            for place, key in enumerate(ranked):
-                scores[key] = scores.get(key, 0.0) + 1 / (60 + place)
-        best = sorted(scores, key=lambda key: -scores[key])[:10]
-        sql = f"SELECT body FROM notes WHERE rowid IN ({','.join('?' * len(best))})"
-        return [body for (body,) in self._connection.execute(sql, best)]
+    yield from _start(f"— {name}, script", "start_of_script", path, asked[0])
 
 
 def _fill(space: Space, content: Sequence[Paragraph]) -> None:

@@ -1,5 +1,5 @@
 import pytest
-from ingest_parts import Folder, desk_of, make_desk
+from ingest_parts import Folder, Jobs, desk_of, make_desk
 
 from treering.core.errors import Conflict, Denied, InvalidPatch, Unavailable
 from treering.core.objects import Source
@@ -20,6 +20,18 @@ def created_by(patch):
         for operation in patch.operations
         if isinstance(operation, Create) and isinstance(operation.object, Source)
     ]
+
+
+class Kept(Jobs):
+    """A job log that notes every state it was told."""
+
+    def __init__(self):
+        super().__init__()
+        self.states = []
+
+    def save(self, job_id, row):
+        self.states.append(row["state"])
+        super().save(job_id, row)
 
 
 class Doorkeeper(MemoryLedger):
@@ -76,6 +88,20 @@ def test_an_origin_in_doubt_is_asked_for_again():
     desk_of(ledger, SteppingClock()).ingest("source", items(1))
     known.doubt(["note:0"])
     assert known.source("note:0") is not None
+
+
+def test_the_job_of_a_single_batch_is_kept_once():
+    jobs = Kept()
+    desk = desk_of(MemoryLedger(clock=SteppingClock()), SteppingClock(), jobs=jobs)
+    desk.ingest("source", items(3))
+    assert jobs.states == ["done"]
+
+
+def test_a_run_of_several_batches_tells_how_it_stands_meanwhile():
+    jobs = Kept()
+    desk = desk_of(MemoryLedger(clock=SteppingClock()), SteppingClock(), jobs=jobs)
+    desk.ingest("source", items(300))
+    assert (jobs.states[0], jobs.states[-1]) == ("running", "done")
 
 
 def test_a_batch_does_not_grow_without_bound_in_text():

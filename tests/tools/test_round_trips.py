@@ -71,6 +71,8 @@ def space():
         ]
         talk = [{"name": "Ann", "content": f"The uploader failed {n} times on 8 May 2024."} for n in range(20)]
         opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": talk}]})
+        asked = [{"name": ("Ann", "Bob")[n % 2], "content": f"Did gateway {n} drop at noon?"} for n in range(20)]
+        opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "asked", "messages": asked}]})
         for n in range(5):
             decide(opened, f"Retry the uploader {n} times", places[n])
         stale = decide(opened, "The uploader never retries", places[9])
@@ -96,6 +98,7 @@ def trips(space, mode, asked, **options):
         "uploader",
         "What failed on 8 May 2024?",
         "Which decision was made about retries of the uploader in region 3?",
+        "Did gateway 7 drop at noon?",
     ],
 )
 def test_a_search_asks_the_stores_at_most_eight_times(space, text):
@@ -127,6 +130,18 @@ def test_context_asks_the_stores_at_most_sixteen_times(space):
     calls, report = trips(space, "context", asked)
     assert {item.section for item in report.pack.items} >= {"decisions", "work", "sources"}
     assert "stale" in str(report.pack.missing_context)
+    assert calls.total() <= MOST_OF_CONTEXT, calls
+
+
+def test_a_context_that_says_what_may_break_keeps_within_the_same_bound(space, tmp_path):
+    (tmp_path / "uploader.py").write_text("def retry_uploader(region):\n    return region\n")
+    (tmp_path / "network.py").write_text(
+        "from uploader import retry_uploader\n\n\ndef drop():\n    retry_uploader(3)\n"
+    )
+    space.ingest("path", input={"path": str(tmp_path)})
+    asked = {"task": "Make the retries of retry_uploader configurable when the network of region 3 drops"}
+    calls, report = trips(space, "context", asked)
+    assert report.pack.may_break
     assert calls.total() <= MOST_OF_CONTEXT, calls
 
 

@@ -185,7 +185,9 @@ def _compound(token: str) -> Iterator[str]:
     if _is_plain(token) and len(token) <= _LONGEST_TOKEN:
         yield token.lower()
         return
-    bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", token[:_LONGEST_TOKEN]))
+    bare = token[:_LONGEST_TOKEN]
+    if "'" in bare or not bare.isascii():
+        bare = _APOSTROPHE.sub("", _POSSESSIVE.sub("", bare))
     pieces = (piece for stretch in _SEPARATORS.split(bare) for piece in _pieces(stretch))
     parts = [part for part in map(_folded, pieces) if part]
     if len(parts) > 1:
@@ -201,6 +203,8 @@ def _is_plain(token: str) -> bool:
 
 
 def _pieces(stretch: str) -> list[str]:
+    if _is_plain(stretch):
+        return [stretch]
     return [piece for camel in _CAMEL.split(stretch) for piece in _digit_pieces(camel)]
 
 

@@ -116,12 +116,11 @@ def line_of(segment: Segment, name: str) -> int | None:
     """Return the line of the file on which a segment first calls a name, else says it; `None` without lines."""
     if not isinstance(segment.locator, Lines):
         return None
-    lines = segment.excerpt.split("\n")
-    word = rf"(?<![\w]){re.escape(name)}"
+    word = rf"(?<!\w){re.escape(name)}"
     for pattern in (rf"{word}!?\(", rf"{word}(?!\w)") if name else ():
-        found = next((at for at, text in enumerate(lines) if re.search(pattern, text)), None)
-        if found is not None:
-            return segment.locator.start + found
+        found = re.search(pattern, segment.excerpt)
+        if found:
+            return segment.locator.start + segment.excerpt.count("\n", 0, found.start())
     return segment.locator.start
 
 

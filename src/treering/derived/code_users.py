@@ -36,8 +36,10 @@ from treering.ports.reach import Reach
 
 Relation = Literal["imports", "calls", "uses"]
 
-_READ = 80
-"""Passages that are read to see what they say of a file."""
+_READ = 60
+"""Passages of code, and as many of tests, that are read to see what they say of a file."""
+_READ_IN_PASSING = 10
+"""The same, where the question is asked beside others."""
 _NAMED = 40
 """Definitions of a whole file that are asked for by name."""
 _PASSED_ON = 8
@@ -81,7 +83,7 @@ def users_of(subject: CodeSubject, reach: Reach, *, thorough: bool = True) -> St
     if thorough and subject.file.family in PUBLISHED:
         packages = yield from read_packages(found, subject.file.family, subject.root)
         found = yield from _more(found, asked.published(packages), reach)
-    users = yield from _read(asked, found, packages)
+    users = yield from _read(asked, found, packages, most=_READ if thorough else _READ_IN_PASSING)
     if thorough:
         through = _passed_on(asked, users)
         more: PassagesFound = yield PassageRequest((), reach, named=tuple(through))
@@ -141,12 +143,12 @@ class _Asked:
         yield from (uses_name(family, module, name) for name in (*self.wanted, "*") if named)
 
 
-def _read(asked: _Asked, found: PassagesFound, packages: Packages) -> Steps[list[CodeUser]]:
+def _read(asked: _Asked, found: PassagesFound, packages: Packages, *, most: int) -> Steps[list[CodeUser]]:
     """Read the passages that were found by name, and keep those that say what they were found for."""
     subject, family = asked.subject, asked.file.family
     named = [name for name in found.named if name[0] in "iua"]
     places = _nearest_first(
-        subject, (place for name in named for place in places_in(found, name, family, subject.root))
+        subject, (place for name in named for place in places_in(found, name, family, subject.root)), most
     )
     segments = yield from _segments(places)
     sole = frozenset(name for name in asked.wanted if _is_sole(asked, found, name))
@@ -255,7 +257,7 @@ def _read_through(
         if _key(place) not in seen and place.head.object_id != subject.source_id
     ]
     ways = {_key(place): (place, way) for place, way in named}
-    places = _nearest_first(subject, (place for place, _ in ways.values()))
+    places = _nearest_first(subject, (place for place, _ in ways.values()), _READ)
     segments = yield from _segments(places)
     users = (_through(subject, place, segments.get(_key(place)), *ways[_key(place)][1]) for place in places)
     return list(filter(None, users))
@@ -293,10 +295,12 @@ def _key(place: CodePlace) -> tuple[str, str]:
     return place.head.object_id, place.head.part
 
 
-def _nearest_first(subject: CodeSubject, places: Iterable[CodePlace]) -> list[CodePlace]:
-    """Return places to read, each once: code before tests, near the subject before far from it."""
+def _nearest_first(subject: CodeSubject, places: Iterable[CodePlace], most: int) -> list[CodePlace]:
+    """Return places to read, each once, at most so many of code and of tests: near the subject before far from it."""
     distinct = {place.head.key: place for place in places}.values()
-    return sorted(distinct, key=lambda place: (_distance(subject, place), place.head.key))[:_READ]
+    ordered = sorted(distinct, key=lambda place: (_distance(subject, place), place.head.key))
+    code, tests = ([place for place in ordered if place.is_test is test] for test in (False, True))
+    return [*code[:most], *tests[:most]]
 
 
 def _distance(subject: CodeSubject, place: CodePlace) -> tuple[bool, int, str]:

@@ -59,6 +59,8 @@ class Ranking:
     heads: Mapping[int, PassageHead]
     trace: Mapping[str, Any]
     association: Association | None
+    beside: Mapping[int, Sequence[int]]
+    """The turns before and after turns of a conversation, as far as they were read."""
 
 
 def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) -> Steps[Ranking]:
@@ -80,19 +82,18 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
     pool = max(POOL, limit)
     wanted = (_BEFORE_FILES if by_files else 2) * pool
-    ranked = found.ranked
+    ranked, given = found.ranked, found.arms
     if found.association:
-        wide = yield from widen(question, found.arms, found.association, candidates)
-        ranked = fuse(wide, weights, limit=wanted)
-    elif by_files:
-        ranked = fuse(found.arms, weights, limit=wanted)
+        given = yield from widen(question, found.arms, found.association, candidates)
+    if found.association or by_files:
+        ranked = fuse(given, weights, limit=wanted)
     beside = {hit.key: candidates.beside[hit.key] for hit in ranked if hit.key in candidates.beside}
     ranked = lend_to_neighbours(ranked, beside, limit=wanted)
     near = candidates.known(hit.key for hit in ranked)
     clues = {**clues_of(question.text, near, candidates.dated), **thread_clue(ranked, near)}
     ranked = favour(ranked, clues, CLUE_WEIGHTS, limit=wanted if by_files else pool)
     if by_files:
-        ranked = rank_in_files(ranked, near, found.arms.get(WORDS, {}), question.text, limit=pool)
+        ranked = rank_in_files(ranked, near, _said(given, weights), question.text, limit=pool)
     trace = {
         "terms": {"words": question.terms.words, "identifiers": question.terms.identifiers},
         "route": kind,
@@ -102,7 +103,7 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
         "unrelated": len(arms.get(VECTORS, {})) - len(found.arms.get(VECTORS, {})),
         "graph": _told(found.association) if found.association else _why_not_walked(reach, kind),
     }
-    return Ranking(ranked, near, trace, found.association)
+    return Ranking(ranked, candidates.heads, trace, found.association, candidates.beside)
 
 
 def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | None:
@@ -112,6 +113,15 @@ def form_of(heads: Iterable[PassageHead], *, in_code: bool = False) -> Form | No
     """
     forms = [_form(head, in_code=in_code) for head in islice(heads, _FIRST)]
     return next((form for form, count in Counter(forms).items() if count >= _PREVAILS * len(forms)), None)
+
+
+def _said(arms: Arms, weights: Mapping[str, float]) -> dict[int, float]:
+    """Score passages by their words and their meaning alone: what a file says of the matter adds up of these.
+
+    Names and the graph bring passages of a file together by themselves, and would count for it twice.
+    """
+    telling = {arm: arms.get(arm, {}) for arm in (WORDS, VECTORS)}
+    return {hit.key: hit.score for hit in fuse(telling, weights)}
 
 
 @dataclass(frozen=True, slots=True)

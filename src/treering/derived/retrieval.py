@@ -4,7 +4,7 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -23,13 +23,15 @@ from treering.derived.diversity import Candidate, DiverseChoice, diversify
 from treering.derived.fusion import Fused
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
-from treering.derived.ranking import form_of, rank
+from treering.derived.ranking import Ranking, form_of, rank
+from treering.derived.replies import ends_in_question, reply_among
 from treering.derived.reranking import Reread, Rereading, RereadingCost
 from treering.derived.rounds import Steps, run
+from treering.derived.ties import is_turn
 from treering.derived.trusting import REPEATING_WEIGHT, Trusted, Wording, repetition_flags, trust_in
 from treering.ports.index import Index
 from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
-from treering.ports.passages import PassageHead
+from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
 from treering.ports.reach import Reach
 
 _OVERFETCH = 3
@@ -57,12 +59,25 @@ class Hit:
     """The source it stands in, or that the knowledge it shows rests on first."""
     reread: float | None = None
     """What the reranker says of it, from 0 to 1 among those it read; `None` where it did not read it."""
+    segment: Segment | None = None
+    """The segment it is; `None` for an object."""
+    reply: Segment | None = None
+    """The next turn, where this one ends in a question and somebody else speaks next: its answer belongs to it."""
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Name what in it is shaped like instructions to a model, and whether it repeats the question."""
-        shown = "\n".join((self.head.title, self.head.heading, self.text))
+        replied = (self.reply.heading, self.reply.excerpt) if self.reply else ()
+        shown = "\n".join((self.head.title, self.head.heading, self.text, *replied))
         return (*instruction_flags(shown), *repetition_flags(self.repeats))
+
+    @property
+    def text_with_reply(self) -> str:
+        """What it says, and below that the turn that answers it, if it has one, with who said that."""
+        if self.reply is None:
+            return self.text
+        said = f"{self.reply.heading}: {self.reply.excerpt}" if self.reply.heading else self.reply.excerpt
+        return f"{self.text}\n\n{said}"
 
     @property
     def falls_for_repeating(self) -> bool:
@@ -140,6 +155,8 @@ def retrieval(
     found, cost = yield from _read_again(question.text, found, reader, rereading)
     choosing = partial(_diverse, limit=limit)
     hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
+    if not by_source:  # who groups shows few of many
+        hits = yield from _with_replies(hits, ranking, reader)
     over = reader.over()
     trace = {**ranking.trace, "dropped": dropped + len(over), "duplicates": duplicates}
     if cost:
@@ -264,10 +281,27 @@ def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording)
         trusted=found.trusted,
         repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),
         item=words.item,
+        segment=words.segment,
         source_id=_source_behind(found.state, words.item, reader.states),
         reread=found.reread,
     )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
+
+
+def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: "_Reader") -> Steps[list[Hit]]:
+    """Give each turn that ends in a question the turn that answers it, read from the ledger as every hit is."""
+    asking = [hit for hit in hits if is_turn(hit.head) and ends_in_question(hit.text)]
+    heads, beside = dict(ranking.heads), dict(ranking.beside)
+    if unread := tuple(hit.head.key for hit in asking if hit.head.key not in beside):
+        near: PassagesFound = yield PassageRequest(unread, beside=True)
+        heads |= near.heads
+        beside |= near.beside
+    others = {hit.head.key: [heads[key] for key in beside.get(hit.head.key, ()) if key in heads] for hit in asking}
+    yield from reader.read((), [head for near_hit in others.values() for head in near_hit])
+    replies = {
+        hit.head.key: reply_among(hit.segment, reader.segments(others[hit.head.key])) for hit in asking if hit.segment
+    }
+    return [replace(hit, reply=replies.get(hit.head.key)) for hit in hits]
 
 
 def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head]) -> str:
@@ -305,6 +339,7 @@ class _Words:
     heading: str = ""
     locator: Locator | None = None
     item: Object | None = None
+    segment: Segment | None = None
 
 
 @dataclass(slots=True)
@@ -344,10 +379,15 @@ class _Reader:
         """Return the objects that were read and are over, best first."""
         return tuple(item for item in self._objects.values() if is_withheld(item, self.reach))
 
+    def segments(self, heads: Iterable[PassageHead]) -> list[Segment]:
+        """Return the segments that were read of some passages."""
+        found = (self._segments.get((head.object_id, head.part)) for head in heads)
+        return [segment for segment in found if segment]
+
     def words(self, head: PassageHead) -> _Words | None:
         """Return the words of a passage that was read: those of its segment, or the text form of its object."""
         if segment := self._segments.get((head.object_id, head.part)):
-            return _Words(segment.excerpt, segment.heading, segment.locator)
+            return _Words(segment.excerpt, segment.heading, segment.locator, segment=segment)
         item = None if head.part else self._objects.get(head.object_id)
         if item is None or is_withheld(item, self.reach):
             return None

@@ -40,19 +40,20 @@ _INDEX_FILES = frozenset({"__init__", "index", "mod"})
 def rank_in_files(
     ranked: Sequence[Fused],
     heads: Mapping[int, PassageHead],
-    words: Mapping[int, float],
+    said: Mapping[int, float],
     question: str,
     *,
     limit: int | None = None,
 ) -> list[Fused]:
     """Rank passages again, each by its own score, by its file's, by the role of its place, and by being named.
 
-    `words` are the raw scores of the words arm. The parts say what counted: `role` (the factor of the place), `file`
-    (what the file says, against the best file) and `mentioned`. Scores stay between 0 and 1.
+    `said` tells how well each passage answers by what it says, which adds up for its file. The parts say what
+    counted: `role` (the factor of the place), `file` (what the file says, against the best file) and `mentioned`.
+    Scores stay between 0 and 1.
     """
     weights = role_weights(title_of(question))
     placed = [_Placed.of(hit, heads[hit.key], weights) for hit in ranked if hit.key in heads]
-    files = _evidence(placed, words)
+    files = _evidence(placed, said)
     named = _named(
         question, {one.head.object_id: path_of(one.head) for one in placed if one.head.place_role != NO_PLACE}
     )
@@ -104,14 +105,14 @@ class _Placed:
         return cls(hit, head, weight, hit.score * weight)
 
 
-def _evidence(placed: Iterable[_Placed], words: Mapping[int, float]) -> dict[str, float]:
+def _evidence(placed: Iterable[_Placed], said: Mapping[int, float]) -> dict[str, float]:
     """Return, by file, what its best passages say together, against the file that says most."""
-    said: dict[str, list[float]] = {}
+    by_file: dict[str, list[float]] = {}
     for one in placed:
-        said.setdefault(one.whole, []).append(one.weight * words.get(one.hit.key, 0.0))
+        by_file.setdefault(one.whole, []).append(one.weight * said.get(one.hit.key, 0.0))
     totals = {
         identity: sum(score * FADING**place for place, score in enumerate(sorted(scores, reverse=True)[:SUPPORTING]))
-        for identity, scores in said.items()
+        for identity, scores in by_file.items()
     }
     most = max(totals.values(), default=0.0) or 1.0
     return {identity: total / most for identity, total in totals.items()}

@@ -15,7 +15,7 @@ from treering.ports.ledger import Altered
 from treering.ports.reach import Reach
 from treering.tools.attached import Attached, attached_to
 from treering.tools.context_beliefs import objects_of, resting_on, to_the_point
-from treering.tools.context_items import Citing, belief_item, source_item
+from treering.tools.context_items import Citing, belief_item, source_items
 from treering.tools.context_notes import conflicts_of, missing_of, next_reads_of, summary_of
 from treering.tools.context_search import FoundForTask, gather
 from treering.tools.envelope import AskingInput, Call, Mode
@@ -67,10 +67,10 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     altered = {**found.sources.altered, **found.beliefs.altered, **found.altered}
     attached = attached_to(call.engine.ledger, found.nodes, reach, altered)
     shown = spread_over_sources(found.sources.hits)
-    sources = [source_item(hit) for hit in shown]
+    sources = list(source_items(shown))
     if found.answers:
         max_tokens = options.max_tokens or _DEFAULT_TOKENS
-        seen = {(item.object_id, item.segment_id) for item in pack(sources, max_tokens=max_tokens).items}
+        seen = {(cited.object_id, cited.segment_id) for cited in pack(sources, max_tokens=max_tokens).citations}
         near = [hit for hit in shown if (hit.head.object_id, hit.head.part) in seen]
         beliefs = _beliefs(call, found, near, attached, reach, altered)
         packed = pack([*beliefs, *sources], max_tokens=max_tokens)

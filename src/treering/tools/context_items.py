@@ -95,8 +95,17 @@ def belief_item(
     )
 
 
-def source_item(hit: Hit) -> UnnumberedItem:
-    """Make an item of a passage of a source."""
+def source_items(hits: Sequence[Hit]) -> Iterator[UnnumberedItem]:
+    """Make an item of each passage of a source, but for turns that stand already in the item of their question."""
+    told: set[tuple[str, str]] = set()
+    for hit in hits:
+        if (hit.head.object_id, hit.head.part) not in told:
+            yield _source_item(hit)
+        if hit.reply:
+            told.add((hit.head.object_id, hit.reply.segment_id))
+
+
+def _source_item(hit: Hit) -> UnnumberedItem:
     place = place_in(hit.locator, hit.head.origin) if hit.locator else hit.head.origin
     item = PackItem(
         section="sources",
@@ -105,13 +114,17 @@ def source_item(hit: Hit) -> UnnumberedItem:
         kind=hit.state.kind,
         status=hit.state.status,
         title=" — ".join(filter(None, (hit.head.title, hit.head.heading))),
-        text=hit.text,
+        text=hit.text_with_reply,
         score=round(hit.score, 6),
         flags=hit.flags,
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
     )
-    origin = Citation(
-        mark="", object_id=hit.head.object_id, segment_id=hit.head.part, origin=hit.head.origin, place=place
+    places = [(hit.head.part, place)]
+    if hit.reply:
+        places.append((hit.reply.segment_id, place_in(hit.reply.locator, hit.head.origin)))
+    cited = (
+        Citation(mark="", object_id=hit.head.object_id, segment_id=segment, origin=hit.head.origin, place=where)
+        for segment, where in places
     )
-    return UnnumberedItem(item, (origin,))
+    return UnnumberedItem(item, tuple(cited))

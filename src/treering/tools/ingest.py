@@ -1,6 +1,6 @@
 """The verb `ingest`: bring outside input in."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -96,7 +96,10 @@ def ingest_source(call: Call, given: SourceInput, options: IngestOptions) -> Ing
     reader = InlineReader(call.engine.segmenters, call.engine.limits, options.redact_secrets)
     writer = _writer(call, options, call.engine.author, root=None, target="what was given inline")
     task = Task("source", "what was given inline", len(given.items), options.redact_secrets)
-    return _run(call, task, writer, map(reader.read, given.items), options)
+    # It is all here: a thread that reads ahead would only take turns with this one.
+    places = range(0, len(given.items), _TOGETHER)
+    readings = (list(map(reader.read, given.items[place : place + _TOGETHER])) for place in places)
+    return _run(call, task, writer, readings, options)
 
 
 def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestReport:
@@ -154,7 +157,8 @@ def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions) -> In
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
     total = None if call.engine.progress is silent else adapter.count(path, wishes)
     task = Task(kind, path, total, options.redact_secrets)
-    return _run(call, task, writer, readings, options)
+    with reading_ahead(readings, most=_TOGETHER) as ahead:
+        return _run(call, task, writer, ahead, options)
 
 
 def _adapter(call: Call, kind: str) -> Adapter:
@@ -185,15 +189,14 @@ def _writer(call: Call, options: IngestOptions, author: Author, *, root: str | N
     )
 
 
-_AHEAD = 64  # items read while others are written
+_TOGETHER = 64  # items read at a time, or while others are written
 
 
 def _run(
-    call: Call, task: Task, writer: BatchWriter, readings: Iterable[Reading], options: IngestOptions
+    call: Call, task: Task, writer: BatchWriter, readings: Iterable[Sequence[Reading]], options: IngestOptions
 ) -> IngestReport:
     run = Run(task, call.engine, writer)
-    with reading_ahead(readings, most=_AHEAD) as ahead:
-        run.read(ahead)
+    run.read(readings)
     if run.account.patches:
         call.engine.vectoriser.start()
     if options.wait and not options.dry_run:

@@ -114,7 +114,7 @@ class Run:
                 self._put(SourceRenamed(origin, tuple(earlier)))
             for origin in self._moves.values():
                 self._depart(origin)
-            self._flush()
+            self._flush(ends=self._surveyed is None)
             self._settle()
             self._show(number)
             state = "done"
@@ -211,11 +211,13 @@ class Run:
         if old or len(self._batch) >= _BATCH_ITEMS or self._chars >= _BATCH_CHARS:
             self._flush()
 
-    def _flush(self) -> None:
+    def _flush(self, *, ends: bool = False) -> None:
+        """Write the batch. Where the run `ends` with it, the job is kept once, when it is done."""
         if self._batch:
             self.account.add_written(self._writer.write(self._batch))
             self._batch, self._origins, self._chars = [], set(), 0
-            self._save_now_and_then()
+            if not ends:
+                self._save_now_and_then()
 
     def _settle(self) -> None:
         """Bring the nodes in line with what was written. A dry run has written nothing they could be tied to."""

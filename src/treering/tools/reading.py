@@ -79,6 +79,16 @@ class SearchOptions(ReadOptions):
     )
 
 
+class ShownReply(Value):
+    """The turn that follows a hit which ends in a question, said by somebody else. `text` is data."""
+
+    segment_id: str
+    heading: str
+    """Who said it, and when where that is known."""
+    text: str
+    place: str
+
+
 class ShownPassage(Value):
     """One more passage of a source that answers. `text` is data, whatever it says."""
 
@@ -113,6 +123,8 @@ class ShownHit(Value):
     """The channel its words came through: `user`, `agent`, `adapter`, `import` or `system`."""
     trust: TrustLevel
     """How far the policy trusts that channel, which counts in the ranking."""
+    reply: ShownReply | None = None
+    """In a conversation, the turn that answers a hit which ends in a question."""
     current: bool = True
     """Whether it is how things stand; what is not is only shown where `withdrawn` was asked for."""
     explain: dict[str, Any] | None = None
@@ -190,9 +202,17 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, *, now: datetime, explain: 
         flags=hit.flags,
         channel=hit.trusted.channel,
         trust=hit.trusted.level,
+        reply=_shown_reply(hit),
         current=state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
         explain=explanation(call, hit, retrieval) if explain else None,
     )
+
+
+def _shown_reply(hit: Hit) -> ShownReply | None:
+    if hit.reply is None:
+        return None
+    place = place_in(hit.reply.locator, hit.head.origin)
+    return ShownReply(segment_id=hit.reply.segment_id, heading=hit.reply.heading, text=hit.reply.excerpt, place=place)
 
 
 def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
@@ -209,6 +229,8 @@ def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
     }
     if head.place_role != NO_PLACE:
         told["role"] = head.place_role
+    if hit.reply:
+        told["reply"] = "The hit ends in a question; the next turn is somebody else's."
     if hit.falls_for_repeating:
         told["repeats_question"] = {"factor": REPEATING_WEIGHT}
     if hit.reread is not None:

@@ -107,7 +107,7 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
         return hits, ()
     used, kept = 0, list[ShownHit]()
     for hit in hits:
-        shown = (hit.text, hit.title, *(one.text for one in hit.more))
+        shown = (hit.text, hit.title, *(one.text for one in hit.more), hit.reply.text if hit.reply else "")
         used += sum(map(estimate_tokens, shown)) + _FRAME
         if used > max_tokens and kept:
             break

@@ -74,7 +74,7 @@ def open_ledger(place: str, clock: SteppingClock) -> Ledger:
     from treering.edges.stores.postgres.space import PostgresSpace
     from treering.edges.stores.postgres.target import target_of
 
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # which tells of each connection it could not make
+    logging.getLogger("psycopg").setLevel(logging.ERROR)  # which tells of each connection that is lost
     return PostgresLedger(PostgresSpace(target_of(parse_address(place, named=Path()))), clock=clock)
 
 

@@ -1,20 +1,26 @@
 """What was acknowledged by a ledger on Postgres is there, whoever is killed: its writers or the server."""
 
 import random
+import tempfile
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
+from cutting_proxy import CuttingProxy
 from ledger_processes import acknowledged, read_lines, start
 from postgres_spaces import new_space, open_target, opened
 
 import postgres_server
 from treering.core.errors import Corrupt, Unavailable
 from treering.core.patch import AddLink, Link, Update
+from treering.edges.address import parse_address
 from treering.edges.stores.postgres.leases import PostgresLeases
 from treering.edges.stores.postgres.ledger import PostgresLedger
+from treering.edges.stores.postgres.space import PostgresSpace
+from treering.edges.stores.postgres.target import target_of
 from treering.testing.builders import ADA, Builder
 from treering.testing.clocks import SteppingClock
 
@@ -187,6 +193,22 @@ def test_a_commit_whose_connection_ends_before_it_is_done_is_said_not_to_be_done
             owner.execute("DROP FUNCTION treering.end_it()")
         assert ledger.sequence() == 0
         ledger.commit(make.patch(make.node("Hive")))
+
+
+def test_a_commit_that_was_done_is_reported_as_done_though_its_answer_was_lost(server):
+    """The answer to the commit never arrives: the ledger looks what became of it."""
+    clock = SteppingClock()
+    make = Builder(clock)
+    with tempfile.TemporaryDirectory() as folder, closing(CuttingProxy(Path(folder), server.folder)) as proxy:
+        address = f"postgresql://{postgres_server.OWNER}@/tests?host={folder}&space={new_space()}"
+        with closing(PostgresSpace(target_of(parse_address(address, named=Path(folder))))) as space:
+            ledger = PostgresLedger(space, clock=clock)
+            node = make.node("Hive")
+            proxy.cut.set()
+            assert ledger.commit(make.patch(node)).sequence == 1
+            assert not proxy.cut.is_set()
+            assert ledger.get(node.id).name == "Hive"
+            assert ledger.sequence() == 1
 
 
 def test_leases_are_held_by_the_servers_time_over_all_connections(server):

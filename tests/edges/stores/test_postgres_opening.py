@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from contextlib import closing
 
 import psycopg
@@ -172,6 +173,25 @@ class TestSchemaVersions:
         assert not schema.is_current(connection)
         # A step that was made already would fail here: its table is there.
         schema.migrate(connection)
+        assert schema.is_current(connection)
+
+    def test_many_who_open_a_new_database_at_once_make_its_tables_once(self, server, connection):
+        address, begin, failed = server.url(connection.info.dbname), threading.Barrier(6), []
+
+        def open_it():
+            begin.wait(10)
+            try:
+                with psycopg.connect(address, autocommit=True) as own:
+                    schema.migrate(own)
+            except psycopg.Error as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=open_it) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
         assert schema.is_current(connection)
 
     def test_a_later_version_adds_its_steps_and_makes_no_earlier_one_again(self, connection):

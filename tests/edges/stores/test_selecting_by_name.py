@@ -44,3 +44,7 @@ def plan_of():
 )
 def test_an_index_finds_what_is_named(plan_of, where, types, index):
     assert index in plan_of(Selection("/discussion/talk", types=types, where=parse_filter(where)))
+
+
+def test_all_objects_of_a_type_in_a_scope_are_found_by_the_same_index(plan_of):
+    assert "objects_by_name (scope=? AND type=?)" in plan_of(Selection(scope="/", types=("source",)))

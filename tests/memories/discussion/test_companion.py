@@ -207,3 +207,9 @@ def test_what_was_recalled_is_not_kept_again_whatever_stands_in_it(space, beside
     assert kept[0] == "What now?"
     assert "flowerpot" not in "".join(kept)
     assert kept[1].split() == ["It", "says:", "So", "look."]
+
+
+def test_a_question_that_is_recalled_comes_with_its_answer(space):
+    companion(space, "earlier").keep([user("Under which flowerpot lies the cellar key?")], "Under the third.")
+    reminder = companion(space, "new").remind([user("What about the cellar key and its flowerpot?")])
+    assert "user: Under which flowerpot lies the cellar key?\n  assistant: Under the third." in reminder.text

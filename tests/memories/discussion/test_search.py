@@ -8,6 +8,7 @@ from space_parts import open_space
 from treering.core.errors import InvalidInput
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.recall.search import DiscussionSearch, FieldWeights
+from treering.tools.turns import Message
 
 LINES = (
     "Ada keeps her red boat in the harbour",
@@ -246,3 +247,15 @@ def test_a_search_in_a_file_finds_what_another_process_wrote(tmp_path):
         assert look(reader, "harbour") == []
         opened(one).record(said(*LINES), start=0)
         assert look(reader, "harbour") == [LINES[0]]
+
+
+@pytest.mark.parametrize("mode", ["keywords", "natural", "hybrid"])
+def test_a_message_that_asks_is_found_with_the_message_that_answers(space, mode):
+    discussion = DiscussionMemory(space.engine).open("asked")
+    lines = (("Ada", "Which harbour has the red boat?"), ("Ben", "Bergen, since May."), ("Ada", "Then we go."))
+    discussion.record([Message(content=text, name=name) for name, text in lines], start=0)
+    (found, *_) = discussion.search("red boat", DiscussionSearch(what="turns", mode=mode))
+    assert found.text == lines[0][1]
+    assert (found.reply.speaker, found.reply.text, found.reply.turn) == ("Ben", "Bergen, since May.", 1)
+    others = discussion.search("Bergen", DiscussionSearch(what="turns", mode=mode))
+    assert {one.text for one in others if one.reply} <= {lines[0][1]}

@@ -146,7 +146,8 @@ def _line(found: DiscussionHit) -> str:
     """Show what was found: when, who or what about, and the words."""
     said = f"[{found.at:%Y-%m-%d}] " if found.at else ""
     about = found.speaker if found.kind == "turn" else found.title
-    return f"- {said}{about}: {found.text.strip()}" if about else f"- {said}{found.text.strip()}"
+    line = f"- {said}{about}: {found.text.strip()}" if about else f"- {said}{found.text.strip()}"
+    return f"{line}\n  {found.reply.speaker}: {found.reply.text.strip()}" if found.reply else line
 
 
 def _packed(passages: Sequence[_Passage], tokens: int) -> Reminder:

@@ -89,6 +89,8 @@ _READABLE = 2
 
 # It belongs to no version: a space without it reads the same, only slower, and gets it when it is opened to write.
 _BY_NAME = "CREATE INDEX IF NOT EXISTS objects_by_name ON objects(scope, type, status, title)"
+# It begins with the columns of this one, which has nothing left to find. A space that is only read may still have it.
+_NO_LONGER = "DROP INDEX IF EXISTS objects_by_scope"
 
 
 def is_current(connection: apsw.Connection) -> bool:
@@ -129,6 +131,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     if version < _WITH_REFERRERS:
         fill_referrers(connection)
     connection.execute(_BY_NAME)
+    connection.execute(_NO_LONGER)
     connection.pragma("user_version", VERSION)
     connection.pragma("application_id", APPLICATION_ID)
 

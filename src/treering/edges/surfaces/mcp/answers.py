@@ -141,7 +141,8 @@ def _hits(report: SearchReport) -> Iterable[AnswerEntry]:
         evidence = f" source_id={hit.source_id}" if hit.source_id and hit.source_id != hit.object_id else ""
         trust = f" — trust: {hit.trust} ({hit.channel})"
         head = f"{number}. {hit.kind}{state} `{ref}`{evidence}{trust}{warning}"
-        yield AnswerEntry(head, titled(name, hit.text), origin=hit.place or hit.origin, ref=ref)
+        replied = f"\n\n{hit.reply.heading}: {hit.reply.text}" if hit.reply else ""
+        yield AnswerEntry(head, titled(name, hit.text) + replied, origin=hit.place or hit.origin, ref=ref)
         for one in hit.more:
             ref = f"{hit.object_id} {one.segment_id}".strip()
             warning = f" — warning: {', '.join(one.flags)}" if one.flags else ""

@@ -11,10 +11,11 @@ from treering.core.evidence import Segment
 from treering.core.filters import And, Compare, Filter, Or
 from treering.core.lifecycle import CURRENT
 from treering.core.locator import Turn
-from treering.core.objects import Knowledge
+from treering.core.objects import Knowledge, Object, Source
 from treering.core.times import render_time
 from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
+from treering.derived.replies import ends_in_question, reply_among
 from treering.derived.retrieval import retrieve
 from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.memories.discussion.summaries.memories import Memory, memories_in
@@ -94,6 +95,17 @@ class DiscussionSearch:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnReply:
+    """The message that follows a question, said by somebody else. Of a long message it is the first segment."""
+
+    turn: int
+    text: str
+    segment_id: str
+    speaker: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DiscussionHit:
     """Something that answers. `source_id` and `segment_id` cite a message; a memory is read by its `id`."""
 
@@ -110,6 +122,8 @@ class DiscussionHit:
     source_id: str = ""
     segment_id: str = ""
     memory: Memory | None = None
+    reply: TurnReply | None = None
+    """The message that answers a hit which ends in a question, where both lie in one block."""
 
     @property
     def fields(self) -> Mapping[str, str]:
@@ -149,7 +163,8 @@ def search(
         found += looked.relatives(found)
     by_meaning = options.mode in ("semantic", "hybrid")
     return DiscussionHits(
-        found[: options.limit], warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind)
+        looked.with_replies(found[: options.limit]),
+        warnings=lag_warning(lag) if by_meaning else behind_warning(lag.behind),
     )
 
 
@@ -210,6 +225,13 @@ class _Search:
         related = [one for one in self._by_keywords("; ".join(names)) if one.id not in known]
         most = max((one.score for one in related), default=1.0)
         return [replace(one, score=_RELATED * least * one.score / most) for one in related]
+
+    def with_replies(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
+        """Give messages that end in a question the one that answers them."""
+        asking = [one for one in found if one.kind == "turn" and ends_in_question(one.text)]
+        blocks = {identity: self.engine.ledger.get(identity) for identity in {one.source_id for one in asking}}
+        replies = {one.id: _reply(one, blocks[one.source_id]) for one in asking}
+        return [replace(one, reply=replies.get(one.id)) for one in found]
 
     def _by_keywords(self, query: str) -> list[DiscussionHit]:
         keywords = keywords_of(query, most=self.options.max_keywords)
@@ -330,6 +352,15 @@ def _turn(candidate: _Candidate, segment: Segment, turn: Turn) -> DiscussionHit:
         source_id=candidate.head.object_id,
         segment_id=segment.segment_id,
     )
+
+
+def _reply(found: DiscussionHit, block: Object) -> TurnReply | None:
+    segments = block.segments if isinstance(block, Source) else ()
+    asked = next((segment for segment in segments if segment.segment_id == found.segment_id), None)
+    reply = reply_among(asked, segments) if asked else None
+    if reply is None or not isinstance(turn := reply.locator, Turn):
+        return None
+    return TurnReply(turn.turn, reply.excerpt, reply.segment_id, turn.speaker, turn.at)
 
 
 def _memory(candidate: _Candidate, memory: Memory) -> DiscussionHit:

@@ -157,6 +157,9 @@ def _hit(rank: int, hit: ShownHit, *, fenced: bool) -> Iterator[IndentedLine]:
     yield from _flags(hit.flags)
     yield line((_name(hit.place, fenced=fenced), "green"), indent=3)
     yield line(_quoted(text, hit.place, fenced=fenced), indent=3)
+    if hit.reply:
+        replied = f"{hit.reply.heading}: {_snippet(hit.reply.text)}"
+        yield line(_quoted(replied, hit.reply.place, fenced=fenced), indent=3)
     yield line((f"{hit.object_id} {hit.segment_id}".rstrip(), "dim"), indent=3)
     for one in hit.more:
         yield from _flags(one.flags)

@@ -85,6 +85,11 @@ def render_found(found: Iterable[tuple[str, DiscussionHit]], *, fenced: bool) ->
         called, text = ("", titled(about, _snippet(one.text))) if fenced else (one_line(about), _snippet(one.text))
         yield line(f"{rank}. ", (called, "bold"), f"  {one.score:.3f}  ({one.kind} {place}{said})")
         yield line(_quoted(text, f"discussion:{place}", fenced=fenced), indent=3)
+        if one.reply:
+            yield line(
+                _quoted(f"{one.reply.speaker}: {_snippet(one.reply.text)}", f"discussion:{place}", fenced=fenced),
+                indent=3,
+            )
         yield line((f"{one.source_id} {one.segment_id}" if one.source_id else one.id, "dim"), indent=3)
     if not rank:
         yield line("Nothing was found.")
