@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from benchmarks.vocabulary import TOPICS, common_words, content_words, names, topic_of, topical_words
+from benchmarks.vocabulary import TOPICS, asked_names, common_words, content_words, names, topic_of, topical_words
 from treering.edges.clock import SystemClock
 from treering.edges.models.bge import DIMENSION, BgeSmall
 from treering.edges.surfaces.space import Space
@@ -132,8 +132,8 @@ def _document(number: int, passages: int, rng: np.random.Generator) -> Document:
 
 def _question(rng: np.random.Generator, *, symbolic: bool) -> str:
     topic = int(rng.integers(TOPICS))
-    asked = names(rng, int(rng.integers(1, 3)))
-    words = [*topical_words(topic, rng, 3), *content_words(rng, 2), *common_words(rng, 6), *asked]
+    asked = asked_names(rng, int(rng.integers(1, 3)))
+    words = [*topical_words(topic, rng, 4), *content_words(rng, 2), *common_words(rng, 6), *asked]
     rng.shuffle(words)
     return " ".join(["what", *words, *([_symbol(topic, rng)] if symbolic else [])]) + "?"
 

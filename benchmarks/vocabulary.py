@@ -44,6 +44,7 @@ _STEMS = 0.4  # stems for each word
 _CONTENT_WORDS = 60_000
 _NAMES = 1_500_000
 _NAME_WORDS = 600_000
+_ASKED = 20_000  # names
 
 
 class Ranks:
@@ -83,6 +84,11 @@ def topical_words(topic: int, rng: np.random.Generator, size: int) -> list[str]:
 def names(rng: np.random.Generator, size: int) -> list[str]:
     """Draw names of people, places and bodies, the well known ones most."""
     return [name_of(int(number)) for number in _known_names().draw(rng, size)]
+
+
+def asked_names(rng: np.random.Generator, size: int) -> list[str]:
+    """Draw names that are asked for: each as likely, of those best known, for nobody asks for the commonest most."""
+    return [name_of(int(number)) for number in rng.integers(_ASKED, size=size)]
 
 
 @cache

@@ -14,6 +14,7 @@ from treering.core.filters import (
     Compare,
     Not,
     Or,
+    asked_texts,
     matches,
     parse_filter,
 )
@@ -175,3 +176,16 @@ def test_an_error_shows_the_beginning_of_what_it_refuses(data):
     with pytest.raises(InvalidInput) as refused:
         parse_filter(data)
     assert len(refused.value.message) < 200
+
+
+def test_texts_that_a_filter_asks_for_are_named_where_all_of_it_has_to_hold():
+    where = parse_filter({"and": [{"title": "Bees"}, {"status": ["active", 7]}], "kind": "fact"})
+    assert sorted(asked_texts(where)) == [("kind", ("fact",)), ("status", ("active",)), ("title", ("Bees",))]
+
+
+@pytest.mark.parametrize(
+    "data", [{"or": [{"title": "Bees"}]}, {"not": {"title": "Bees"}}, {"title": {"ne": "Bees"}}, {}]
+)
+def test_what_a_filter_may_do_without_is_not_asked_for(data):
+    where = parse_filter(data)
+    assert list(asked_texts(where)) == []

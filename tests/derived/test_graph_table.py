@@ -161,13 +161,28 @@ def test_large_runs_are_merged_one_at_a_time_and_not_before_edges_were_asked_for
     monkeypatch.setattr(graph_table, "merged", lambda *given: (merges.append(1), merged(*given))[1])
     rng = np.random.default_rng(4)
     table = GraphTable()
-    put(table, *((key, 1, random_ties(rng)) for key in range(200)))
+    put(table, *((key, 1, random_ties(rng)) for key in range(202)))
     first = edges_of(table, np.arange(450))
     counts = []
     for _ in range(8):
         assert edges_of(table, np.arange(450)) == first
         counts.append(len(merges))
     assert counts == [0, 0, 1, 2, 3, 3, 3, 3]
+
+
+def test_large_runs_are_merged_also_where_something_is_put_between_any_two_questions(monkeypatch):
+    for name, value in (("_RUN_ROWS", 50), ("_LARGE", 500), ("_PATIENCE", 8)):
+        monkeypatch.setattr(graph_table, name, value)
+    rng = np.random.default_rng(4)
+    table = GraphTable()
+    put(table, *((key, 1, random_ties(rng)) for key in range(200)))
+    sizes = []
+    for key in range(1_000, 1_016):
+        put(table, (key, 1, random_ties(rng)))
+        table.edges(_ALL_NODES)
+        sizes.append(len(table._runs))
+    assert sizes[0] == 5
+    assert sizes[-1] <= 3
 
 
 def test_what_was_discarded_is_overwritten():

@@ -61,3 +61,8 @@ def test_a_long_question_is_looked_for_by_a_bounded_number_of_terms():
 def test_a_comment_that_does_not_end_and_a_text_of_nothing_but_versions_are_kept():
     assert "retries" in essence_of("Title\n<!-- the retries fail")
     assert "numpy" in essence_of("numpy 1.2.3\nscipy 4.5.6")
+
+
+def test_paths_and_versions_in_a_long_question_are_no_names_to_look_for_in_others():
+    query = terms_of("Fails\n/usr/lib/python3/site.py calls retry_upload in 3.9.1rc2")
+    assert query.identifiers == ("retry_upload",)

@@ -71,8 +71,6 @@ def space():
         ]
         talk = [{"name": "Ann", "content": f"The uploader failed {n} times on 8 May 2024."} for n in range(20)]
         opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "talk", "messages": talk}]})
-        asked = [{"name": ("Ann", "Bob")[n % 2], "content": f"Did gateway {n} drop at noon?"} for n in range(20)]
-        opened.ingest("source", input={"items": [{"kind": "conversation", "origin": "asked", "messages": asked}]})
         for n in range(5):
             decide(opened, f"Retry the uploader {n} times", places[n])
         stale = decide(opened, "The uploader never retries", places[9])
@@ -98,12 +96,21 @@ def trips(space, mode, asked, **options):
         "uploader",
         "What failed on 8 May 2024?",
         "Which decision was made about retries of the uploader in region 3?",
-        "Did gateway 7 drop at noon?",
     ],
 )
 def test_a_search_asks_the_stores_at_most_eight_times(space, text):
     calls, report = trips(space, "search", {"text": text})
     assert report.hits
+    assert calls.total() <= MOST_OF_SEARCH, calls
+
+
+def test_questions_that_are_shown_with_their_answers_keep_within_the_same_bound():
+    with open_space(channel="user") as space:
+        asked = [{"name": ("Ann", "Bob")[n % 2], "content": f"Is lantern {n} lit at noon?"} for n in range(20)]
+        space.ingest("source", input={"items": [{"kind": "conversation", "origin": "asked", "messages": asked}]})
+        space.embed_pending()
+        calls, report = trips(space, "search", {"text": "Is lantern 7 lit at noon?"})
+    assert any(hit.reply for hit in report.hits)
     assert calls.total() <= MOST_OF_SEARCH, calls
 
 

@@ -74,3 +74,15 @@ def test_a_pack_holds_the_answer_with_its_question_once_and_cites_both(space):
     assert sum(ANSWER in item.text for item in pack.items) == 1
     places = {citation.mark: citation.place for citation in pack.citations}
     assert [places[mark] for mark in asked.citations] == ["chat: turn 1 (Ann)", "chat: turn 2 (Bob)"]
+
+
+def test_only_the_best_passages_of_a_pack_carry_their_reply():
+    with open_space(channel="user") as space:
+        for n in range(8):
+            converse(
+                space, [("Ann", f"Which colour for the kitchen wall of flat {n}?"), ("Bob", f"Number {n}.")], f"c{n}"
+            )
+        pack = space.query("context", input={"task": QUESTION}).pack
+    answered = [item for item in pack.items if len(item.citations) > 1]
+    assert 0 < len(answered) <= 5
+    assert all("\n\nBob: Number" in item.text for item in answered)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,7 @@ class GraphTable:
         self._sorted = 0
         """So many rows have their ends in runs."""
         self._asked = 0
-        """How often edges were asked for since."""
+        """How often edges were asked for."""
 
     def __len__(self) -> int:
         return self._rows.live
@@ -129,16 +130,21 @@ class GraphTable:
         if self._sorted < self._rows.count:
             self._runs += self._rows.runs(self._sorted)
             self._sorted = self._rows.count
-            self._asked = 0
         self._asked += 1
-        while len(self._runs) > 1 and self._runs[-2].size <= max(FRESH, _RATIO * self._runs[-1].size):
-            large = self._runs[-2].size > _LARGE
+        while (at := self._crowded()) is not None:
+            one, other = self._runs[at : at + 2]
+            large = one.size > _LARGE
             if large and self._asked <= _PATIENCE:
                 break
-            last, before = self._runs.pop(), self._runs.pop()
-            self._runs.append(merged(before, last, self._rows.scopes))
+            self._runs[at : at + 2] = [merged(one, other, self._rows.scopes)]
             if large:
                 break
+
+    def _crowded(self) -> int | None:
+        """Return the place of the smallest two runs that have to be merged, for the first is not much the longer."""
+        sizes = [run.size for run in self._runs]
+        pairs = [at for at, (one, other) in enumerate(pairwise(sizes)) if one <= max(FRESH, _RATIO * other)]
+        return min(pairs, key=lambda at: sizes[at] + sizes[at + 1], default=None)
 
 
 @dataclass(slots=True)

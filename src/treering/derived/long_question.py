@@ -43,7 +43,9 @@ def terms_of(text: str) -> TextQuery:
     query = query_terms(told, most=MAX_LONG_WORDS)
     said, title = Counter(telling_terms(told)), set(telling_terms(title_of(text)))
     emphasis = [term for term in query.words if term in title or said[term] >= OFTEN]
-    return replace(query, emphasis=tuple(emphasis[: MAX_WORDS - len(query.words)]))
+    # Paths are places (`derived.whole_files`), and their stretches and those of versions are long lists of postings.
+    names = tuple(name for name in query.identifiers if "/" not in name and not name[0].isdigit())
+    return replace(query, identifiers=names, emphasis=tuple(emphasis[: MAX_WORDS - len(query.words)]))
 
 
 def essence_of(text: str) -> str:

@@ -54,8 +54,6 @@ class TextRequest:
 
     One that stands there twice counts twice.
     """
-    words_in: str = ""
-    """A role of places (`derived.roles`) whose passages are ranked by the same words once more, by themselves."""
     names: tuple[NamePart, ...] = ()
     place: str = ""
     """An object id, segment id, origin, title or heading, or the end of one."""
@@ -63,6 +61,8 @@ class TextRequest:
     days_limit: int = 2_000
     counted: tuple[str, ...] = ()
     """Terms of which is asked how many current passages in the scopes of the reach have them. No filter counts."""
+    words_in: str = ""
+    """A role of places (`derived.roles`) whose passages are ranked by the same words once more, by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,6 @@ class TextFound:
 
     words: Sequence[Scored] = ()
     """By BM25 over the words."""
-    words_in: Sequence[Scored] = ()
-    """The same of places in the role asked for alone; the scores compare with those in `words`."""
     names: Sequence[Scored] = ()
     """By BM25 over stretches of names."""
     places: Sequence[Scored] = ()
@@ -86,6 +84,8 @@ class TextFound:
     """By each of the terms to be counted that occurs: how many passages have it, at most `MOST_COUNTED`."""
     passages: int = 0
     """How many passages those terms were looked for in, at most `MOST_COUNTED`; 0 where none were to be counted."""
+    words_in: Sequence[Scored] = ()
+    """What `words` are, of places in the role asked for alone; the scores compare with those in `words`."""
 
 
 class TextSearch(Protocol):

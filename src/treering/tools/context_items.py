@@ -1,7 +1,7 @@
 """The items of a context pack, with the places they rest on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.injection import instruction_flags
@@ -17,6 +17,9 @@ from treering.derived.trusting import Wording, repetition_flags
 from treering.ports.ledger import Altered, ObjectRequest, sources_named
 from treering.ports.reach import Reach
 from treering.tools.envelope import Call
+
+_WITH_REPLY = 5
+"""Passages shown with their reply. Those of all took the place of evidence (3 points, LoCoMo, 2,000 tokens)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +99,17 @@ def belief_item(
 
 
 def source_items(hits: Sequence[Hit]) -> Iterator[UnnumberedItem]:
-    """Make an item of each passage of a source, but for turns that stand already in the item of their question."""
+    """Make an item of each passage of a source, the first of them with the turn that answers it.
+
+    A turn that stands in the item of its question is no item of its own.
+    """
     told: set[tuple[str, str]] = set()
-    for hit in hits:
+    for rank, hit in enumerate(hits):
+        shown = hit if rank < _WITH_REPLY else replace(hit, reply=None)
         if (hit.head.object_id, hit.head.part) not in told:
-            yield _source_item(hit)
-        if hit.reply:
-            told.add((hit.head.object_id, hit.reply.segment_id))
+            yield _source_item(shown)
+        if shown.reply:
+            told.add((hit.head.object_id, shown.reply.segment_id))
 
 
 def _source_item(hit: Hit) -> UnnumberedItem:

@@ -68,14 +68,13 @@ class SearchOptions(ReadOptions):
     withdrawn: bool = Field(default=False, description="Also what is stale, superseded or archived.")
     semantic: bool = Field(default=True, description="Use vectors too; false: words and names only.")
     deep: bool = Field(
-        default=False, description="Ask again with what was found added: finds more in several steps, takes longer."
+        default=False, description="Ask again with what was found: finds more, takes longer."
     )
     rerank: int = Field(
         default=0,
         ge=0,
         le=MOST_PAIRS,
-        description="Read so many of the best turns of conversations again with the reranker of this space (0: none);"
-        " 20 to 50 ms each. Nothing but conversations is read again.",
+        description="Read that many of the best turns of conversations again with the reranker; 20 to 50 ms each.",
     )
 
 

@@ -38,7 +38,7 @@ class HitOptions(SearchOptions):
     """Options of a search."""
 
     group: Literal["none", "source"] = Field(
-        default="none", description="source: one hit per source, ranked by all of its passages, the best of them in it."
+        default="none", description="source: one hit per source, ranked by all of its passages."
     )
 
 

@@ -74,7 +74,7 @@ def equalities(where: Filter, fields: Mapping[str, str]) -> Condition:
     `condition` writes truth values, which SQLite computes row by row.
     """
     asked = [(fields[field], texts) for field, texts in asked_texts(where) if field in fields]
-    return joined([_equal_to(column, texts) for column, texts in asked if len(texts) <= _FEW_VALUES], "AND")
+    return joined([_equal_to(column, texts) for column, texts in asked if 0 < len(texts) <= _FEW_VALUES], "AND")
 
 
 def _equal_to(column: str, texts: Sequence[str]) -> Condition:
