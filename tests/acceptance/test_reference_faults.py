@@ -330,7 +330,7 @@ def test_opening_a_project_to_retrieve_waits_for_no_writer(held, tmp_path):
 # Damage
 
 
-@pytest.mark.parametrize("part", [0.03, 0.3, 0.6, 0.99])
+@pytest.mark.parametrize("part", [0.03, 0.3, 0.6, 0.95])
 def test_a_file_that_was_cut_is_corrupt_and_an_intact_copy_opens(tmp_path, part):
     with open_projects(tmp_path / "here") as memory:
         memory.index(PROJECT, DOCS)

@@ -52,10 +52,12 @@ def conflicts_of(call: Call, packed: Packed, reach: Reach, altered: Altered) -> 
     )
     groups: dict[str, list[Knowledge]] = {}
     for item in call.engine.ledger.select(everything, altered=altered):
-        if isinstance(item, Knowledge) and not is_withheld(item, reach):
+        if isinstance(item, Knowledge):
             groups.setdefault(item.claim_key() or item.id, []).append(item)
     shown = (group for group in groups.values() if any(item.id in contested for item in group))
-    return tuple(_note(group) for group in shown if len(group) > 1)
+    standing = ((group, [item for item in group if not is_withheld(item, reach)]) for group in shown)
+    # One that stands alone is contested by a person, unless what contradicted it is over.
+    return tuple(_note(left) for group, left in standing if len(left) > 1 or (left and len(group) == 1))
 
 
 def _note(group: Sequence[Knowledge]) -> ConflictNote:
