@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
+from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.objects import Knowledge, Node, Object, Source, title_of
+from treering.core.objects import Channel, Knowledge, Node, Object, ObjectType, Source, title_of
 from treering.core.times import render_time
+from treering.ports.ledger import Head, SourceState
+
+_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 
 ObjectRow = tuple[str | int | None, ...]
 """A row of the table `objects`, in the order of `OBJECT_COLUMNS`."""
@@ -36,6 +41,27 @@ def current_row(item: Object) -> ObjectRow:
         knowledge.duplicate_key() if knowledge else None,
         knowledge.claim_key() if knowledge else None,
     )
+
+
+def checked_head(head: Head) -> Head:
+    """Return a head that was read of a row. Raises `Corrupt` where its type or its channel is none that there is."""
+    if head.type in _TYPES and head.origin_channel in _CHANNELS:
+        return head
+    raise Corrupt(
+        f"The row of {head.id} names a type or a channel that there is not.",
+        hint="Run lint audit.",
+        details={"id": head.id},
+    )
+
+
+def newest_states(rows: Iterable[tuple[str, SourceState]]) -> dict[str, SourceState]:
+    """Return the state of the source with each origin, from origins and states in the order of their ids."""
+    states: dict[str, SourceState] = {}
+    for origin, state in rows:
+        # An archived source gives way to a later one with the same origin.
+        if origin not in states or states[origin].status == "archived":
+            states[origin] = state
+    return states
 
 
 def targets_of(item: Knowledge) -> list[str]:

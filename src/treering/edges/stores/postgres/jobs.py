@@ -3,12 +3,15 @@
 from collections.abc import Sequence, Set
 from itertools import islice
 
-from treering.core.canonical import canonical_json
-from treering.core.errors import Corrupt
 from treering.core.scope import sees
-from treering.derived.job_rows import Named, origins_in, sources_in
-from treering.edges.ledger_rows.packing import json_of, pack_sealed, unpack_sealed
-from treering.edges.ledger_rows.row_failures import RESTORE, row_of
+from treering.derived.job_rows import Named, sources_in
+from treering.edges.ledger_rows.job_records import (
+    changed_by_erasure,
+    job_of,
+    packed_job,
+    scope_of_job,
+    without_erased,
+)
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.jobs import JobRow
@@ -30,42 +33,38 @@ class PostgresJobs:
         """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
         # In the turn of a writer: no erasure comes between looking and keeping.
         with self._space.write() as transaction:
-            erased = _erased_of(transaction, row)
-            kept = Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
-            _keep(transaction, job_id, kept)
+            _keep(transaction, job_id, without_erased(row, _erased_of(transaction, row)))
 
     def find(self, job_id: str) -> JobRow | None:
         """Return a job's last state."""
         with self._space.read() as transaction:
             sql = "SELECT body FROM jobs WHERE space = %(space)s AND id = %(id)s"
             body = transaction.first(sql, id=job_id)
-        return None if body is None else _parsed(job_id, body)
+        return None if body is None else job_of(job_id, body)
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
         """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._space.read() as transaction:
             newest = transaction.stream("jobs", f"{_ALL} ORDER BY number DESC, id DESC")
-            rows = (_parsed(*row) for row in newest)
-            return list(islice((row for row in rows if sees(scope, _scope_of(row), descend=True)), limit))
+            rows = (job_of(*row) for row in newest)
+            return list(islice((row for row in rows if sees(scope, scope_of_job(row), descend=True)), limit))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
         named = Named(frozenset(object_ids), frozenset())
         with self._space.read() as transaction:
-            return sum(named.is_in(_parsed(*row)) for row in transaction.rows(_ALL))
+            return sum(named.is_in(job_of(*row)) for row in transaction.rows(_ALL))
 
 
 def forget_in_jobs(transaction: Transaction, erased: Set[str], origins: Set[str]) -> None:
     """Take out of all jobs what they tell of objects that this transaction erases, and of where they were read from."""
-    jobs = {job: _parsed(job, body) for job, body in transaction.rows(_ALL)}
-    named = Named(erased, frozenset(origins).union(*(_origins(row, erased) for row in jobs.values())))
-    for job, row in jobs.items():
-        if named.is_in(row):
-            _keep(transaction, job, named.without(row))
+    jobs = {job: job_of(job, body) for job, body in transaction.rows(_ALL)}
+    for job, row in changed_by_erasure(jobs, erased, origins).items():
+        _keep(transaction, job, row)
 
 
 def _keep(transaction: Transaction, job_id: str, row: JobRow) -> None:
-    transaction.later(_KEEP, id=job_id, body=pack_sealed(canonical_json(dict(row)), name=job_id))
+    transaction.later(_KEEP, id=job_id, body=packed_job(job_id, row))
 
 
 def _erased_of(transaction: Transaction, row: JobRow) -> Set[str]:
@@ -77,21 +76,3 @@ def _erased_of(transaction: Transaction, row: JobRow) -> Set[str]:
     )
     ids = sources_in(row)
     return frozenset(transaction.column(sql, ids=ids)) if ids else frozenset()
-
-
-def _origins(row: JobRow, ids: Set[str]) -> list[str]:
-    with row_of("a job"):
-        return list(origins_in(row, ids))
-
-
-def _scope_of(row: JobRow) -> str:
-    with row_of("a job"):
-        return str(row["scope"])
-
-
-def _parsed(job_id: str, body: bytes) -> JobRow:
-    with row_of("a job"):
-        row = json_of(unpack_sealed(body, name=job_id))
-    if not isinstance(row, dict):
-        raise Corrupt("The record of a job is damaged.", hint=RESTORE)
-    return row

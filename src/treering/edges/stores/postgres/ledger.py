@@ -10,6 +10,7 @@ from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.transaction import missing_patch
+from treering.edges.ledger_rows.event_batches import events_in_batches
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import records_of
 from treering.edges.ledger_rows.row_failures import rows_of
@@ -34,8 +35,6 @@ from treering.ports.ledger import (
 )
 from treering.ports.ledger_writes import LedgerWrites
 from treering.ports.projection import Change
-
-_BATCH = 500
 
 
 class PostgresLedger(LedgerWrites):
@@ -161,16 +160,12 @@ class PostgresLedger(LedgerWrites):
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
         """Return audit events in order, in batches, so that a long log does not fill memory."""
-        left = limit
-        while left is None or left > 0:
-            size = _BATCH if left is None else min(left, _BATCH)
+
+        def batch(after: int, limit: int) -> Sequence[AuditEvent]:
             with self._read() as snapshot:
-                batch = snapshot.log.events(after=after, limit=size)
-            yield from batch
-            if len(batch) < size:
-                return
-            after = batch[-1].seq
-            left = None if left is None else left - len(batch)
+                return snapshot.log.events(after=after, limit=limit)
+
+        return events_in_batches(batch, after=after, limit=limit)
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
         """Return the changes of objects that the `limit` events behind `after` tell of, in order."""

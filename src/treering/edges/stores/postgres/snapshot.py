@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import get_args
 
 from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
 from treering.core.filters import asked_texts
-from treering.core.objects import Channel, Object, ObjectType
+from treering.core.objects import Object
 from treering.core.patch import Link
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time
+from treering.edges.ledger_rows.current import checked_head, newest_states
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.row_failures import row_of
 from treering.edges.stores.postgres.columns import (
@@ -49,7 +49,6 @@ _SOURCES = (
     "SELECT origin, id, fingerprint, status, revision FROM objects WHERE space = %(space)s "  # noqa: S608 - a number
     f"AND left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
 )
-_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 _BATCH = 500  # objects that are read at a time
 _CUT = {"scope": SCOPE_CHARS, "origin": ORIGIN_CHARS, "title": NAME_CHARS}
 """Characters of a column that indexes hold."""
@@ -220,13 +219,10 @@ class Snapshot:
 
 
 def _states(rows: Iterable[Row]) -> dict[str, SourceState]:
-    states: dict[str, SourceState] = {}
-    for name, identity, fingerprint, status, revision in rows:
-        origin = from_column(name)
-        # An archived source gives way to a later one with the same origin.
-        if origin not in states or states[origin].status == "archived":
-            states[origin] = SourceState(identity, from_column(fingerprint), status, revision)
-    return states
+    return newest_states(
+        (from_column(origin), SourceState(identity, from_column(fingerprint), status, revision))
+        for origin, identity, fingerprint, status, revision in rows
+    )
 
 
 def _scope_seen(selection: Selection) -> tuple[list[str], dict[str, object]]:
@@ -267,10 +263,4 @@ def _head(row: Row) -> Head:
             updated_at=parse_time(updated),
             **names,
         )
-    if head.type in _TYPES and head.origin_channel in _CHANNELS:
-        return head
-    raise Corrupt(
-        f"The row of {head.id} names a type or a channel that there is not.",
-        hint="Run lint audit.",
-        details={"id": head.id},
-    )
+    return checked_head(head)

@@ -52,7 +52,7 @@ class PostgresSpace:
             self._pool = shared_pool(target)
             try:
                 self._number = self._found(target.space, create=create)
-            except BaseException:
+            except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
                 self._pool.give_up()
                 raise
         self._read_sql, self._write_sql = (sql.format(space=self._number) for sql in (_READ, _WRITE))
@@ -158,7 +158,7 @@ class PostgresSpace:
                 waited = isinstance(error, errors.LockNotAvailable)
                 if not (waited or connection.closed) or time.monotonic() > deadline:
                     raise
-            except BaseException:
+            except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
                 self._ended(connection)
                 raise
 

@@ -6,13 +6,16 @@ from itertools import islice
 
 import apsw
 
-from treering.core.canonical import canonical_json
-from treering.core.errors import Corrupt
 from treering.core.objects import Source
 from treering.core.scope import sees
-from treering.derived.job_rows import Named, origins_in, sources_in
-from treering.edges.ledger_rows.packing import json_of, pack_sealed, unpack_sealed
-from treering.edges.ledger_rows.row_failures import row_of
+from treering.derived.job_rows import Named, sources_in
+from treering.edges.ledger_rows.job_records import (
+    changed_by_erasure,
+    job_of,
+    packed_job,
+    scope_of_job,
+    without_erased,
+)
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.tables import JOBS
 from treering.ports.jobs import JobRow
@@ -28,28 +31,27 @@ class SqliteJobs:
     def save(self, job_id: str, row: JobRow) -> None:
         """Keep the state of a job, durably, without what it tells of objects that were erased while it ran."""
         with self._database.write() as connection:
-            erased = _erased_of(connection, row)
-            kept = Named(erased, frozenset(_origins(row, erased))).without(row) if erased else dict(row)
+            kept = without_erased(row, _erased_of(connection, row))
             connection.execute(
                 "INSERT INTO jobs(id, body) VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
-                (job_id, pack_sealed(canonical_json(kept), name=job_id)),
+                (job_id, packed_job(job_id, kept)),
             )
 
     def find(self, job_id: str) -> JobRow | None:
         """Return a job's last state."""
         row = self._database.row("SELECT body FROM jobs WHERE id = ?", (job_id,))
-        return _parsed(job_id, row[0]) if row else None
+        return job_of(job_id, row[0]) if row else None
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
         """Return the newest of the jobs at, below or above a scope, those begun last first."""
         with self._database.read() as connection:
-            rows = (_parsed(*row) for row in connection.execute("SELECT id, body FROM jobs ORDER BY row DESC"))
-            return list(islice((row for row in rows if sees(scope, _scope_of(row), descend=True)), limit))
+            rows = (job_of(*row) for row in connection.execute("SELECT id, body FROM jobs ORDER BY row DESC"))
+            return list(islice((row for row in rows if sees(scope, scope_of_job(row), descend=True)), limit))
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
         named = Named(frozenset(object_ids), frozenset())
-        return sum(named.is_in(_parsed(*row)) for row in self._database.rows("SELECT id, body FROM jobs"))
+        return sum(named.is_in(job_of(*row)) for row in self._database.rows("SELECT id, body FROM jobs"))
 
     def is_prepared(self, connection: apsw.Connection) -> bool:
         """Tell whether the table is there."""
@@ -64,14 +66,11 @@ class SqliteJobs:
         erased = [change for change in changes if change.after is None]
         if not erased:
             return
-        jobs = {job: _parsed(job, body) for job, body in connection.execute("SELECT id, body FROM jobs")}
+        jobs = {job: job_of(job, body) for job, body in connection.execute("SELECT id, body FROM jobs")}
         ids = frozenset(change.object_id for change in erased)
         origins = {change.before.origin for change in erased if isinstance(change.before, Source)}
-        named = Named(ids, frozenset(origins.union(*(_origins(row, ids) for row in jobs.values()))))
-        for job, row in jobs.items():
-            if named.is_in(row):
-                body = pack_sealed(canonical_json(named.without(row)), name=job)
-                connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (body, job))
+        for job, row in changed_by_erasure(jobs, ids, origins).items():
+            connection.execute("UPDATE jobs SET body = ? WHERE id = ?", (packed_job(job, row), job))
 
 
 def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
@@ -82,21 +81,3 @@ def _erased_of(connection: apsw.Connection, row: JobRow) -> Set[str]:
         "AND EXISTS (SELECT 1 FROM audit WHERE target = value)"
     )
     return frozenset(identity for (identity,) in connection.execute(sql, (ids,)))
-
-
-def _origins(row: JobRow, ids: Set[str]) -> list[str]:
-    with row_of("a job"):
-        return list(origins_in(row, ids))
-
-
-def _scope_of(row: JobRow) -> str:
-    with row_of("a job"):
-        return str(row["scope"])
-
-
-def _parsed(job_id: str, body: str | bytes) -> JobRow:
-    with row_of("a job"):
-        row = json_of(unpack_sealed(body, name=job_id))
-    if not isinstance(row, dict):
-        raise Corrupt("The record of a job is damaged.", hint="Restore the space from a backup.")
-    return row

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import get_args
 
 import apsw
 
 from treering.core.audit import AuditEvent
-from treering.core.errors import Corrupt
 from treering.core.evidence import Segment
-from treering.core.objects import Channel, Object, ObjectType
+from treering.core.objects import Object
 from treering.core.patch import Link, PatchRecord, PatchStatus
 from treering.core.policy import Policy
 from treering.core.scope import ROOT, lineage
 from treering.core.times import parse_time
 from treering.core.transaction import missing_patch
+from treering.edges.ledger_rows.current import checked_head, newest_states
+from treering.edges.ledger_rows.event_batches import events_in_batches
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import records_of
 from treering.edges.ledger_rows.row_failures import row_of, rows_of
@@ -44,7 +44,6 @@ from treering.ports.projection import Change
 
 _HEAD_COLUMNS = "id, type, kind, status, scope, revision, title, channel, updated_at, coalesce(origin, '')"
 _BATCH = 500
-_TYPES, _CHANNELS = frozenset(get_args(ObjectType)), frozenset(get_args(Channel))
 
 
 _SourceRow = tuple[str, str, str, str, int]
@@ -208,16 +207,12 @@ class SqliteReads:
 
     def events(self, *, after: int = 0, limit: int | None = None) -> Iterator[AuditEvent]:
         """Return audit events in order, in batches, so that a long log does not fill memory."""
-        left = limit
-        while left is None or left > 0:
-            size = _BATCH if left is None else min(left, _BATCH)
+
+        def batch(after: int, limit: int) -> Sequence[AuditEvent]:
             with self._database.read() as connection:
-                batch = LogTables(connection).events(after=after, limit=size)
-            yield from batch
-            if len(batch) < size:
-                return
-            after = batch[-1].seq
-            left = None if left is None else left - len(batch)
+                return LogTables(connection).events(after=after, limit=limit)
+
+        return events_in_batches(batch, after=after, limit=limit)
 
     def changes(self, after: int, limit: int) -> Sequence[Change]:
         """Return the changes of objects that the `limit` events behind `after` tell of, in order."""
@@ -253,13 +248,7 @@ class SqliteReads:
 
 
 def _states(rows: Iterable[_SourceRow]) -> dict[str, SourceState]:
-    """Return the state of the source with each origin, from rows in the order of their ids."""
-    states: dict[str, SourceState] = {}
-    for origin, identity, fingerprint, status, revision in rows:
-        # An archived source gives way to a later one with the same origin.
-        if origin not in states or states[origin].status == "archived":
-            states[origin] = SourceState(identity, fingerprint, status, revision)
-    return states
+    return newest_states((row[0], SourceState(*row[1:])) for row in rows)
 
 
 def _candidates(connection: apsw.Connection, selection: Selection) -> list[str]:
@@ -285,13 +274,7 @@ def _marks(values: Sequence[str]) -> str:
 def _head(row: tuple[str, str, str, str, str, int, str, str, str, str]) -> Head:
     with row_of(str(row[0])):
         head = Head(*row[:8], updated_at=parse_time(row[8]), origin=row[9])
-    if head.type in _TYPES and head.origin_channel in _CHANNELS:
-        return head
-    raise Corrupt(
-        f"The row of {head.id} names a type or a channel that there is not.",
-        hint="Run lint audit.",
-        details={"id": head.id},
-    )
+    return checked_head(head)
 
 
 def _each(identities: Iterable[str], read: Callable[[str], Object | None], altered: Altered | None) -> list[Object]:
