@@ -1,6 +1,6 @@
 """Which texts wait for a vector, and whose vectors changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from treering.edges.stores.postgres.transactions import Transaction
 
@@ -16,7 +16,3 @@ def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:
 def queue_differences(transaction: Transaction) -> dict[str, int]:
     """Count, by model, the entries that are in the queue and should not be, or the other way round."""
     return {}
-
-
-def log_passages(transaction: Transaction, keys: Iterable[int]) -> None:
-    """Note that these passages came, went, or got a vector."""
