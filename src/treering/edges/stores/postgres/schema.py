@@ -12,6 +12,7 @@ import psycopg
 from psycopg import errors
 
 from treering.core.errors import InvalidInput
+from treering.edges.stores.postgres.index_schema import INDEX_INDEXES, INDEX_TABLES
 
 SCHEMA = "treering"
 PARTITIONS = 8
@@ -131,9 +132,14 @@ _FIRST: Sequence[str] = (
     _INDEXES.format(schema=SCHEMA),
 )
 
+_INDEX: Sequence[str] = (
+    *(_partitioned(table, columns) for table, columns in INDEX_TABLES.items()),
+    INDEX_INDEXES.format(schema=SCHEMA),
+)
+
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST,)
+VERSIONS: Versions = (_FIRST, _INDEX)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

@@ -79,6 +79,8 @@ class Transaction:
     def __init__(self, connection: psycopg.Connection, space: int, row: SpaceRow) -> None:
         self.row = row
         """What the space's row says; what is changed here is written with the commit."""
+        self.numbers: dict[str, int] | None = None
+        """What the index remembers by name, once it was read (`index_state`)."""
         self.committing = False
         self._begun_with = row
         self._connection = connection
@@ -95,6 +97,19 @@ class Transaction:
         check_interrupt()
         self.flush()
         return self._connection.execute(sql, {"space": self._space, **bindings}, binary=True).fetchall()
+
+    def together(self, queries: Sequence[tuple[str, dict[str, Any]]]) -> list[list[Row]]:
+        """Return all rows of several queries, asked in one round trip; they see what was written before."""
+        check_interrupt()
+        waiting, self._waiting = self._waiting, []
+        with self._connection.pipeline():
+            for sql, bindings in waiting:
+                self._connection.execute(sql, bindings)
+            asked = [
+                self._connection.execute(sql, {"space": self._space, **bindings}, binary=True)
+                for sql, bindings in queries
+            ]
+        return [cursor.fetchall() for cursor in asked]
 
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
