@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import apsw
 
+from treering.edges.stores.sqlite.damaged_vectors import count_damaged, drop_damaged
 from treering.edges.stores.sqlite.graph import graph_contents, graph_damage
 from treering.edges.stores.sqlite.replay import (
     begin_replay,
@@ -15,7 +16,6 @@ from treering.edges.stores.sqlite.replay import (
     waiting_of,
 )
 from treering.edges.stores.sqlite.tables import FULL_TEXT, SHOWN, TABLES, create_tables, has_tables, read_state
-from treering.edges.stores.sqlite.vector_digests import count_damaged, drop_damaged
 from treering.edges.stores.sqlite.vector_queue import queue_differences
 from treering.edges.stores.sqlite.words import lost_terms, word_contents, word_totals
 from treering.ports.extractor import Extractor
