@@ -8,9 +8,10 @@ from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
 from treering.testing.index_contract.days import Days
 from treering.testing.index_contract.places import Places
+from treering.testing.index_contract.together import Together
 
 
-class TestPostgresIndex(Places, Days):
+class TestPostgresIndex(Places, Days, Together):
     @pytest.fixture
     def open_index(self, server, clock):
         opened = []
