@@ -6,11 +6,14 @@ from postgres_spaces import new_space, open_target
 from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
+from treering.testing.index_contract.code import CodeNames
 from treering.testing.index_contract.days import Days
+from treering.testing.index_contract.graph import EntityGraph
 from treering.testing.index_contract.places import Places
+from treering.testing.index_contract.vectors import ByMeaning
 
 
-class TestPostgresIndex(Places, Days):
+class TestPostgresIndex(Places, Days, CodeNames, EntityGraph, ByMeaning):
     @pytest.fixture
     def open_index(self, server, clock):
         opened = []
