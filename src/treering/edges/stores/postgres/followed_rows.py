@@ -6,8 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.edges.index_rows.passage_log import Moment
-from treering.edges.stores.postgres.index_state import EPOCH, LOG_END, read_state
+from treering.edges.stores.postgres.index_state import ALL_STATES, note_states
+from treering.edges.stores.postgres.reach import SCOPES, Sight, sight_among
 from treering.edges.stores.postgres.transactions import Transaction
+from treering.edges.stores.postgres.vector_log import logged_after, moment_of
+from treering.ports.reach import Reach
 
 Integers = npt.NDArray[np.int64]
 
@@ -16,7 +19,6 @@ _SHOWN = (
     "SELECT string_agg(int8send(key), ''), string_agg(int8send(scope_id::bigint), ''), "
     "string_agg(int8send(text_id), '') FROM passages WHERE space = %(space)s AND live AND until_seq IS NULL"
 )
-_LOGGED = "SELECT key FROM vector_log WHERE space = %(space)s AND position > %(after)s"
 
 
 class PostgresLog:
@@ -27,19 +29,24 @@ class PostgresLog:
 
     def moment(self) -> Moment:
         """Return the moment of the transaction's snapshot."""
-        return read_state(self.transaction, EPOCH), read_state(self.transaction, LOG_END)
+        return moment_of(self.transaction)
 
     def logged_after(self, position: int) -> Sequence[int] | None:
         """Return the passages logged after a position, or `None` where the log does not reach back so far."""
-        keys = self.transaction.column(_LOGGED, after=position)
-        # Positions follow each other, so that as many entries are there as the end is further.
-        return list(dict.fromkeys(keys)) if len(keys) == read_state(self.transaction, LOG_END) - position else None
+        return logged_after(self.transaction, position)
 
     def shown_passages(self) -> tuple[Integers, Integers, Integers]:
         """Return the keys of all current passages, and for each the number of its scope and of its text."""
         [columns] = self.transaction.rows(_SHOWN)
         keys, scopes, texts = map(integers, columns)
         return keys, scopes, texts
+
+
+def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[Sight]:
+    """Work out which scopes each reach sees, and read what the index remembers, in one round trip."""
+    states, known = transaction.together([(ALL_STATES, {}), (SCOPES, {})])
+    note_states(transaction, states)
+    return [sight_among(known, reach) for reach in reaches]
 
 
 def integers(joined: bytes | None) -> Integers:

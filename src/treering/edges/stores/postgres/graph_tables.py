@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from treering.edges.index_rows.graph import FollowedGraphView, NamedGraph
 from treering.edges.index_rows.name_table import PackedNames
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
-from treering.edges.stores.postgres.followed_rows import PostgresLog, integers
-from treering.edges.stores.postgres.reach import sight
+from treering.edges.stores.postgres.followed_rows import PostgresLog, integers, sights_and_states
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.ports.reach import Reach
 
@@ -32,7 +31,8 @@ class PostgresGraph:
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the graph as it stands now, for a read at the scope of `reach`."""
         with rows_of("the graph", hint=REINDEX), self._space.read() as transaction:
-            return self._followed.view(PostgresGraphRows(transaction), sight(transaction, reach).scopes)
+            [seen] = sights_and_states(transaction, [reach])
+            return self._followed.view(PostgresGraphRows(transaction), seen.scopes)
 
 
 class PostgresGraphRows(PostgresLog):

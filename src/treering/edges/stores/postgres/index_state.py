@@ -1,6 +1,8 @@
 """Numbers that the index of a space remembers: versions, counters, how much is current."""
 
-from treering.edges.stores.postgres.transactions import Transaction
+from collections.abc import Sequence
+
+from treering.edges.stores.postgres.transactions import Row, Transaction
 
 PROJECTION_VERSION = 1
 """Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
@@ -24,11 +26,19 @@ PASSAGES, TEXTS, SCOPES, NODES, MODELS = "last_key", "last_text", "last_scope", 
 """Counters: the greatest number that was given to a passage, text, scope, node or model."""
 
 
+ALL_STATES = "SELECT name, value FROM index_state WHERE space = %(space)s"
+
+
+def note_states(transaction: Transaction, rows: Sequence[Row]) -> None:
+    """Take what `ALL_STATES` gave, where it was asked together with something else."""
+    transaction.numbers = {name: value for name, value in rows}
+
+
 def read_state(transaction: Transaction, name: str) -> int:
     """Return a number that is remembered; 0 where none is. The first call reads all of them."""
     if transaction.numbers is None:
-        sql = "SELECT name, value FROM index_state WHERE space = %(space)s"
-        transaction.numbers = dict(transaction.rows(sql))
+        note_states(transaction, transaction.rows(ALL_STATES))
+    assert transaction.numbers is not None
     return transaction.numbers.get(name, 0)
 
 

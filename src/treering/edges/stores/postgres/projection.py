@@ -29,7 +29,8 @@ from treering.edges.stores.postgres.index_state import (
 )
 from treering.edges.stores.postgres.reach import SCOPES as ALL_SCOPES
 from treering.edges.stores.postgres.transactions import Row, Transaction
-from treering.edges.stores.postgres.vector_queue import log_passages, settle_texts
+from treering.edges.stores.postgres.vector_log import log_passages
+from treering.edges.stores.postgres.vector_queue import settle_texts
 from treering.edges.stores.postgres.words import PassageWords, settle_words
 from treering.ports.extractor import Extractor
 from treering.ports.projection import Change

@@ -1,10 +1,9 @@
-"""Which texts wait for a vector, and the log by which tables in memory learn what changed."""
+"""Which texts wait for a vector."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from treering.edges.index_rows.passage_log import LOG_KEPT
 from treering.edges.index_rows.waiting import PRIORITY
-from treering.edges.stores.postgres.index_state import LOG_END, is_under_way, next_numbers
+from treering.edges.stores.postgres.index_state import is_under_way
 from treering.edges.stores.postgres.transactions import Transaction
 
 # What should be in the queue, of all models or one: current texts without a vector.
@@ -58,15 +57,3 @@ def queue_differences(transaction: Transaction) -> dict[str, int]:
         "JOIN passage_models m ON m.space = wrong.space AND m.id = wrong.id GROUP BY m.name"
     )
     return {name: int(count) for name, count in transaction.rows(sql)}
-
-
-def log_passages(transaction: Transaction, keys: Iterable[int]) -> None:
-    """Note that these passages came, went, or got a vector."""
-    logged = list(keys)
-    if not logged:
-        return
-    positions = next_numbers(transaction, LOG_END, len(logged))
-    transaction.insert("vector_log", ("position bigint", "key bigint"), list(zip(positions, logged, strict=True)))
-    # Who has fallen further behind loads everything anew.
-    sql = "DELETE FROM vector_log WHERE space = %(space)s AND position <= %(position)s"
-    transaction.later(sql, position=positions[-1] - LOG_KEPT)

@@ -8,13 +8,14 @@ from treering.edges.index_rows.vector_digests import vector_digest
 from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector
 from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
-from treering.edges.stores.postgres.followed_rows import Integers, PostgresLog, integers
+from treering.edges.stores.postgres.followed_rows import Integers, PostgresLog, integers, sights_and_states
 from treering.edges.stores.postgres.index_state import MODELS, SHOWN, count_waiting, next_numbers, read_state
 from treering.edges.stores.postgres.object_reads import ObjectReads
-from treering.edges.stores.postgres.reach import Sight, sights
+from treering.edges.stores.postgres.reach import Sight
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
-from treering.edges.stores.postgres.vector_queue import fill_queue, log_passages
+from treering.edges.stores.postgres.vector_log import log_passages, moment_of
+from treering.edges.stores.postgres.vector_queue import fill_queue
 from treering.ports.reach import Reach
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 
@@ -73,7 +74,7 @@ class PostgresVectors:
         """Compare for several requests, all of one moment."""
         with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
             rows = PostgresVectorRows(transaction, self._model_id)
-            seen = sights(transaction, [request.reach for request in requests])
+            seen = sights_and_states(transaction, [request.reach for request in requests])
             return [
                 self._followed.near(rows, request, each.scopes) for request, each in zip(requests, seen, strict=True)
             ]
@@ -169,4 +170,4 @@ class PostgresVectorRows(PostgresLog):
 
 
 def _state(transaction: Transaction) -> _State:
-    return transaction.row.sequence, PostgresLog(transaction).moment()
+    return transaction.row.sequence, moment_of(transaction)
