@@ -34,7 +34,7 @@ class PackedNames:
     numbers: Numbers
     codes: Codes
     ends: Numbers
-    text: bytes
+    text: bytearray
 
     @classmethod
     def of(cls, names: Iterable[tuple[int, bytes]]) -> "PackedNames":
@@ -51,18 +51,26 @@ class PackedNames:
     ) -> "PackedNames":
         """Pack names whose parts are joined already."""
         ends = np.cumsum(np.asarray(lengths, np.int64))
-        return cls(np.asarray(numbers, np.int64), np.frombuffer(codes, ">u8").astype(np.uint64), ends, text)
+        return cls(np.asarray(numbers, np.int64), np.frombuffer(codes, ">u8").astype(np.uint64), ends, bytearray(text))
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def name(self, row: int) -> bytes:
         """Return the stored form of one name."""
-        return self.text[int(self.ends[row - 1]) if row else 0 : int(self.ends[row])]
+        return bytes(self.text[self._letters(row)])
+
+    def blank(self, row: int) -> None:
+        """Overwrite the letters of one name."""
+        letters = self._letters(row)
+        self.text[letters] = bytes(letters.stop - letters.start)
 
     def pairs(self) -> list[tuple[int, bytes]]:
         """Return numbers and names."""
         return [(number, self.name(row)) for row, number in enumerate(self.numbers.tolist())]
+
+    def _letters(self, row: int) -> slice:
+        return slice(int(self.ends[row - 1]) if row else 0, int(self.ends[row]))
 
 
 class NameTable:
@@ -95,12 +103,13 @@ class NameTable:
             self._settle()
 
     def discard(self, numbers: Iterable[int]) -> None:
-        """Forget names by number; one that is not there is no error."""
+        """Forget names by number; one that is not there is no error. The letters are overwritten in memory."""
         with self._lock:
             for number in numbers:
                 if (name := self._recent.pop(number, None)) is not None:
                     del self._recent_numbers[name]
-                elif self._row_of(number) is not None:
+                elif (row := self._row_of(number)) is not None:
+                    self._packed.blank(row)
                     self._gone.add(number)
             self._settle()
 
