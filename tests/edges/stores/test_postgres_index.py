@@ -5,13 +5,10 @@ from postgres_spaces import new_space, open_target
 
 from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.testing.index_contract import EMBEDDER, LedgerWithIndex
-from treering.testing.index_contract.days import Days
-from treering.testing.index_contract.places import Places
-from treering.testing.index_contract.together import Together
+from treering.testing.index_contract import EMBEDDER, IndexContract, LedgerWithIndex
 
 
-class TestPostgresIndex(Places, Days, Together):
+class TestPostgresIndex(IndexContract):
     @pytest.fixture
     def open_index(self, server, clock):
         opened = []

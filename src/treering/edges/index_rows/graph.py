@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from treering.derived.graph_table import GraphTable, Keys
+from treering.edges.index_rows.name_table import NameTable, PackedNames
 from treering.edges.index_rows.passage_log import Moment, PassageLog, follow_log
 from treering.ports.graph import Edges, Nodes, Statements
 
@@ -31,6 +32,17 @@ class GraphRows(PassageLog, Protocol):
         ...
 
 
+class NamedGraphRows(GraphRows, Protocol):
+    """The records of the graph with the names in them."""
+
+    def names_after(self, number: int) -> PackedNames:
+        """Return the names whose numbers are greater, in the order of their numbers."""
+        ...
+
+
+Rows = TypeVar("Rows", bound=GraphRows)
+
+
 class NodeNames(Protocol):
     """The names of nodes, by number."""
 
@@ -43,23 +55,24 @@ class NodeNames(Protocol):
         ...
 
 
-class FollowedGraph:
+class FollowedGraph(Generic[Rows]):
     """A table of the graph that is brought up to date by a log. Safe to use from many threads."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
+    def __init__(self, names: NodeNames) -> None:
         self.table = GraphTable()
+        self.names = names
+        self._lock = threading.Lock()
         self._seen: Moment | None = None
 
-    def view(self, rows: GraphRows, scopes: frozenset[int] | None, names: NodeNames) -> "FollowedGraphView":
+    def view(self, rows: Rows, scopes: frozenset[int] | None) -> "FollowedGraphView":
         """Return the graph at the moment of the rows, for a read that sees some scopes (`None`: all)."""
-        with self.lock:
+        with self._lock:
             self._seen = follow_log(
-                rows, self._seen, load=lambda: self.load(rows), reread=lambda keys: self.reread(rows, keys)
+                rows, self._seen, load=lambda: self._load(rows), reread=lambda keys: self._reread(rows, keys)
             )
-            return FollowedGraphView(self.table, self.lock, scopes, names)
+            return FollowedGraphView(self.table, self._lock, scopes, self.names)
 
-    def load(self, rows: GraphRows) -> None:
+    def _load(self, rows: Rows) -> None:
         """Fill the table from two scans, joined here: as a join in SQL it would read every row of passages."""
         self.table = GraphTable()
         shown, scopes_of, _ = rows.shown_passages()
@@ -74,12 +87,33 @@ class FollowedGraph:
             records = [body for (_, body), is_known in zip(batch, known, strict=True) if is_known]
             self.table.put(keys[known], scopes[keys[known]], records, of=len(shown))
 
-    def reread(self, rows: GraphRows, changed: Sequence[int]) -> None:
+    def _reread(self, rows: Rows, changed: Sequence[int]) -> None:
         """Read some passages anew."""
         found = rows.records_of(changed)
         self.table.discard(np.array(changed, np.int64))
         places = np.array([row[:2] for row in found], np.int64).reshape(-1, 2)
         self.table.put(places[:, 0], places[:, 1].astype(np.int32), [body for _, _, body in found])
+
+
+class NamedGraph(FollowedGraph[NamedGraphRows]):
+    """A table of the graph with the names of its nodes beside it: asking a view for names asks no database."""
+
+    def __init__(self) -> None:
+        self._known = NameTable()
+        super().__init__(self._known)
+
+    def _load(self, rows: NamedGraphRows) -> None:
+        super()._load(rows)
+        self._known = NameTable()
+        self._known.put(rows.names_after(0))
+        self.names = self._known
+
+    def _reread(self, rows: NamedGraphRows, changed: Sequence[int]) -> None:
+        before = self.table.numbers(np.array(changed, np.int64))
+        super()._reread(rows, changed)
+        self._known.put(rows.names_after(self._known.last))
+        # A name lives as long as a passage holds it.
+        self._known.discard(before[self.table.degrees(2 * before + 1) == 0].tolist())
 
 
 class FollowedGraphView:

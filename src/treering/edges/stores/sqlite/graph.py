@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 
-from treering.core.errors import Corrupt
 from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
 from treering.derived.ties import Ties
+from treering.edges.index_rows.graph_checks import content_hashes, graph_faults
 from treering.edges.index_rows.graph_names import (
     entity_name,
-    named_content,
     names_in,
     numbered,
     object_name,
@@ -22,6 +21,7 @@ from treering.ports.graph import EdgeType
 
 _FEW = 500  # values in one statement
 
+_RECORDS = "SELECT key, body FROM graph_passages"
 _HOLD = (
     "INSERT INTO graph_nodes(name, passages) VALUES(?, ?) "
     "ON CONFLICT(name) DO UPDATE SET passages = passages + excluded.passages RETURNING id"
@@ -59,22 +59,13 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
 
 def graph_contents(connection: apsw.Connection) -> dict[int, int]:
     """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
-    names = dict(connection.execute("SELECT id, name FROM graph_nodes"))
-    return {key: hash(record and named_content(record, names)) for key, record in _records(connection)}
+    return content_hashes(connection.execute(_RECORDS), dict(connection.execute("SELECT id, name FROM graph_nodes")))
 
 
 def graph_damage(connection: apsw.Connection) -> Iterator[str]:
     """Say what is wrong with the graph in itself: damaged records, names that are not counted as they are held."""
-    held: Counter[int] = Counter()
-    damaged = 0
-    for _, record in _records(connection):
-        damaged += record is None
-        held.update(record.numbers() if record else ())
-    if damaged:
-        yield f"{damaged} records of the graph are damaged"
     counted = dict(connection.execute("SELECT id, passages FROM graph_nodes"))
-    if wrong := sum(counted.get(number) != held.get(number) for number in counted.keys() | held.keys()):
-        yield f"{wrong} names of the graph are missing, left over or wrongly counted"
+    return graph_faults(connection.execute(_RECORDS), counted)
 
 
 def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[int, Ties]) -> None:
@@ -97,14 +88,6 @@ def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[Numbered
     """Read what the graph holds of passages so far."""
     rows = _in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
     return (unpack_ties(body) for _, body in rows)
-
-
-def _records(connection: apsw.Connection) -> Iterator[tuple[int, NumberedTies | None]]:
-    for key, body in connection.execute("SELECT key, body FROM graph_passages"):
-        try:
-            yield key, unpack_ties(body)
-        except Corrupt:
-            yield key, None
 
 
 def _in_batches(

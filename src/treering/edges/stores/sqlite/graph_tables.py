@@ -21,13 +21,12 @@ class SqliteGraph:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._names = SqliteNames(database)
-        self._followed = FollowedGraph()
+        self._followed = FollowedGraph[SqliteGraphRows](SqliteNames(database))
 
     def view(self, reach: Reach) -> FollowedGraphView:
         """Return the graph as it stands now, for a read at the scope of `reach`."""
         with rows_of("the graph", hint=REINDEX), self._database.read() as connection:
-            return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes, self._names)
+            return self._followed.view(SqliteGraphRows(connection), sight(connection, reach).scopes)
 
 
 class SqliteNames:
