@@ -120,15 +120,6 @@ def test_a_file_is_copied_to_postgres_and_back_through_the_public_names(server, 
         assert space.query("search", input={"text": "SQLite"}).hits
 
 
-def test_a_space_on_postgres_is_refused_where_it_has_to_be_searched_and_the_database_is_left_alone(server):
-    space = new_space()
-    with pytest.raises(InvalidInput, match="nothing in it can be searched yet") as caught:
-        treering.open(server.url(space=space))
-    assert "open_ledger" in caught.value.hint
-    with pytest.raises(NotFound):
-        open_target(server, space, create=False)
-
-
 def test_without_the_driver_the_extra_is_named():
     program = """
 import sys

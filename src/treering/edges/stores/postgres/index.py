@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
+from treering.edges.stores.postgres.differences import passage_differences
 from treering.edges.stores.postgres.graph_rows import records_of
 from treering.edges.stores.postgres.graph_tables import PostgresGraph
 from treering.edges.stores.postgres.passages import PostgresPassages
-from treering.edges.stores.postgres.rebuild import passage_differences, prepare_passages, rebuild_passages
+from treering.edges.stores.postgres.rebuild import prepare_passages, rebuild_passages
 from treering.edges.stores.postgres.replay import advance_replay, follow_changes, is_made, progress_of, texts_waiting
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.text import PostgresTextSearch

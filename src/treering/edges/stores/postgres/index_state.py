@@ -29,17 +29,18 @@ PASSAGES, TEXTS, SCOPES, NODES, MODELS = "last_key", "last_text", "last_scope", 
 ALL_STATES = "SELECT name, value FROM index_state WHERE space = %(space)s"
 
 
-def note_states(transaction: Transaction, rows: Sequence[Row]) -> None:
-    """Take what `ALL_STATES` gave, where it was asked together with something else."""
-    transaction.numbers = {name: value for name, value in rows}
+def note_states(transaction: Transaction, rows: Sequence[Row]) -> dict[str, int]:
+    """Take, and return by name, what `ALL_STATES` gave."""
+    numbers = transaction.numbers = dict(rows)
+    return numbers
 
 
 def read_state(transaction: Transaction, name: str) -> int:
     """Return a number that is remembered; 0 where none is. The first call reads all of them."""
-    if transaction.numbers is None:
-        note_states(transaction, transaction.rows(ALL_STATES))
-    assert transaction.numbers is not None
-    return transaction.numbers.get(name, 0)
+    numbers = transaction.numbers
+    if numbers is None:
+        numbers = note_states(transaction, transaction.rows(ALL_STATES))
+    return numbers.get(name, 0)
 
 
 def write_state(transaction: Transaction, name: str, value: int) -> None:

@@ -50,7 +50,8 @@ _ALL = (
 )
 _TEXT_IDS = "SELECT hash, id FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
 _ENDED = (
-    "UPDATE passages p SET until_seq = ended.seq FROM unnest(%(keys)s::bigint[], %(seqs)s::bigint[]) AS ended(key, seq) "
+    "UPDATE passages p SET until_seq = ended.seq "
+    "FROM unnest(%(keys)s::bigint[], %(seqs)s::bigint[]) AS ended(key, seq) "
     "WHERE p.space = %(space)s AND p.key = ended.key"
 )
 _TOUCHED = (
@@ -62,11 +63,17 @@ _UNUSED_SCOPES = (
     "DELETE FROM passage_scopes s WHERE s.space = %(space)s AND s.id = ANY(%(ids)s::integer[]) "
     "AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.space = s.space AND p.scope_id = s.id)"
 )
+_AT_ONCE = 500  # changes that are collected: what many make would not fit into memory
 _OF_PASSAGES = ("passage_endings", "passage_days", "passages")
 
 
 def apply_changes(transaction: Transaction, changes: Sequence[Change], extractor: Extractor) -> None:
     """Bring the passages of changed objects, and all that is found by them, up to date."""
+    for start in range(0, len(changes), _AT_ONCE):
+        _apply(transaction, changes[start : start + _AT_ONCE], extractor)
+
+
+def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extractor) -> None:
     steps = [(change, steps_of(change)) for change in changes]
     rows = CollectedRows(transaction, steps)
     fold = PassageFold(rows)

@@ -1,5 +1,6 @@
-"""Making passages anew from the ledger, and comparing what there is with what that would give."""
+"""Making passages anew from the ledger."""
 
+from treering.edges.stores.postgres.damaged_vectors import drop_damaged
 from treering.edges.stores.postgres.replay import (
     all_objects,
     begin_replay,
@@ -28,6 +29,7 @@ def prepare_passages(transaction: Transaction, extractor: Extractor, *, most_at_
 
 def rebuild_passages(transaction: Transaction, extractor: Extractor) -> int:
     """Throw away the passages and make them anew; vectors of texts that are still there stay. Give their number."""
+    drop_damaged(transaction)
     clear_passages(transaction)
     replay_objects(transaction, all_objects(transaction), extractor)
     note_made(transaction, extractor)
@@ -37,8 +39,3 @@ def rebuild_passages(transaction: Transaction, extractor: Extractor) -> int:
             f"(SELECT 1 FROM passages p WHERE p.space = t.space AND p.text_id = t.{column})"
         )
     return int(transaction.first("SELECT count(*) FROM passages WHERE space = %(space)s"))
-
-
-def passage_differences(transaction: Transaction, extractor: Extractor) -> list[str]:
-    """Say how the passages differ from those a rebuild would make. Changes nothing."""
-    return []

@@ -21,7 +21,7 @@ _LOCK = 0x7472_6565_7269_6E67
 
 _TEXT = 'text COLLATE "C"'
 
-TABLES = {
+_LEDGER_TABLES = {
     # The row is the lock of a space's writers; what it says of the end of the audit log saves them reading it there.
     "spaces": (
         f"space bigint PRIMARY KEY, sequence bigint NOT NULL, hash {_TEXT} NOT NULL, last_time {_TEXT}, "
@@ -128,9 +128,12 @@ _FIRST: Sequence[str] = (
     _DIRECTORY.format(
         schema=SCHEMA, fence_names=_fence("space_names", "name = current_setting('treering.space_name', true)")
     ),
-    *(_partitioned(table, columns) for table, columns in TABLES.items()),
+    *(_partitioned(table, columns) for table, columns in _LEDGER_TABLES.items()),
     _INDEXES.format(schema=SCHEMA),
 )
+
+TABLES = (*_LEDGER_TABLES, *INDEX_TABLES)
+"""All tables that are keyed by a space."""
 
 _INDEX: Sequence[str] = (
     *(_partitioned(table, columns) for table, columns in INDEX_TABLES.items()),

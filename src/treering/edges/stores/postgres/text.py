@@ -7,9 +7,9 @@ from typing import Any
 from treering.core.errors import Unavailable
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.days import rank_days
-from treering.edges.stores.postgres.index_state import ALL_STATES, note_states
+from treering.edges.stores.postgres.followed_rows import sights_and_states
 from treering.edges.stores.postgres.places import exact_places, named_places, rank_places
-from treering.edges.stores.postgres.reach import SCOPES, Sight, sight_among
+from treering.edges.stores.postgres.reach import Sight
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.word_ranking import WordRanking
@@ -36,12 +36,10 @@ class PostgresTextSearch:
         raise Unavailable(f"{self._space.place} is written faster than it can be read.", hint="Try again.")
 
     def _search(self, transaction: Transaction, requests: Sequence[TextRequest]) -> list[TextFound] | None:
-        states, scopes = transaction.together([(ALL_STATES, {}), (SCOPES, {})])
-        note_states(transaction, states)
+        sights = sights_and_states(transaction, [request.reach for request in requests])
         words = self._words.at(transaction)
         if words is None:
             return None
-        sights = [sight_among(scopes, request.reach) for request in requests]
         ranking = WordRanking(transaction, words)
         ranking.read_ahead(requests)
         found = [ranking.found(request, seen) for request, seen in zip(requests, sights, strict=True)]

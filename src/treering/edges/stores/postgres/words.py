@@ -15,6 +15,7 @@ from treering.derived.projection import names_of, words_of
 from treering.edges.index_rows.place_terms import place_terms
 from treering.edges.index_rows.postings import Run, packed_run, stretch_codes, unpacked_run, word_code
 from treering.edges.ledger_rows.packing import unpack
+from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.postgres.columns import body_of, packed
 from treering.edges.stores.postgres.index_state import PASSAGES, read_state, write_state
 from treering.edges.stores.postgres.transactions import Row, Transaction
@@ -120,7 +121,7 @@ def _index_waiting(transaction: Transaction) -> None:
     )
     number = last[0][0] if last else 0
     if last and last[0][3] + len(waiting) <= _MOST:
-        _write_run(transaction, last[0], waiting, *_read_runs(transaction, [number])[number])
+        _write_run(transaction, last[0], waiting, *read_runs(transaction, [number])[number])
     else:
         for start in range(0, len(waiting), _MOST):
             number += 1
@@ -131,7 +132,7 @@ def _index_waiting(transaction: Transaction) -> None:
 def _forget_in_runs(transaction: Transaction, keys: Sequence[int]) -> None:
     """Write the runs anew that have postings of erased passages."""
     touched = transaction.rows(_TOUCHED, keys=list(keys)) if keys else []
-    runs = _read_runs(transaction, [row[0] for row in touched])
+    runs = read_runs(transaction, [row[0] for row in touched])
     for row in touched:
         gone = sum(row[1] <= key <= row[2] for key in keys)
         words, names = (run.without(keys) for run in runs[row[0]])
@@ -140,12 +141,16 @@ def _forget_in_runs(transaction: Transaction, keys: Sequence[int]) -> None:
         _note_runs(transaction)
 
 
-def _read_runs(transaction: Transaction, numbers: Sequence[int]) -> dict[int, tuple[Run, Run]]:
+def read_runs(transaction: Transaction, numbers: Sequence[int]) -> dict[int, tuple[Run, Run]]:
+    """Return the postings of words and of names of some runs, by the number of the run."""
     parts: dict[tuple[int, int], list[Run]] = {}
     for number, kind, body in transaction.rows(_OF_RUNS, runs=list(numbers)) if numbers else ():
-        parts.setdefault((number, kind), []).append(unpacked_run(body))
-    kinds = (WORDS, NAMES)
-    return {number: tuple(Run.joined(parts.get((number, kind), [])) for kind in kinds) for number in numbers}  # type: ignore[misc]
+        with row_of("the postings", hint=REINDEX):
+            parts.setdefault((number, kind), []).append(unpacked_run(body))
+    return {
+        number: (Run.joined(parts.get((number, WORDS), [])), Run.joined(parts.get((number, NAMES), [])))
+        for number in numbers
+    }
 
 
 def _write_run(transaction: Transaction, row: Row, waiting: Sequence[Row], *known: Run) -> None:
