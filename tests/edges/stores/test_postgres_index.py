@@ -10,10 +10,11 @@ from treering.testing.index_contract.code import CodeNames
 from treering.testing.index_contract.days import Days
 from treering.testing.index_contract.graph import EntityGraph
 from treering.testing.index_contract.places import Places
+from treering.testing.index_contract.together import Together
 from treering.testing.index_contract.vectors import ByMeaning
 
 
-class TestPostgresIndex(Places, Days, CodeNames, EntityGraph, ByMeaning):
+class TestPostgresIndex(Places, Days, Together, CodeNames, EntityGraph, ByMeaning):
     @pytest.fixture
     def open_index(self, server, clock):
         opened = []

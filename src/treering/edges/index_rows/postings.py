@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def packed_run(run: Run) -> list[bytes]:
     buckets = _buckets_of(run.terms, count)
     order = np.lexsort((run.keys, run.terms, buckets))
     ends = np.searchsorted(buckets[order], np.arange(count + 1))
-    parts = (order[start:end] for start, end in zip(ends, ends[1:], strict=False))
+    parts = (order[start:end] for start, end in pairwise(ends))
     return [_packed(Run(run.keys[part], run.terms[part], run.counts[part])) for part in parts]
 
 

@@ -1,4 +1,4 @@
-"""The tables of the index, each keyed by the space first. All but texts and vectors can be made anew from the ledger."""
+"""The tables of the index, each keyed by the space first. All but vectors can be made anew from the ledger."""
 
 _TEXT = 'text COLLATE "C"'
 

@@ -1,7 +1,7 @@
 """What a read may see, as SQL over passages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, sees
@@ -40,6 +40,10 @@ class Sight:
             bindings["seen_scopes"] = sorted(self.scopes)
             parts.append("p.scope_id = ANY(%(seen_scopes)s::integer[])")
         return Condition(f"({' AND '.join(parts)})", bindings)
+
+    def beyond_scope(self) -> Condition:
+        """Write all of it but the scope, of what is current."""
+        return replace(self, scopes=None).condition()
 
     def _state(self) -> str:
         if self.reach.at is not None:
