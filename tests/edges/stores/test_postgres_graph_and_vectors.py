@@ -12,11 +12,13 @@ from treering.core.errors import Corrupt
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.extraction.names import entity_key
 from treering.derived.projection import entries_of, ties_in
+from treering.derived.ties import Ties
 from treering.edges.stores.postgres.damaged_vectors import count_damaged, drop_damaged
-from treering.edges.stores.postgres.graph_rows import graph_contents, graph_damage, ties_contents
+from treering.edges.stores.postgres.graph_rows import graph_contents, graph_damage, settle_ties, ties_contents
 from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.ledger import PostgresLedger
-from treering.edges.stores.postgres.vector_queue import queue_differences
+from treering.edges.stores.postgres.vector_queue import queue_differences, settle_texts
+from treering.ports.graph import EdgeType
 from treering.ports.ledger import Selection
 from treering.ports.vectors import Lag
 from treering.testing.clocks import SteppingClock
@@ -161,6 +163,24 @@ def test_a_view_and_a_search_are_a_few_statements_however_much_was_written(openi
         sent.clear()
         there.index.graph.view(seen("/3"))
         assert len(sent) == 4
+
+
+def test_what_a_passage_changes_is_looked_up_by_keys_however_large_a_space_has_grown(space):
+    """A planner that has no statistics yet of tables that grow must not read all of a space for a few rows."""
+    texts = [f"Ada{n} Lovelace{n} met Charles{n} Babbage{n}." for n in range(600)]
+    space.commit(*(space.make.source(*texts[at : at + 100], origin=str(at)) for at in range(0, 600, 100)))
+    space.embed(600)
+    ties = {601: Ties((("ada1 lovelace1", EdgeType.MENTION), ("source:x", EdgeType.PART)), ())}
+    sql = (
+        "SELECT coalesce(sum(coalesce(idx_tup_fetch, 0) + seq_tup_read), 0)::bigint FROM pg_stat_xact_user_tables "
+        "WHERE relname ~ '^(graph_|passage_texts|passage_vectors|passages_|vector_queue)'"
+    )
+    with space.database.write() as transaction:
+        before = transaction.first(sql)
+        settle_ties(transaction, ties)
+        settle_texts(transaction, [7])
+        transaction.flush()
+        assert transaction.first(sql) - before < 50
 
 
 def test_names_are_counted_as_they_are_held_through_a_history(space):

@@ -15,16 +15,21 @@ from treering.ports.graph import EdgeType
 
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
 _HELD = "SELECT body FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
-_KNOWN = "SELECT id, digest FROM graph_nodes WHERE space = %(space)s AND digest = ANY(%(digests)s::bytea[])"
+# One look into the index for each: a planner that knows nothing yet of a table that grows would read all of the space.
+_KNOWN = (
+    "SELECT found.id, asked.digest FROM unnest(%(digests)s::bytea[]) AS asked(digest) CROSS JOIN LATERAL "
+    "(SELECT id FROM graph_nodes WHERE space = %(space)s AND digest = asked.digest LIMIT 1) AS found"
+)
 _RECORDS = "SELECT key, body FROM graph_passages WHERE space = %(space)s"
 _NAMES = "SELECT id, name FROM graph_nodes WHERE space = %(space)s"
 _COUNTS = "SELECT id, passages FROM graph_nodes WHERE space = %(space)s"
 _NODE = ("id bigint", "digest bytea", "name bytea", "passages integer")
 _REPLACE = "ON CONFLICT (space, key) DO UPDATE SET body = excluded.body"
-_COUNTED = (
-    "UPDATE graph_nodes n SET passages = n.passages + more.count "
-    "FROM unnest(%(ids)s::bigint[], %(counts)s::integer[]) AS more(id, count) "
-    "WHERE n.space = %(space)s AND n.id = more.id"
+_HOLD = "ON CONFLICT (space, digest) DO UPDATE SET passages = graph_nodes.passages + excluded.passages"
+_RELEASE = (
+    "UPDATE graph_nodes n SET passages = n.passages - less.count "
+    "FROM unnest(%(ids)s::bigint[], %(counts)s::integer[]) AS less(id, count) "
+    "WHERE n.space = %(space)s AND n.id = less.id"
 )
 
 
@@ -40,11 +45,11 @@ def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None]) -> No
     numbers_by_digest = {digest: number for number, digest in known}
     numbers = {name: numbers_by_digest[digest] for name, digest in digests.items() if digest in numbers_by_digest}
     new = [name for name in names if name not in numbers]
-    # What is there already changes by what is held more than before: a name that goes with one passage and comes with
-    # another keeps its number.
-    _count(transaction, before, {numbers[name]: count for name, count in held.items() if name in numbers})
     numbers |= zip(new, next_numbers(transaction, NODES, len(new)) if new else (), strict=True)
-    transaction.insert("graph_nodes", _NODE, [(numbers[name], digests[name], names[name], held[name]) for name in new])
+    # Held first: a name that goes with one passage and comes with another keeps its number.
+    nodes = [(numbers[name], digests[name], names[name], count) for name, count in held.items()]
+    transaction.insert("graph_nodes", _NODE, nodes, conflict=_HOLD)
+    _release(transaction, before)
     if gone := [key for key in ties if key not in wanted]:
         sql = "DELETE FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
         transaction.later(sql, keys=gone)
@@ -89,14 +94,11 @@ def graph_damage(transaction: Transaction) -> Iterator[str]:
     yield from graph_faults(((key, body) for key, body in transaction.stream("graph", _RECORDS)), counted)
 
 
-def _count(transaction: Transaction, before: Sequence[Row], held: Mapping[int, int]) -> None:
-    """Count names that are known already by how many more passages hold them than before; forget those of none."""
+def _release(transaction: Transaction, before: Sequence[Row]) -> None:
+    """Count names that records held so far; forget those that no passage holds any more."""
     with rows_of("the graph", hint=REINDEX):
         released = Counter(number for (body,) in before for number in unpack_ties(body).numbers())
-    more = {number: held.get(number, 0) - released[number] for number in held.keys() | released.keys()}
-    changed = {number: count for number, count in sorted(more.items()) if count}
-    if changed:
-        transaction.later(_COUNTED, ids=list(changed), counts=list(changed.values()))
-    if less := [number for number, count in changed.items() if count < 0]:
+    if released:
+        transaction.later(_RELEASE, ids=list(released), counts=list(released.values()))
         sql = "DELETE FROM graph_nodes WHERE space = %(space)s AND id = ANY(%(ids)s::bigint[]) AND passages <= 0"
-        transaction.later(sql, ids=less)
+        transaction.later(sql, ids=list(released))

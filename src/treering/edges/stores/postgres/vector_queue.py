@@ -13,22 +13,29 @@ _WAITING = (
     "(SELECT 1 FROM passage_vectors v WHERE v.space = p.space AND v.text_id = p.text_id AND v.model_id = m.id) "
     "GROUP BY p.space, m.id, p.text_id"
 )
-_OF_TEXTS = "p.text_id = ANY(%(texts)s::bigint[])"
 _QUEUE = "INSERT INTO vector_queue(space, model_id, text_id, priority) {waiting} "
 _REPLACE = "ON CONFLICT (space, model_id, text_id) DO UPDATE SET priority = excluded.priority"
-_UNQUEUE = (
-    "DELETE FROM vector_queue q WHERE q.space = %(space)s AND q.text_id = ANY(%(texts)s::bigint[]) AND NOT EXISTS "
-    "(SELECT 1 FROM passages p WHERE p.space = q.space AND p.text_id = q.text_id AND p.live AND p.until_seq IS NULL)"
+# Of some texts each is looked up by itself: a planner that knows nothing yet of tables that grow would read all of the
+# space for them. Most changes leave nothing to forget; then no table is looked into.
+_SHOWN = "FROM passages WHERE space = %(space)s AND text_id = asked.id AND live AND until_seq IS NULL"
+_ASKED = "unnest(%(texts)s::bigint[]) AS asked(id)"
+_OF_TEXTS = (
+    f"SELECT %(space)s, m.id, asked.id, s.priority FROM {_ASKED} "  # noqa: S608 - constants
+    f"CROSS JOIN LATERAL (SELECT {PRIORITY} AS priority {_SHOWN}) AS s JOIN passage_models m ON m.space = %(space)s "
+    "WHERE s.priority IS NOT NULL AND (SELECT 1 FROM passage_vectors WHERE space = %(space)s AND text_id = asked.id "
+    "AND model_id = m.id) IS NULL"
 )
-_HAS_NO = "AND NOT EXISTS (SELECT 1 FROM {holder} h WHERE h.space = t.space AND h.text_id = t.{column}) "
+_HIDDEN = f"ARRAY(SELECT id FROM {_ASKED} WHERE (SELECT 1 {_SHOWN} LIMIT 1) IS NULL)"  # noqa: S608 - constants
+_HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.id LIMIT 1) IS NULL"
+_FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
 
 
 def settle_texts(transaction: Transaction, text_ids: Sequence[int]) -> None:
     """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
     if text_ids:
-        queue = _QUEUE.format(waiting=_WAITING.format(which=_OF_TEXTS)) + _REPLACE
-        transaction.later(queue, texts=list(text_ids))
-        transaction.later(_UNQUEUE, texts=list(text_ids))
+        texts = list(text_ids)
+        transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE, texts=texts)
+        transaction.later(_FORGET.format(table="vector_queue", which=_HIDDEN, column="text_id"), texts=texts)
         forget_unused(transaction, text_ids)
 
 
@@ -37,10 +44,10 @@ def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:
     if not text_ids:
         return
     holders = ["passages", *(["waiting_texts"] if is_under_way(transaction) else [])]
+    held = " AND ".join(_HELD_BY.format(holder=holder) for holder in holders)
+    unused = f"ARRAY(SELECT id FROM {_ASKED} WHERE {held})"  # noqa: S608 - our tables
     for table, column in (("passage_vectors", "text_id"), ("passage_texts", "id")):
-        unused = "".join(_HAS_NO.format(holder=holder, column=column) for holder in holders)
-        sql = f"DELETE FROM {table} t WHERE t.space = %(space)s AND t.{column} = ANY(%(texts)s::bigint[]) {unused}"  # noqa: S608 - our tables
-        transaction.later(sql, texts=list(text_ids))
+        transaction.later(_FORGET.format(table=table, which=unused, column=column), texts=list(text_ids))
 
 
 def fill_queue(transaction: Transaction, model_id: int) -> None:
