@@ -1,4 +1,4 @@
-"""A whole space on a real Postgres server: ingested, asked, written to, checked; memories of projects and chats in it."""
+"""A whole space on a real Postgres server, and the memory of a project and of a chat in it."""
 
 import json
 from contextlib import contextmanager

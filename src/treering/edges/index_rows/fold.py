@@ -12,14 +12,14 @@ from treering.ports.projection import Change
 _BATCH = 500  # passages read for the graph at a time
 
 
-class Placed(NamedTuple):
+class PlacedRow(NamedTuple):
     """A row of a passage: its key, and the number of its text."""
 
     key: int
     text: int
 
 
-class Erased(NamedTuple):
+class ErasedRow(NamedTuple):
     """A row that was erased, and whether it was current."""
 
     key: int
@@ -34,11 +34,11 @@ class PassageRows(Protocol):
         """Return the keys of the rows of an object that have not ended, by part."""
         ...
 
-    def begin(self, entry: Entry, seq: int) -> Placed:
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
         """Keep a passage that stands from `seq` on, with all that it is found by but vector, ties and names."""
         ...
 
-    def end(self, key: int, entry: Entry, seq: int) -> Placed:
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
         """Note that a passage stood until before `seq`, as `entry` says it."""
         ...
 
@@ -46,7 +46,7 @@ class PassageRows(Protocol):
         """Change what of a passage may change while it stays."""
         ...
 
-    def erase(self, object_id: str) -> Iterable[Erased]:
+    def erase(self, object_id: str) -> Iterable[ErasedRow]:
         """Remove all rows of an object, of whatever time."""
         ...
 

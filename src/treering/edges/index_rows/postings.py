@@ -28,7 +28,7 @@ _CODE_BITS = 21  # of a character
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PostingRun:
     """The postings of some passages: `terms[i]` stands in the passage `keys[i]`, `counts[i]` times."""
 
     keys: Keys
@@ -36,7 +36,7 @@ class Run:
     counts: Counts
 
     @classmethod
-    def joined(cls, runs: Sequence["Run"]) -> "Run":
+    def joined(cls, runs: Sequence["PostingRun"]) -> "PostingRun":
         """Return the postings of several runs as one."""
         if not runs:
             return cls(np.zeros(0, np.int64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
@@ -46,10 +46,10 @@ class Run:
             np.concatenate([run.counts for run in runs]),
         )
 
-    def without(self, keys: Iterable[int]) -> "Run":
+    def without(self, keys: Iterable[int]) -> "PostingRun":
         """Return the postings of all other passages."""
         left = ~np.isin(self.keys, np.array(list(keys), np.int64))
-        return Run(self.keys[left], self.terms[left], self.counts[left])
+        return PostingRun(self.keys[left], self.terms[left], self.counts[left])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -72,20 +72,20 @@ def bucket_of(term: int, buckets: int) -> int:
     return (term ^ term >> 23 ^ term >> 42) & (buckets - 1)
 
 
-def packed_run(run: Run) -> list[bytes]:
+def packed_run(run: PostingRun) -> list[bytes]:
     """Return the buckets of a run: a power of two of them, at least one."""
     count = 1 << max(0, (len(run.keys) // _IN_BUCKET - 1)).bit_length() if len(run.keys) > _IN_BUCKET else 1
     buckets = _buckets_of(run.terms, count)
     order = np.lexsort((run.keys, run.terms, buckets))
     ends = np.searchsorted(buckets[order], np.arange(count + 1))
     parts = (order[start:end] for start, end in pairwise(ends))
-    return [_packed(Run(run.keys[part], run.terms[part], run.counts[part])) for part in parts]
+    return [_packed(PostingRun(run.keys[part], run.terms[part], run.counts[part])) for part in parts]
 
 
-def unpacked_run(body: bytes) -> Run:
+def unpacked_run(body: bytes) -> PostingRun:
     """Return the postings of a bucket. Raises `Corrupt` for one that is damaged."""
     known, held, keys, counts = _unpacked(body)
-    return Run(keys, np.repeat(known, held), counts)
+    return PostingRun(keys, np.repeat(known, held), counts)
 
 
 def found_in(body: bytes, terms: Iterable[int]) -> dict[int, tuple[Keys, Counts]]:
@@ -102,13 +102,13 @@ def found_in(body: bytes, terms: Iterable[int]) -> dict[int, tuple[Keys, Counts]
 
 
 def _buckets_of(terms: Terms, buckets: int) -> Terms:
-    return (terms ^ terms >> np.uint64(23) ^ terms >> np.uint64(42)) & np.uint64(buckets - 1)
+    mixed: Terms = (terms ^ terms >> np.uint64(23) ^ terms >> np.uint64(42)) & np.uint64(buckets - 1)
+    return mixed
 
 
-def _packed(run: Run) -> bytes:
+def _packed(run: PostingRun) -> bytes:
     """Pack postings that are sorted by term and key."""
-    firsts = np.flatnonzero(np.concatenate([[True], run.terms[1:] != run.terms[:-1]])) if len(run.terms) else []
-    firsts = np.array(firsts, np.int64)
+    firsts = np.flatnonzero(np.append(True, run.terms[1:] != run.terms[:-1])[: len(run.terms)])
     base = int(run.keys.min(initial=0))
     steps = np.diff(run.keys, prepend=base)
     steps[firsts] = run.keys[firsts] - base
@@ -122,24 +122,24 @@ def _unpacked(body: bytes) -> tuple[Terms, Counts, Keys, Counts]:
     """Return terms, how many postings each has, and keys and counts of all postings."""
     content = unpack_bytes(body)
     terms, postings, base = _HEADER.unpack_from(content)
-    columns, start = [], _HEADER.size
+    columns, start = list[Terms](), _HEADER.size
     for length, size in zip((terms, terms, postings, postings), _SIZES, strict=True):
         columns.append(_joined(content[start : start + length * size], size))
         start += length * size
-    known, held, steps, counts = columns
-    if start != len(content) or int(held.sum()) != postings:
+    if start != len(content) or int(columns[1].sum()) != postings:
         raise ValueError("a bucket of postings has another length than it says")
-    sums = np.cumsum(steps.astype(np.int64))
+    known, (held, steps, counts) = columns[0], (column.astype(np.int64) for column in columns[1:])
+    sums = np.cumsum(steps)
     firsts = np.concatenate([[0], np.cumsum(held)[:-1]]).astype(np.int64) if terms else np.zeros(0, np.int64)
     before = np.where(firsts > 0, sums[firsts - 1], 0) if terms else np.zeros(0, np.int64)
     keys = sums - np.repeat(before, held) + base
-    return known.astype(np.uint64), held.astype(np.int64), keys, counts.astype(np.int64)
+    return known, held, keys, counts
 
 
 def _cut(column: npt.NDArray[np.generic], size: int) -> bytes:
     return column.astype(f"<u{size}").view(np.uint8).reshape(-1, size).T.tobytes()
 
 
-def _joined(content: bytes, size: int) -> npt.NDArray[np.generic]:
+def _joined(content: bytes, size: int) -> Terms:
     planes = np.frombuffer(content, np.uint8).reshape(size, -1)
-    return np.ascontiguousarray(planes.T).view(f"<u{size}").reshape(-1)
+    return np.ascontiguousarray(planes.T).view(f"<u{size}").reshape(-1).astype(np.uint64)

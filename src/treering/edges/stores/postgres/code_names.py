@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from treering.derived.code_names import name_code
-from treering.edges.stores.postgres.reach import Sight
+from treering.edges.stores.postgres.reach import PassageSight
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.passages import MOST_NAMED
 
@@ -30,7 +30,7 @@ def purge_names(transaction: Transaction, keys: Sequence[int]) -> None:
         transaction.later(sql, keys=list(keys))
 
 
-def passages_named(transaction: Transaction, names: Sequence[str], seen: Sight) -> dict[str, list[int]]:
+def passages_named(transaction: Transaction, names: Sequence[str], seen: PassageSight) -> dict[str, list[int]]:
     """Return the current passages that vouch for each name and that are seen, by key: `MOST_NAMED` of each."""
     if not names:
         return {}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treering.derived.passages import MAX_DAYS
-from treering.edges.stores.postgres.reach import Sight
+from treering.edges.stores.postgres.reach import PassageSight
 from treering.ports.passages import AskedDays
 
 Query = tuple[str, dict[str, Any]]
@@ -25,7 +25,7 @@ _TOLD = (
 )
 
 
-def rank_days(asked: Sequence[AskedDays], seen: Sight, limit: int) -> Query:
+def rank_days(asked: Sequence[AskedDays], seen: PassageSight, limit: int) -> Query:
     """Ask for turns by how much of a period they tell of is asked for; then the newest first."""
     where = seen.condition()
     sql = (

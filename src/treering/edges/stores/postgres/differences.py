@@ -11,9 +11,9 @@ from treering.derived.code_names import name_code
 from treering.derived.passages import gist_hash
 from treering.derived.projection import Entry, places_of, steps_of
 from treering.edges.index_rows.differences import MOST_NAMED, NOWHERE, Place, compared
-from treering.edges.index_rows.fold import Erased, PassageFold, Placed
+from treering.edges.index_rows.fold import ErasedRow, PassageFold, PlacedRow
 from treering.edges.index_rows.places import endings_of
-from treering.edges.index_rows.postings import Run
+from treering.edges.index_rows.postings import PostingRun
 from treering.edges.index_rows.rows import PASSAGE_COLUMNS, day_values, passage_values
 from treering.edges.ledger_rows.packing import unpack
 from treering.edges.stores.postgres.columns import body_of, from_column, to_column
@@ -88,24 +88,24 @@ class _ImaginedRows:
         """Return the keys of the rows of an object that have not ended, by part."""
         return self._open.get(object_id, {})
 
-    def begin(self, entry: Entry, seq: int) -> Placed:
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
         """Imagine a passage that stands from `seq` on."""
         key = len(self.made) + 1
         self.made[key] = _Imagined(entry, seq)
         self._open.setdefault(entry.passage.object_id, {})[entry.passage.part] = key
-        return Placed(key, 0)
+        return PlacedRow(key, 0)
 
-    def end(self, key: int, entry: Entry, seq: int) -> Placed:
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
         """Imagine that it stood until before `seq`."""
         self.made[key].until = seq
         del self._open[entry.passage.object_id][entry.passage.part]
-        return Placed(key, 0)
+        return PlacedRow(key, 0)
 
     def touch(self, key: int, entry: Entry) -> None:
         """Change what of a passage may change while it stays."""
         self.made[key].entry = entry
 
-    def erase(self, _: str) -> Iterable[Erased]:
+    def erase(self, _: str) -> Iterable[ErasedRow]:
         """Remove nothing: an erased object has no history."""
         return ()
 
@@ -183,11 +183,11 @@ def _wrong_runs(transaction: Transaction) -> int:
     return wrong + bool(transaction.rows(left, upto=upto, indexed=read_state(transaction, INDEXED)))
 
 
-def _same(one: Run, other: Run) -> bool:
+def _same(one: PostingRun, other: PostingRun) -> bool:
     return all(map(np.array_equal, _sorted(one), _sorted(other)))
 
 
-def _sorted(run: Run) -> tuple[Any, ...]:
+def _sorted(run: PostingRun) -> tuple[Any, ...]:
     order = np.lexsort((run.keys, run.terms))
     return run.keys[order], run.terms[order], run.counts[order]
 

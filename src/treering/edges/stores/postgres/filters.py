@@ -32,17 +32,17 @@ _HUGE = "1e10000"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PassageCondition:
     """A truth value in SQL (never NULL) over the table `passages p`, and what it binds."""
 
     sql: str
     bindings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def condition(where: Filter, *, prefix: str = "where_") -> Condition:
+def condition(where: Filter, *, prefix: str = "where_") -> PassageCondition:
     """Write a filter as SQL. `prefix`: how the names begin that it binds."""
     writer = _Writer(prefix)
-    return Condition(writer.write(where), writer.bindings)
+    return PassageCondition(writer.write(where), writer.bindings)
 
 
 def stored_metadata(metadata: Mapping[str, Scalar]) -> str:

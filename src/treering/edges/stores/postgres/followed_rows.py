@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from treering.edges.index_rows.passage_log import Moment
 from treering.edges.stores.postgres.index_state import ALL_STATES, note_states
-from treering.edges.stores.postgres.reach import SCOPES, Sight, sight_among
+from treering.edges.stores.postgres.reach import SCOPES, PassageSight, sight_among
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.vector_log import logged_after, moment_of
 from treering.ports.reach import Reach
@@ -42,7 +42,7 @@ class PostgresLog:
         return keys, scopes, texts
 
 
-def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[Sight]:
+def sights_and_states(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Work out which scopes each reach sees, and read what the index remembers, in one round trip."""
     states, known = transaction.together([(ALL_STATES, {}), (SCOPES, {})])
     note_states(transaction, states)

@@ -7,7 +7,7 @@ from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.projection import Change
 
 
-class Follower(Protocol):
+class LedgerFollower(Protocol):
     """A projection in the ledger's own database."""
 
     def is_prepared(self, transaction: Transaction) -> bool:

@@ -27,7 +27,7 @@ STEP_SECONDS = 0.2
 
 
 class PostgresIndex:
-    """`ports.index.Index` over a `PostgresSpace`, and the `Follower` that keeps it in step.
+    """`ports.index.Index` over a `PostgresSpace`, and the `LedgerFollower` that keeps it in step.
 
     Hand it to the ledger as a follower before it is asked anything. Vectors are those of one model; what another
     model made is kept, but neither searched nor mixed. The graph is what one extractor finds (the built-in one unless

@@ -15,7 +15,7 @@ from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import records_of
 from treering.edges.ledger_rows.row_failures import rows_of
 from treering.edges.ledger_rows.verification import verify_rows
-from treering.edges.stores.postgres.follower import Follower
+from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.rows import SpaceRows
 from treering.edges.stores.postgres.session import PostgresSession
 from treering.edges.stores.postgres.snapshot import Snapshot
@@ -51,7 +51,7 @@ class PostgresLedger(LedgerWrites):
         *,
         clock: Clock,
         policy: Policy | None = None,
-        followers: Sequence[Follower] = (),
+        followers: Sequence[LedgerFollower] = (),
         anchor: AnchorStore | None = None,
         server_time: bool = True,
     ) -> None:

@@ -8,7 +8,7 @@ from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.code_names import passages_named
 from treering.edges.stores.postgres.columns import from_column
 from treering.edges.stores.postgres.days import on_days
-from treering.edges.stores.postgres.reach import Sight, sight, sights
+from treering.edges.stores.postgres.reach import PassageSight, sight, sights
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Row, Transaction
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
@@ -50,7 +50,7 @@ class PostgresPassages:
             return int(transaction.first(sql, **seen.bindings))
 
 
-def _found(transaction: Transaction, request: PassageRequest, seen: Sight | None) -> PassagesFound:
+def _found(transaction: Transaction, request: PassageRequest, seen: PassageSight | None) -> PassagesFound:
     keys = list(request.keys)
     queries: list[Query] = [(_HEADS, {"keys": keys})] if keys else []
     queries += [_visible(keys, seen)] if keys and seen else []
@@ -79,7 +79,7 @@ def _heads(rows: Sequence[Row]) -> dict[int, PassageHead]:
     return {row[0]: PassageHead(row[0], *map(from_column, row[1:])) for row in rows}
 
 
-def _visible(keys: Sequence[int], seen: Sight) -> Query:
+def _visible(keys: Sequence[int], seen: PassageSight) -> Query:
     where = seen.condition()
     sql = f"SELECT p.key FROM passages p WHERE p.space = %(space)s AND p.key = ANY(%(keys)s::bigint[]) AND {where.sql}"  # noqa: S608 - only our own SQL
     return sql, {"keys": list(keys), **where.bindings}

@@ -5,14 +5,14 @@ from typing import Any
 
 from treering.edges.index_rows.places import MOST_CANDIDATES, ending_range, ranked_places
 from treering.edges.stores.postgres.columns import from_column, to_column
-from treering.edges.stores.postgres.reach import Sight
+from treering.edges.stores.postgres.reach import PassageSight
 from treering.edges.stores.postgres.transactions import Row
 from treering.ports.text import Scored
 
 Query = tuple[str, dict[str, Any]]
 
 
-def exact_places(text: str, seen: Sight, limit: int) -> Query:
+def exact_places(text: str, seen: PassageSight, limit: int) -> Query:
     """Ask for passages whose object or part has this id."""
     where = seen.condition()
     # Each way by its own index.
@@ -24,7 +24,7 @@ def exact_places(text: str, seen: Sight, limit: int) -> Query:
     return sql, {"place": _known_text(text), **where.bindings, "most": limit}
 
 
-def named_places(text: str, seen: Sight) -> Query:
+def named_places(text: str, seen: PassageSight) -> Query:
     """Ask for passages one of whose names ends with the last characters of a text."""
     first, last = ending_range(text) or ("", "")
     where = seen.condition()

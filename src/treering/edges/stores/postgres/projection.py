@@ -11,7 +11,7 @@ from typing import Any
 from treering.core.times import render_time
 from treering.derived.passages import gist_hash
 from treering.derived.projection import Began, Ended, Entry, Forgotten, Step, Touched, places_of, steps_of
-from treering.edges.index_rows.fold import Erased, PassageFold, Placed
+from treering.edges.index_rows.fold import ErasedRow, PassageFold, PlacedRow
 from treering.edges.index_rows.places import endings_of
 from treering.edges.index_rows.rows import PASSAGE_COLUMNS, day_values, passage_values
 from treering.edges.stores.postgres.code_names import purge_names, settle_names
@@ -135,7 +135,7 @@ class CollectedRows:
         """Return the keys of the rows of an object that have not ended, by part."""
         return self._known.open.get(object_id, {})
 
-    def begin(self, entry: Entry, seq: int) -> Placed:
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
         """Collect a passage that stands from `seq` on."""
         self._last += 1
         passage, key = entry.passage, self._last
@@ -143,9 +143,9 @@ class CollectedRows:
         self._made[key] = _Made(entry, self._scope_of(passage.scope), text, seq)
         self._known.open.setdefault(passage.object_id, {})[passage.part] = key
         self.changed.append(key)
-        return Placed(key, text)
+        return PlacedRow(key, text)
 
-    def end(self, key: int, entry: Entry, seq: int) -> Placed:
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
         """Collect that a passage stood until before `seq`."""
         if key in self._made:
             self._made[key].until = seq
@@ -153,7 +153,7 @@ class CollectedRows:
             self._ended[key] = seq
         del self._known.open[entry.passage.object_id][entry.passage.part]
         self.changed.append(key)
-        return Placed(key, self._text_of(entry))
+        return PlacedRow(key, self._text_of(entry))
 
     def touch(self, key: int, entry: Entry) -> None:
         """Collect what of a passage may change while it stays."""
@@ -162,18 +162,18 @@ class CollectedRows:
         else:
             self._touched[key] = entry
 
-    def erase(self, object_id: str) -> Iterator[Erased]:
+    def erase(self, object_id: str) -> Iterator[ErasedRow]:
         """Collect that all rows of an object go."""
         self._known.open.pop(object_id, None)
         for _, key, text, scope, current in self._known.erased.pop(object_id, ()):
             self._erased.append(key)
             self._scopes_left.add(scope)
-            yield Erased(key, text, current and key not in self._ended)
+            yield ErasedRow(key, text, current and key not in self._ended)
         for key, made in list(self._made.items()):
             if made.entry.passage.object_id == object_id:
                 del self._made[key]
                 self._scopes_left.add(made.scope)
-                yield Erased(key, made.text, made.entry.passage.live and made.until is None)
+                yield ErasedRow(key, made.text, made.entry.passage.live and made.until is None)
 
     def finish(self) -> None:
         """Send what was collected."""

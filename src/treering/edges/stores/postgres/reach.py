@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, sees
-from treering.edges.stores.postgres.filters import Condition, condition
+from treering.edges.stores.postgres.filters import PassageCondition, condition
 from treering.edges.stores.postgres.transactions import Row, Transaction
 from treering.ports.reach import Reach
 
@@ -13,7 +13,7 @@ SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PassageSight:
     """A reach worked out against the scopes a space has. `scopes` is `None` where all of them are seen."""
 
     reach: Reach
@@ -29,7 +29,7 @@ class Sight:
         """Tell whether more than the scope narrows what is seen."""
         return self.reach.where != EVERYTHING
 
-    def condition(self) -> Condition:
+    def condition(self) -> PassageCondition:
         """Write all of it as SQL over `passages p`, the space apart."""
         where = condition(self.reach.where)
         bindings = dict(where.bindings)
@@ -39,9 +39,9 @@ class Sight:
         if self.scopes is not None:
             bindings["seen_scopes"] = sorted(self.scopes)
             parts.append("p.scope_id = ANY(%(seen_scopes)s::integer[])")
-        return Condition(f"({' AND '.join(parts)})", bindings)
+        return PassageCondition(f"({' AND '.join(parts)})", bindings)
 
-    def beyond_scope(self) -> Condition:
+    def beyond_scope(self) -> PassageCondition:
         """Write all of it but the scope, of what is current."""
         return replace(self, scopes=None).condition()
 
@@ -51,23 +51,23 @@ class Sight:
         return "p.until_seq IS NULL" if self.reach.withdrawn else "(p.live AND p.until_seq IS NULL)"
 
 
-def sight(transaction: Transaction, reach: Reach) -> Sight:
+def sight(transaction: Transaction, reach: Reach) -> PassageSight:
     """Work out which of the space's scopes a reach sees."""
     return sights(transaction, [reach])[0]
 
 
-def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[Sight]:
+def sights(transaction: Transaction, reaches: Sequence[Reach]) -> list[PassageSight]:
     """Work out which of the space's scopes each reach sees. The scopes are read once, where any of them asks."""
     known = transaction.rows(SCOPES) if any(map(_asks, reaches)) else []
     return [sight_among(known, reach) for reach in reaches]
 
 
-def sight_among(known: Sequence[Row], reach: Reach) -> Sight:
+def sight_among(known: Sequence[Row], reach: Reach) -> PassageSight:
     """Work out which of some scopes (number and name) a reach sees."""
     if not _asks(reach):
-        return Sight(reach, None)
+        return PassageSight(reach, None)
     seen = frozenset(number for number, scope in known if sees(reach.scope, scope, descend=reach.descend))
-    return Sight(reach, None if len(seen) == len(known) else seen)
+    return PassageSight(reach, None if len(seen) == len(known) else seen)
 
 
 def _asks(reach: Reach) -> bool:

@@ -16,7 +16,7 @@ from treering.edges.ledger_rows.changes import changes_of
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import load_records
 from treering.edges.ledger_rows.verification import verify_rows
-from treering.edges.stores.postgres.follower import Follower
+from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.jobs import forget_in_jobs
 from treering.edges.stores.postgres.log_tables import LogReads, LogWrites
 from treering.edges.stores.postgres.object_reads import ObjectReads
@@ -139,7 +139,7 @@ class PostgresSession:
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise no_export(error) from error
 
-    def finish(self, followers: Iterable[Follower]) -> None:
+    def finish(self, followers: Iterable[LedgerFollower]) -> None:
         """Let followers apply the changes, as the last thing in the transaction."""
         for follower in followers if self._changes else ():
             follower.follow(self._transaction, self._changes)

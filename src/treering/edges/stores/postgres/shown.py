@@ -48,7 +48,8 @@ class Shown:
     def in_role(self, role: str) -> npt.NDArray[np.bool_]:
         """Tell, by key, which are of places in a role."""
         number = PLACE_ROLES.index(role) + 1 if role in PLACE_ROLES else -1
-        return self.roles == number
+        of_role: npt.NDArray[np.bool_] = self.roles == number
+        return of_role
 
 
 def load_shown(transaction: Transaction) -> Shown:

@@ -9,7 +9,7 @@ from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.days import rank_days
 from treering.edges.stores.postgres.followed_rows import sights_and_states
 from treering.edges.stores.postgres.places import exact_places, named_places, rank_places
-from treering.edges.stores.postgres.reach import Sight
+from treering.edges.stores.postgres.reach import PassageSight
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.word_ranking import WordRanking
@@ -47,7 +47,10 @@ class PostgresTextSearch:
 
 
 def _with_places_and_days(
-    transaction: Transaction, requests: Sequence[TextRequest], sights: Sequence[Sight], found: Sequence[TextFound]
+    transaction: Transaction,
+    requests: Sequence[TextRequest],
+    sights: Sequence[PassageSight],
+    found: Sequence[TextFound],
 ) -> list[TextFound]:
     """Add what is found by place and by day, asked for all requests together."""
     queries: list[tuple[str, dict[str, Any]]] = []

@@ -11,7 +11,7 @@ from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.followed_rows import Integers, PostgresLog, integers, sights_and_states
 from treering.edges.stores.postgres.index_state import MODELS, SHOWN, count_waiting, next_numbers, read_state
 from treering.edges.stores.postgres.object_reads import ObjectReads
-from treering.edges.stores.postgres.reach import Sight
+from treering.edges.stores.postgres.reach import PassageSight
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.vector_log import log_passages, moment_of
@@ -157,13 +157,13 @@ class PostgresVectorRows(PostgresLog):
 
     def passing(self, reach: Reach, scopes: Scopes) -> Integers:
         """Return the keys of the current passages in reach that pass its filter."""
-        seen = Sight(replace(reach, withdrawn=False), scopes).condition()
+        seen = PassageSight(replace(reach, withdrawn=False), scopes).condition()
         sql = f"SELECT string_agg(int8send(p.key), '') FROM passages p WHERE p.space = %(space)s AND {seen.sql}"  # noqa: S608 - only our own SQL
         return integers(self.transaction.first(sql, **seen.bindings))
 
     def of_history(self, reach: Reach, scopes: Scopes) -> Iterator[tuple[int, bytes]]:
         """Return the vectors in reach that are not among those of the current passages."""
-        seen = Sight(reach, scopes).condition()
+        seen = PassageSight(reach, scopes).condition()
         others = "true" if reach.at is not None else "NOT p.live"
         sql = f"SELECT p.key, v.vector {_JOINED} AND {others} AND {seen.sql}"
         return ((key, vector) for key, vector in self.transaction.rows(sql, model=self._model_id, **seen.bindings))

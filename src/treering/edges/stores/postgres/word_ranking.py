@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.derived.word_table import Floats, Postings, WordTable, best
-from treering.edges.stores.postgres.reach import Sight
+from treering.edges.stores.postgres.reach import PassageSight
 from treering.edges.stores.postgres.shown import Keys, integers
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.word_tables import Held, WordsAt
@@ -47,7 +47,7 @@ class WordRanking:
         asked = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
         self._held = self._at.with_terms(self._transaction, filter(None, map(_term, asked)))
 
-    def found(self, request: TextRequest, seen: Sight) -> TextFound:
+    def found(self, request: TextRequest, seen: PassageSight) -> TextFound:
         """Answer what a request asks about words and names."""
         in_scope = None if seen.scopes is None else self._at.shown.in_scopes(seen.scopes)
         names = [one.name for one in request.names if not self._count(one.whole, in_scope)]
@@ -62,7 +62,7 @@ class WordRanking:
             passages=min(int(np.count_nonzero(shown)), MOST_COUNTED) if request.counted else 0,
         )
 
-    def _words(self, request: TextRequest, seen: Sight, in_scope: Mask) -> tuple[list[Scored], list[Scored]]:
+    def _words(self, request: TextRequest, seen: PassageSight, in_scope: Mask) -> tuple[list[Scored], list[Scored]]:
         terms = [term for text in request.words if (term := _term(text))]
         if not terms:
             return [], []
@@ -78,7 +78,7 @@ class WordRanking:
             in_role = _first([*in_role, *of_role], limit) if role else []
         return ranked, in_role
 
-    def _names(self, names: Sequence[str], seen: Sight, in_scope: Mask, limit: int) -> list[Scored]:
+    def _names(self, names: Sequence[str], seen: PassageSight, in_scope: Mask, limit: int) -> list[Scored]:
         wanted = [name for name in names if len(name) >= _SHORTEST_NAME]
         if not wanted:
             return []
@@ -96,7 +96,7 @@ class WordRanking:
         keys = keys[self._at.shown.among(keys)]
         return len(keys) if in_scope is None else int(np.count_nonzero(in_scope[keys]))
 
-    def _passing(self, seen: Sight, in_scope: Mask) -> Mask:
+    def _passing(self, seen: PassageSight, in_scope: Mask) -> Mask:
         """Tell which of the current passages are seen."""
         if not seen.filtered and seen.reach.at is None:
             return in_scope
@@ -106,7 +106,7 @@ class WordRanking:
         passing[integers(joined)] = True
         return _both(passing, in_scope)
 
-    def _past_words(self, words: Sequence[str], seen: Sight) -> list[tuple[Scored, str]]:
+    def _past_words(self, words: Sequence[str], seen: PassageSight) -> list[tuple[Scored, str]]:
         """Rank what is no longer current, with its role, by what current text says of how common words are.
 
         The past is small and lopsided: its own numbers would make a word that was edited once look common.
@@ -121,7 +121,7 @@ class WordRanking:
         ranked = zip(past.keys.tolist(), scores.tolist(), past.roles, past.seen.tolist(), strict=True)
         return [(Scored(key, score), role) for key, score, role, is_seen in ranked if is_seen and score]
 
-    def _past_names(self, held: Sequence[Held], seen: Sight) -> list[Scored]:
+    def _past_names(self, held: Sequence[Held], seen: PassageSight) -> list[Scored]:
         past = self._past(held, seen)
         if not len(past.keys):
             return []
@@ -131,7 +131,7 @@ class WordRanking:
         scores = table.scores([_among(each, past.keys) for each in held])
         return [Scored(key, float(scores[key])) for key in past.keys[past.seen].tolist() if scores[key]]
 
-    def _past(self, held: Iterable[Held], seen: Sight) -> "_Past":
+    def _past(self, held: Iterable[Held], seen: PassageSight) -> "_Past":
         """Read what has to be known of passages that are no longer current."""
         keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(each for each, _ in held)]))
         shown = np.zeros(len(keys), np.bool_)

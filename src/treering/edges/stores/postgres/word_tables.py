@@ -37,7 +37,7 @@ Held = tuple[Keys, Keys]
 _NONE: Held = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-class Indexed:
+class RunPostings:
     """What was read of runs of one state: postings of terms, current or not. Safe to use from many threads."""
 
     def __init__(self, runs: Sequence[tuple[int, int, int]], upto: int) -> None:
@@ -84,7 +84,7 @@ class Indexed:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingWords:
     """Passages that have no postings yet: what they are found by. Only ever added to."""
 
     upto: int
@@ -113,7 +113,7 @@ class Waiting:
 class WordsAt:
     """Words and names as of one moment."""
 
-    def __init__(self, moment: tuple[Moment, int], shown: Shown, indexed: Indexed, waiting: Waiting) -> None:
+    def __init__(self, moment: tuple[Moment, int], shown: Shown, indexed: RunPostings, waiting: WaitingWords) -> None:
         self.moment = moment
         self.shown = shown
         self.indexed = indexed
@@ -201,7 +201,10 @@ def _read(transaction: Transaction, moment: tuple[Moment, int], known: WordsAt |
         indexed, waiting = same.indexed, same.waiting
     else:
         upto = read_state(transaction, INDEXED)
-        indexed, waiting = Indexed([(row[0], row[1], row[2]) for row in transaction.rows(_RUNS)], upto), Waiting(upto)
+        indexed, waiting = (
+            RunPostings([(row[0], row[1], row[2]) for row in transaction.rows(_RUNS)], upto),
+            WaitingWords(upto),
+        )
     if not same or position != same.moment[0][1] or waiting is not same.waiting:
         for key, words, names in transaction.rows(_WAITING, after=waiting.upto):
             waiting.add(key, _text(words), _text(names))

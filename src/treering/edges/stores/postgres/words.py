@@ -13,7 +13,7 @@ import numpy as np
 
 from treering.derived.projection import names_of, words_of
 from treering.edges.index_rows.place_terms import place_terms
-from treering.edges.index_rows.postings import Run, packed_run, stretch_codes, unpacked_run, word_code
+from treering.edges.index_rows.postings import PostingRun, packed_run, stretch_codes, unpacked_run, word_code
 from treering.edges.ledger_rows.packing import unpack
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.postgres.columns import body_of, packed
@@ -91,21 +91,21 @@ def counted_words(text: str) -> dict[str, int]:
     return counts
 
 
-def run_of_words(texts: Sequence[tuple[int, str]]) -> Run:
+def run_of_words(texts: Sequence[tuple[int, str]]) -> PostingRun:
     """Return the postings of the words of some passages, by key."""
     counted = [counted_words(text) for _, text in texts]
     keys = np.repeat([key for key, _ in texts], [len(each) for each in counted]).astype(np.int64)
     terms = [word_code(word) for each in counted for word in each]
     counts = [count for each in counted for count in each.values()]
-    return Run(keys, np.array(terms, np.uint64), np.array(counts, np.int64))
+    return PostingRun(keys, np.array(terms, np.uint64), np.array(counts, np.int64))
 
 
-def run_of_names(texts: Sequence[tuple[int, str]]) -> Run:
+def run_of_names(texts: Sequence[tuple[int, str]]) -> PostingRun:
     """Return the postings of the stretches of the names of some passages, by key. They are not counted."""
     codes = [np.unique(stretch_codes(text)) for _, text in texts]
     keys = np.repeat([key for key, _ in texts], [len(each) for each in codes]).astype(np.int64)
     terms = np.concatenate([np.zeros(0, np.uint64), *codes])
-    return Run(keys, terms, np.zeros(len(terms), np.int64))
+    return PostingRun(keys, terms, np.zeros(len(terms), np.int64))
 
 
 def _index_waiting(transaction: Transaction) -> None:
@@ -141,24 +141,24 @@ def _forget_in_runs(transaction: Transaction, keys: Sequence[int]) -> None:
         _note_runs(transaction)
 
 
-def read_runs(transaction: Transaction, numbers: Sequence[int]) -> dict[int, tuple[Run, Run]]:
+def read_runs(transaction: Transaction, numbers: Sequence[int]) -> dict[int, tuple[PostingRun, PostingRun]]:
     """Return the postings of words and of names of some runs, by the number of the run."""
-    parts: dict[tuple[int, int], list[Run]] = {}
+    parts: dict[tuple[int, int], list[PostingRun]] = {}
     for number, kind, body in transaction.rows(_OF_RUNS, runs=list(numbers)) if numbers else ():
         with row_of("the postings", hint=REINDEX):
             parts.setdefault((number, kind), []).append(unpacked_run(body))
     return {
-        number: (Run.joined(parts.get((number, WORDS), [])), Run.joined(parts.get((number, NAMES), [])))
+        number: (PostingRun.joined(parts.get((number, WORDS), [])), PostingRun.joined(parts.get((number, NAMES), [])))
         for number in numbers
     }
 
 
-def _write_run(transaction: Transaction, row: Row, waiting: Sequence[Row], *known: Run) -> None:
+def _write_run(transaction: Transaction, row: Row, waiting: Sequence[Row], *known: PostingRun) -> None:
     """Write a run of the passages it has had so far, with their postings, and of others, with their texts."""
     number, first, last, passages = row
     words = run_of_words([(key, _text(packed_words)) for key, packed_words, _ in waiting])
     names = run_of_names([(key, _text(packed_names)) for key, _, packed_names in waiting])
-    runs = [Run.joined([*known[kind : kind + 1], new]) for kind, new in enumerate((words, names))]
+    runs = [PostingRun.joined([*known[kind : kind + 1], new]) for kind, new in enumerate((words, names))]
     buckets = [packed_run(run) for run in runs]
     keys = [key for key, _, _ in waiting]
     for table in ("postings", "posting_runs"):

@@ -7,7 +7,7 @@ import apsw
 from treering.core.times import render_time
 from treering.derived.passages import gist_hash
 from treering.derived.projection import Entry, steps_of
-from treering.edges.index_rows.fold import Erased, PassageFold, Placed
+from treering.edges.index_rows.fold import ErasedRow, PassageFold, PlacedRow
 from treering.edges.index_rows.rows import PASSAGE_COLUMNS, passage_values
 from treering.edges.stores.sqlite.code_names import purge_names, settle_names
 from treering.edges.stores.sqlite.days import add_days, remove_days
@@ -54,7 +54,7 @@ class _Rows:
         sql = "SELECT part, key FROM passages WHERE object_id = ? AND until_seq IS NULL"
         return dict(self._connection.execute(sql, (object_id,)))
 
-    def begin(self, entry: Entry, seq: int) -> Placed:
+    def begin(self, entry: Entry, seq: int) -> PlacedRow:
         passage = entry.passage
         text_id = self._text_id(passage)
         row = (self._scope_id(passage.scope), text_id, seq, *passage_values(passage, entry.position))
@@ -64,15 +64,15 @@ class _Rows:
         add_places(self._connection, key, passage)
         add_days(self._connection, key, passage)
         add_words(self._connection, key, passage, current=passage.live)
-        return Placed(key, text_id)
+        return PlacedRow(key, text_id)
 
-    def end(self, key: int, entry: Entry, seq: int) -> Placed:
+    def end(self, key: int, entry: Entry, seq: int) -> PlacedRow:
         passage = entry.passage
         self._connection.execute("UPDATE passages SET until_seq = ? WHERE key = ?", (seq, key))
         if passage.live:
             remove_words(self._connection, key, current=True)
             add_words(self._connection, key, passage, current=False)
-        return Placed(key, self._text_id(passage))
+        return PlacedRow(key, self._text_id(passage))
 
     def touch(self, key: int, entry: Entry) -> None:
         sql = "UPDATE passages SET position = ?, updated_at = ? WHERE key = ?"
@@ -80,7 +80,7 @@ class _Rows:
         self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
         self._keep_metadata(key, entry.passage)
 
-    def erase(self, object_id: str) -> Iterator[Erased]:
+    def erase(self, object_id: str) -> Iterator[ErasedRow]:
         sql = "SELECT key, text_id, live AND until_seq IS NULL FROM passages WHERE object_id = ?"
         for key, text_id, current in list(self._connection.execute(sql, (object_id,))):
             remove_words(self._connection, key, current=bool(current))
@@ -88,7 +88,7 @@ class _Rows:
             remove_days(self._connection, key)
             self._connection.execute("DELETE FROM passage_metadata WHERE key = ?", (key,))
             self._connection.execute("DELETE FROM passages WHERE key = ?", (key,))
-            yield Erased(key, text_id, bool(current))
+            yield ErasedRow(key, text_id, bool(current))
 
     def _keep_metadata(self, key: int, passage: Passage) -> None:
         for name, value in passage.metadata.items():
