@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from treering.core.errors import Corrupt
 from treering.derived.code_names import name_code
 from treering.derived.passages import gist_hash
 from treering.derived.projection import Entry, places_of, steps_of
@@ -176,8 +177,11 @@ def _wrong_runs(transaction: Transaction) -> int:
             run_of_words([(key, _text(words)) for key, words, _ in texts]),
             run_of_names([(key, _text(names)) for key, _, names in texts]),
         )
-        actual = read_runs(transaction, [number])[number]
-        wrong += first <= upto or not all(map(_same, wanted, actual))
+        try:
+            actual = read_runs(transaction, [number])[number]
+        except Corrupt:
+            actual = None
+        wrong += first <= upto or actual is None or not all(map(_same, wanted, actual))
         upto = last
     left = "SELECT 1 FROM passage_words WHERE space = %(space)s AND key > %(upto)s AND key <= %(indexed)s LIMIT 1"
     return wrong + bool(transaction.rows(left, upto=upto, indexed=read_state(transaction, INDEXED)))
