@@ -20,6 +20,9 @@ _SHOWN = (
     "string_agg(int8send(text_id), '') FROM passages WHERE space = %(space)s AND live AND until_seq IS NULL"
 )
 
+LOADED_AT_ONCE = 5_000
+"""Rows of about a kilobyte that one round trip brings while a table in memory is loaded."""
+
 
 class PostgresLog:
     """`index_rows.passage_log.PassageLog` over a transaction."""

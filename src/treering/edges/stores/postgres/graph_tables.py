@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from treering.edges.index_rows.graph import FollowedGraphView, NamedGraph
 from treering.edges.index_rows.name_table import PackedNames
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
-from treering.edges.stores.postgres.followed_rows import PostgresLog, integers, sights_and_states
+from treering.edges.stores.postgres.followed_rows import LOADED_AT_ONCE, PostgresLog, integers, sights_and_states
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.ports.reach import Reach
 
@@ -40,7 +40,7 @@ class PostgresGraphRows(PostgresLog):
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Return all records, by passage key."""
-        return ((key, body) for key, body in self.transaction.stream("graph", _RECORDS))
+        return ((key, body) for key, body in self.transaction.stream("graph", _RECORDS, at_once=LOADED_AT_ONCE))
 
     def records_of(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and record of those of the passages that have one."""

@@ -120,11 +120,11 @@ class Transaction:
         """Return the first value of each row."""
         return [value for (value,) in self.rows(sql, **bindings)]
 
-    def stream(self, name: str, sql: str) -> Iterator[Row]:
-        """Return the rows of a query that may have very many, a few at a time. `name`: of the cursor."""
+    def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
+        """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
         self.flush()
         with self._connection.cursor(name, binary=True) as cursor:
-            cursor.itersize = _STREAMED
+            cursor.itersize = at_once
             cursor.execute(sql, {"space": self._space})
             for row in cursor:
                 check_interrupt()

@@ -8,7 +8,13 @@ from treering.edges.index_rows.vector_digests import vector_digest
 from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector
 from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
-from treering.edges.stores.postgres.followed_rows import Integers, PostgresLog, integers, sights_and_states
+from treering.edges.stores.postgres.followed_rows import (
+    LOADED_AT_ONCE,
+    Integers,
+    PostgresLog,
+    integers,
+    sights_and_states,
+)
 from treering.edges.stores.postgres.index_state import MODELS, SHOWN, count_waiting, next_numbers, read_state
 from treering.edges.stores.postgres.object_reads import ObjectReads
 from treering.edges.stores.postgres.reach import PassageSight
@@ -140,7 +146,9 @@ class PostgresVectorRows(PostgresLog):
     def vectors(self) -> Iterator[tuple[int, bytes]]:
         """Return all vectors of the model, by the number of their text."""
         sql = f"SELECT text_id, vector FROM passage_vectors WHERE space = %(space)s AND model_id = {self._model_id:d}"  # noqa: S608 - a number
-        return ((text_id, vector) for text_id, vector in self.transaction.stream("vectors", sql))
+        return (
+            (text_id, vector) for text_id, vector in self.transaction.stream("vectors", sql, at_once=LOADED_AT_ONCE)
+        )
 
     def searched(self, keys: Sequence[int]) -> Sequence[tuple[int, int, bytes]]:
         """Return key, scope and vector of those of the passages that are current and have a vector."""
