@@ -247,7 +247,7 @@ def test_many_threads_ask_while_one_writes(path):
         "UPDATE graph_nodes SET name = X'65ff' WHERE id = 1",
         "UPDATE graph_nodes SET passages = passages + 1 WHERE id = 2",
         "DELETE FROM graph_nodes WHERE id = 3",
-        "INSERT INTO graph_nodes(name, passages) VALUES(X'6578', 0)",
+        "INSERT INTO graph_nodes(name, code, passages) VALUES(X'6578', 7, 0)",
     ],
 )
 def test_damage_is_found_and_repaired_by_a_rebuild(space, damage):
