@@ -10,6 +10,7 @@ from treering.core.errors import Corrupt
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.extraction.names import entity_key
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.graph import name_code
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.extractor import Entity, Extraction
@@ -130,6 +131,22 @@ def test_the_number_of_a_name_that_is_gone_is_not_given_to_another(space):
     space.erase(source)
     space.commit(space.make.source("Grace Hopper met Howard Aiken."))
     assert gone.isdisjoint(number for (number,) in space.database.rows("SELECT id FROM graph_nodes"))
+
+
+def test_names_that_share_a_code_are_told_apart(space):
+    one, other = "kibimodi", "gudelabi"
+    assert name_code(f"e{one}".encode()) == name_code(f"e{other}".encode())
+    source = space.make.source(f"Ada Lovelace met {one.title()}.")
+    space.commit(source)
+    view = space.index.graph.view(Reach("/"))
+    assert view.named([one, other]).keys() == {one}
+    space.commit(space.make.source(f"Ada Lovelace met {other.title()}.", origin="another"))
+    view = space.index.graph.view(Reach("/"))
+    assert len(set(view.named([one, other]).values())) == 2
+    assert agrees(space)
+    space.erase(source)
+    assert space.index.graph.view(Reach("/")).named([one, other]).keys() == {other}
+    assert space.index.upkeep.differences() == []
 
 
 def test_erasing_leaves_no_name_in_the_file_and_nothing_in_memory(path):
