@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import nsmallest
 
+from treering.core.filters import asked_texts
 from treering.derived.analysis import index_text
 from treering.derived.association import Association
 from treering.derived.fusion import BRIDGED, DATED, NAMED, NAMES, PLACES, POOL, TITLE_MATCH, VECTORS, WALKED, WORDS
@@ -63,7 +64,7 @@ def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, f
         reach,
         POOL,
         words=(*question.terms.words, *question.terms.emphasis, *question.terms.phrases),
-        words_in=CODE,
+        words_in=CODE if _may_find_code(reach) else "",
         names=_parts_of_names(question),
         place=_place(question.text),
         days=tuple(days for days in question.days if days.last - days.first <= _LONG),
@@ -132,6 +133,12 @@ def _parts_of_names(question: Question) -> tuple[NamePart, ...]:
     if len(question.text.split()) <= _PART_WORDS:
         return tuple(NamePart(name) for name in names)
     return tuple(NamePart(name, whole=next(iter(index_text(name).split()), "")) for name in names)
+
+
+def _may_find_code(reach: Reach) -> bool:
+    """Tell whether a filter lets code pass: only sources are code."""
+    wanted = {"type": "source", "role": CODE}
+    return all(wanted[field] in texts for field, texts in asked_texts(reach.where) if field in wanted)
 
 
 def _place(text: str) -> str:
