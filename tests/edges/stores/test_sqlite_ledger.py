@@ -408,7 +408,12 @@ def test_segments_of_many_sources_are_checked_in_a_few_statements(tmp_path: Path
     places = [(source.id, segment.segment_id) for source in sources for segment in source.segments]
     statements: list[str] = []
     with database.read() as connection:
-        connection.exec_trace = lambda _cursor, sql, _bindings: not statements.append(sql)
+
+        def note(_cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+            statements.append(sql)
+            return True
+
+        connection.exec_trace = note
         assert list(ledger.segments(places)) == places
     assert sum("revisions" in sql or "audit" in sql for sql in statements) <= 4
     ledger.close()
