@@ -106,6 +106,13 @@ class WordTable:
         return rarity if rarity > 0 else _LEAST_IDF
 
 
+def only(scores: Floats, keys: Keys) -> Floats:
+    """Return the scores of some passages; all others score 0."""
+    kept = np.zeros(len(scores))
+    kept[keys] = scores[keys]
+    return kept
+
+
 def best(scores: Floats, limit: int, *, among: npt.NDArray[np.int32] | None = None) -> tuple[Keys, Floats]:
     """Return the best of passages (`among`: of some of them) and their scores; of equal ones the lower key first."""
     found = np.flatnonzero(scores) if among is None else among[scores[among] > 0].astype(np.int64)

@@ -397,3 +397,23 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: Path, clock: Step
     tamper(path, "CREATE TABLE recipes(name TEXT)")
     with pytest.raises(Corrupt, match="another program"):
         SqliteLedger(Database(str(path)), clock=clock)
+
+
+def test_segments_of_many_sources_are_checked_in_a_few_statements(tmp_path: Path) -> None:
+    clock = SteppingClock()
+    make, database = Builder(clock), Database(str(tmp_path / "space.db"))
+    ledger = SqliteLedger(database, clock=clock)
+    sources = [make.source(f"Bees {n}.", f"Ants {n}.", origin=str(n)) for n in range(20)]
+    ledger.commit(make.patch(*sources))
+    places = [(source.id, segment.segment_id) for source in sources for segment in source.segments]
+    statements: list[str] = []
+    with database.read() as connection:
+
+        def note(_cursor: apsw.Cursor, sql: str, _bindings: object) -> bool:
+            statements.append(sql)
+            return True
+
+        connection.exec_trace = note
+        assert list(ledger.segments(places)) == places
+    assert sum("revisions" in sql or "audit" in sql for sql in statements) <= 4
+    ledger.close()

@@ -1,15 +1,18 @@
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from index_stage import open_space, seen
+from index_stage import EMBEDDER, open_space, seen
 
 from treering.core.patch import Erase
 from treering.edges.stores.sqlite import text as text_search
 from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.words import rank_words
 from treering.ports.text import TextRequest
+from treering.testing.index_questions import near
 
 WORDS = "bees ants hum dig Über night_shift honeycomb 7 année".split()
 TERMS = "bee ant hum dig uber night_shift honeycomb 7 anne absent".split()
@@ -150,4 +153,36 @@ def test_postings_are_read_once_while_nothing_is_written(path, monkeypatch):
     space.commit(space.make.source("Ants hum.", origin="2"))
     assert len(asked(space, "hum")) == 2
     assert reads == ["hum", "bee", "hum"]
+    space.ledger.close()
+
+
+def test_a_filter_is_asked_of_the_rows_once_while_nothing_is_written(path):
+    space = open_space(path)
+    bees = space.make.source("Bees hum.", origin="1", kind="note")
+    space.commit(bees, space.make.source("Ants hum and hum.", origin="2", kind="file"))
+    space.embed()
+    statements = []
+    with space.database.read() as connection:
+        connection.exec_trace = lambda _cursor, sql, _bindings: statements.append(sql) or True
+    for day in (1, 2, 3):
+        reach = replace(seen(where={"kind": "note"}), now=datetime(2026, 1, day, tzinfo=UTC))
+        (found,) = space.index.text.search([TextRequest(reach, 10, words=("hum",))])
+        assert space.objects(found.words) == [bees.id]
+        near(space.index, EMBEDDER.embed_query("hum"), reach=reach, limit=10)
+    assert not any("bm25" in sql for sql in statements)
+    assert sum("FROM passages p WHERE" in sql and "p.kind" in sql for sql in statements) == 1
+    space.ledger.close()
+
+
+@given(st.lists(texts, min_size=1, max_size=8), questions, st.sampled_from(["/", "/a"]))
+@settings(max_examples=30, deadline=None)
+def test_words_of_what_passes_a_filter_rank_to_the_scores_of_fts5(told, terms, scope):
+    space = open_space()
+    for n, text in enumerate(told):
+        kind, at = ("note", "file")[n % 2], ("/", "/a", "/a/b")[n % 3]
+        space.commit(space.make.source(text, origin=str(n), kind=kind, scope=at))
+    reach = seen(scope, descend=n % 2 == 0, where={"kind": "note"})
+    (found,) = space.index.text.search([TextRequest(reach, 3, words=tuple(terms))])
+    with space.database.read() as connection:
+        assert list(found.words) == rank_words(connection, terms, sight(connection, reach), 3)
     space.ledger.close()

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
 from typing import Protocol
@@ -117,7 +118,8 @@ class FollowedVectors:
         state = rows.state()
         if self._passing[0] != state:
             self._passing = (state, {})
-        known, asked = self._passing[1], (reach, scopes)
+        # The time a read asks for decides nothing here, and is another for every read.
+        known, asked = self._passing[1], (replace(reach, now=None), scopes)
         if asked not in known:
             if len(known) >= _FILTERS_KEPT:
                 known.clear()

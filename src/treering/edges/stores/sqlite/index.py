@@ -11,6 +11,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.graph import records_of
 from treering.edges.stores.sqlite.graph_tables import SqliteGraph
 from treering.edges.stores.sqlite.passages import SqlitePassages
+from treering.edges.stores.sqlite.passing import PassingKeys
 from treering.edges.stores.sqlite.rebuild import (
     passage_differences,
     passages_prepared,
@@ -53,8 +54,9 @@ class SqliteIndex:
         self._extractor = extractor or BuiltInExtractor()
         self._most_at_once = most_at_once
         self.passages = SqlitePassages(database)
-        self.text = SqliteTextSearch(database)
-        self.vectors = SqliteVectors(database, model_id, dimension)
+        passing = PassingKeys()
+        self.text = SqliteTextSearch(database, passing)
+        self.vectors = SqliteVectors(database, passing, model_id, dimension)
         self.graph = SqliteGraph(database)
         self.upkeep = SqliteUpkeep(database, self._extractor, step_seconds)
 

@@ -17,6 +17,7 @@ from treering.edges.ledger_rows.current import KnownPlace, current_row, placing_
 from treering.edges.ledger_rows.packing import pack, pack_row, unpack, unpack_json, unpack_object
 from treering.edges.ledger_rows.read_checks import (
     HINT,
+    Newest,
     ReadChecks,
     SourceParts,
     Stored,
@@ -24,7 +25,7 @@ from treering.edges.ledger_rows.read_checks import (
     unreadable_segment,
 )
 from treering.edges.ledger_rows.row_failures import row_of
-from treering.edges.stores.sqlite.newest import SqliteEvents, read_newest
+from treering.edges.stores.sqlite.newest import SqliteEvents, read_each_newest, read_newest
 from treering.edges.stores.sqlite.referrers import find_referrers, forget_referrer, keep_referrer
 from treering.ports.ledger import Altered, noted
 
@@ -169,10 +170,12 @@ class ObjectTables:
                 "JOIN texts ON texts.row = s.text_row WHERE s.vanished IS NULL"
             )
             rows = list(self._connection.execute(sql, [x for pair in batch for x in pair]))
+            new = dict.fromkeys(row[0] for row in rows if row[0] not in parts)
+            newest = read_each_newest(self._connection, new) if self._checks else {}
             for source_id, segment_id, place, body in rows:
                 with noted(altered):
                     if source_id not in parts:
-                        parts[source_id] = self._parts(source_id, None)
+                        parts[source_id] = self._newest_parts(source_id, newest.get(source_id))
                     found[source_id, segment_id] = self._segment(source_id, parts[source_id], place, body)
         for source_id, segment_id in places if self._checks else ():
             if (source_id, segment_id) not in found:
@@ -297,11 +300,17 @@ class ObjectTables:
         if self._checks is None:
             return None
         if number is None:
-            if newest := read_newest(self._connection, source_id):
-                return self._checks.newest_parts(self._events, newest)
-        elif stored := self._stored(_ONE, (source_id, number)):
+            return self._newest_parts(source_id, read_newest(self._connection, source_id))
+        if stored := self._stored(_ONE, (source_id, number)):
             return self._checks.earlier_parts(self._events, stored)
-        raise unreadable(Stored(source_id, number or 0, 0, ""))
+        raise unreadable(Stored(source_id, number, 0, ""))
+
+    def _newest_parts(self, source_id: str, newest: Newest | None) -> SourceParts | None:
+        if self._checks is None:
+            return None
+        if newest is None:
+            raise unreadable(Stored(source_id, 0, 0, ""))
+        return self._checks.newest_parts(self._events, newest)
 
     def _require_absent(self, source_id: str, segment_id: str) -> None:
         """Raise `Corrupt` where a segment that was not found is in its source by what the log says."""

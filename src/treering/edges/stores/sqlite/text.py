@@ -7,6 +7,7 @@ import apsw
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.days import rank_days
+from treering.edges.stores.sqlite.passing import PassingKeys
 from treering.edges.stores.sqlite.places import rank_places
 from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.word_tables import WordTables
@@ -25,8 +26,9 @@ from treering.ports.text import Scored, TextFound, TextRequest
 class SqliteTextSearch:
     """`ports.text.TextSearch` over the ledger's `Database`: as new as the ledger."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, passing: PassingKeys) -> None:
         self._database = database
+        self._passing = passing
         self._words = WordTables(WEIGHTS, COLUMNS)
 
     def search(self, requests: Sequence[TextRequest]) -> Sequence[TextFound]:
@@ -52,11 +54,12 @@ class SqliteTextSearch:
     def _ranked(
         self, connection: apsw.Connection, request: TextRequest, seen: Sight
     ) -> tuple[list[Scored], list[Scored]]:
-        """Rank by words, and those of one role once more: in memory where all is seen as it is now, else by FTS5."""
+        """Rank by words, and those of one role once more: in memory what is seen as it is now, else by FTS5."""
         terms, role, limit = request.words, request.words_in, request.limit
-        everything = seen.scopes is None and not seen.of_history and not seen.filtered
-        ranked = self._words.rank(connection, terms, limit, role=role) if everything and terms else None
-        if ranked is not None:
-            return ranked
+        if terms and not seen.of_history and (seen.filtered or seen.scopes is None):
+            among = self._passing.of(connection, seen) if seen.filtered else None
+            ranked = self._words.rank(connection, terms, limit, role=role, among=among)
+            if ranked is not None:
+                return ranked
         in_role = rank_words(connection, terms, seen.in_role(role), limit) if role else []
         return rank_words(connection, terms, seen, limit), in_role

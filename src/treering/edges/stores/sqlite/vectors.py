@@ -2,11 +2,9 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import apsw
-import numpy as np
 
 from treering.edges.index_rows.vector_digests import vector_digest
 from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector
@@ -14,6 +12,7 @@ from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.object_tables import ObjectTables
+from treering.edges.stores.sqlite.passing import PassingKeys, written_state
 from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, read_state
 from treering.edges.stores.sqlite.vector_queue import SqliteLog, fill_queue, log_vectors
@@ -21,7 +20,6 @@ from treering.edges.stores.sqlite.whole_columns import Integers, shown_passages
 from treering.ports.reach import Reach
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 
-_State = tuple[int, int, int]
 _FEW = 500  # keys in one statement
 
 _JOINED = "FROM passages p JOIN passage_vectors v ON v.text_id = p.text_id AND v.model_id = ?"
@@ -31,13 +29,14 @@ _SEARCHED = f"SELECT p.key, p.scope_id, v.vector {_JOINED} WHERE p.live = 1 AND 
 class SqliteVectors:
     """`ports.vectors.Vectors` over the ledger's `Database`. Safe to use from many threads."""
 
-    def __init__(self, database: Database, model: str, dimension: int) -> None:
+    def __init__(self, database: Database, passing: PassingKeys, model: str, dimension: int) -> None:
         self._database = database
+        self._passing = passing
         self._model = model
         self._dimension = dimension
         self._model_id = 0
         self._followed = FollowedVectors(dimension)
-        self._counted: tuple[_State, Lag] | None = None
+        self._counted: tuple[Hashable, Lag] | None = None
 
     def recognise(self, connection: apsw.Connection) -> bool:
         """Tell whether the space knows the model."""
@@ -57,13 +56,13 @@ class SqliteVectors:
     def search(self, requests: Sequence[NearRequest]) -> Sequence[Near]:
         """Compare for several requests, all of one moment."""
         with self._read() as connection:
-            rows = SqliteVectorRows(connection, self._model_id)
+            rows = SqliteVectorRows(connection, self._model_id, self._passing)
             return [self._followed.near(rows, request, sight(connection, request.reach).scopes) for request in requests]
 
     def lag(self) -> Lag:
         """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
         with self._read() as connection:
-            state, known = _state(connection), self._counted
+            state, known = written_state(connection), self._counted
             if known is None or known[0] != state:
                 known = self._counted = (state, self._count(connection))
             return known[1]
@@ -129,13 +128,14 @@ class SqliteVectors:
 class SqliteVectorRows(SqliteLog):
     """`index_rows.vectors.VectorRows` over a connection inside a transaction."""
 
-    def __init__(self, connection: apsw.Connection, model_id: int) -> None:
+    def __init__(self, connection: apsw.Connection, model_id: int, passing: PassingKeys) -> None:
         super().__init__(connection)
+        self._passing = passing
         self._model_id = model_id
 
     def state(self) -> Hashable:
         """Return what changes whenever anything is written, here or by another connection."""
-        return _state(self.connection)
+        return written_state(self.connection)
 
     def shown_passages(self) -> tuple[Integers, Integers, Integers]:
         """Return the keys of all current passages, and for each the number of its scope and of its text."""
@@ -157,9 +157,7 @@ class SqliteVectorRows(SqliteLog):
 
     def passing(self, reach: Reach, scopes: Scopes) -> Integers:
         """Return the keys of the current passages in reach that pass its filter."""
-        seen = Sight(replace(reach, withdrawn=False), scopes).condition()
-        sql = f"SELECT p.key FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
-        return np.array([key for (key,) in self.connection.execute(sql, seen.bindings)], np.int64)
+        return self._passing.of(self.connection, Sight(reach, scopes))
 
     def of_history(self, reach: Reach, scopes: Scopes) -> Iterator[tuple[int, bytes]]:
         """Return the vectors in reach that are not among those of the current passages."""
@@ -172,8 +170,3 @@ class SqliteVectorRows(SqliteLog):
         for start in range(0, len(keys), _FEW):
             batch = keys[start : start + _FEW]
             yield from self.connection.execute(f"{sql} ({','.join('?' * len(batch))})", (self._model_id, *batch))
-
-
-def _state(connection: apsw.Connection) -> _State:
-    """Return what changes whenever anything is written, here or by another connection."""
-    return id(connection), int(connection.pragma("data_version")), connection.total_changes()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import apsw
 import numpy as np
 
-from treering.derived.word_table import Floats, Keys, Postings, WordTable, best
+from treering.derived.word_table import Floats, Keys, Postings, WordTable, best, only
 from treering.edges.index_rows.passage_log import Moment
 from treering.edges.index_rows.place_terms import role_term
 from treering.edges.stores.sqlite.tables import WORDS
@@ -39,9 +39,15 @@ class WordTables:
         self._weights[[ord(column[0]) for column in columns]] = weights
 
     def rank(
-        self, connection: apsw.Connection, terms: Sequence[str], limit: int, *, role: str = ""
+        self,
+        connection: apsw.Connection,
+        terms: Sequence[str],
+        limit: int,
+        *,
+        role: str = "",
+        among: Keys | None = None,
     ) -> tuple[list[Scored], list[Scored]] | None:
-        """Rank all current passages by BM25, and those of places in a role by themselves.
+        """Rank all current passages (`among`: some of them) by BM25, and those of places in a role by themselves.
 
         `None` where FTS5 has to do it: for phrases, and for a moment gone by.
         """
@@ -53,6 +59,7 @@ class WordTables:
                 return None
             scores = self._table.scores([self._postings(connection, term) for term in terms])
             in_role = self._in_role(connection, role) if role else None
+        scores = scores if among is None else only(scores, among)
         return _scored(*best(scores, limit)), _scored(*best(scores, limit, among=in_role.keys)) if in_role else []
 
     def _postings(self, connection: apsw.Connection, term: str) -> Postings:
