@@ -7,10 +7,14 @@ import pytest
 from postgres_spaces import new_space, open_target
 
 from treering.core.patch import AddLink, Link
+from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.reach import Reach
+from treering.ports.text import TextRequest
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
+from treering.testing.index_contract import EMBEDDER
 
 _MANY = 40
 
@@ -79,6 +83,48 @@ def test_a_patch_of_many_objects_is_kept_in_as_many_statements_as_there_are_tabl
     with counted(monkeypatch) as sent:
         ledger.commit(make.patch(*many))
     assert sum(query.startswith("INSERT") for query in sent) <= 7
+
+
+@pytest.fixture
+def searched(server):
+    """A ledger with an index of a few sources, and a builder."""
+    clock = SteppingClock()
+    with closing(open_target(server, new_space())) as space:
+        index = PostgresIndex(space, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
+        ledger = PostgresLedger(space, clock=clock, server_time=False, followers=[index])
+        make = Builder(clock)
+        ledger.commit(make.patch(*(make.source(f"Bees hum in hive_{n}.", origin=f"{n}.md") for n in range(_MANY))))
+        yield ledger, index, make
+
+
+def test_the_index_of_a_patch_of_many_objects_is_a_few_statements_for_each_table(searched, monkeypatch):
+    ledger, _, make = searched
+    sent = {}
+    for count in (1, 20):
+        items = [make.source(f"Ants dig {count} {n}.", origin=f"{count} {n}.md") for n in range(count)]
+        with counted(monkeypatch) as sent[count]:
+            ledger.commit(make.patch(*items))
+    # The ledger plans object by object, the index asks and writes for all together.
+    assert count_of(sent[20], "passage") == count_of(sent[1], "passage") <= 20
+
+
+def test_searches_by_text_are_a_few_statements_however_many_are_asked_together(searched, monkeypatch):
+    _, index, _ = searched
+    requests = [
+        TextRequest(Reach("/"), 5, words=("bee", "hum", f"word{n}"), place=f"{n}.md", counted=("hive",))
+        for n in range(3)
+    ]
+    index.text.search(requests)
+    with counted(monkeypatch) as one:
+        index.text.search(requests[:1])
+    with counted(monkeypatch) as all_of_them:
+        index.text.search(requests)
+    assert len(one) <= 7
+    assert len(all_of_them) <= len(one) + 2 * 2
+
+
+def count_of(sent, name):
+    return sum(name in query for query in sent)
 
 
 def test_names_are_found_through_an_index(filled):

@@ -27,6 +27,12 @@ _FIELDS: Mapping[str, str] = {
     "role": "p.place_role",
 }
 _ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_IN_ORDER = (
+    "replace(replace(replace({column}, chr(1), chr(1) || chr(2)), chr(983040) || '0', chr(1) || chr(1)), "
+    "chr(983040) || '1', chr(983040))"
+)
+"""A column in the form in which texts are ordered: what stands for a NUL (`columns.to_column`) does not stand there."""
+
 _HUGE = "1e10000"
 """Stands for infinity, which neither JSON nor a filter's other numbers reach."""
 
@@ -127,7 +133,8 @@ class _Writer:
             sign, bound = _ORDER[operator], _orderable(value)
             if bound != value:  # no stored text equals it
                 sign = "<" if sign.startswith("<") else ">="
-            return _of_kind(kind, "string", f'{column} {sign} {self._bound(to_column(bound))} COLLATE "C"')
+            in_order = _IN_ORDER.format(column=column)
+            return _of_kind(kind, "string", f'{in_order} {sign} {self._bound(_in_order(bound))} COLLATE "C"')
         number = _number(value)
         if not kind or number is None:
             return NEVER
@@ -164,6 +171,11 @@ def _orderable(value: str) -> str:
         if "\ud800" <= char <= "\udfff":
             return value[:place] + "\ue000"
     return value
+
+
+def _in_order(value: str) -> str:
+    """Return a text in the form of `_IN_ORDER`: 0 is written as 1 1, and 1 as 1 2."""
+    return value.replace("\1", "\1\2").replace("\0", "\1\1")
 
 
 def _number(value: float) -> Decimal | None:
