@@ -74,6 +74,11 @@ class SqliteVectors:
         with self._database.write() as connection:
             self._tables.add(connection, vectors)
 
+    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
+        """Return the vectors of those of the texts, by content hash, that have one."""
+        with self._read() as connection:
+            return self._tables.known(connection, text_hashes)
+
     def _near(self, connection: apsw.Connection, request: NearRequest) -> Near:
         seen = sight(connection, request.reach)
         found = {
@@ -182,6 +187,20 @@ class VectorTables:
                 f"ON v.text_id = p.text_id AND v.model_id = ? WHERE p.key IN ({marks})"
             )
             found |= {key: _unpacked(blob) for key, blob in connection.execute(sql, (self._model_id, *batch))}
+        return found
+
+    def known(self, connection: apsw.Connection, text_hashes: Sequence[str]) -> dict[str, Vector]:
+        """Read the vectors of those of the texts, by content hash, that have one."""
+        found: dict[str, Vector] = {}
+        for start in range(0, len(text_hashes), _FEW):
+            batch = [bytes.fromhex(one) for one in text_hashes[start : start + _FEW]]
+            marks = ",".join("?" * len(batch))
+            sql = (
+                "SELECT hex(t.hash), v.vector FROM passage_texts t JOIN passage_vectors v "  # noqa: S608 - marks
+                f"ON v.text_id = t.id AND v.model_id = ? WHERE t.hash IN ({marks})"
+            )
+            rows = connection.execute(sql, (self._model_id, *batch))
+            found |= {text_hash.lower(): _unpacked(blob) for text_hash, blob in rows}
         return found
 
     def _count(self, connection: apsw.Connection) -> Lag:
