@@ -11,7 +11,7 @@ from treering.edges.settings import Settings
 from treering.edges.wiring import Opening, author
 from treering.ports.copying import copy_ledger
 from treering.ports.embedder import Embedder
-from treering.ports.stores import LedgerStores, Stores
+from treering.ports.stores import Stores
 from treering.ports.vectors import KeptVectors, Vectors
 from treering.tools.engine import Progress, silent
 from treering.tools.envelope import Value
@@ -45,7 +45,7 @@ def move(
     places = [one if isinstance(one, Address) else settings.space_address(one) for one in (source, target)]
     _check_places(*places)
     with ExitStack() as closing:
-        opened: list[Stores | LedgerStores] = []
+        opened: list[Stores] = []
         # An anchor that is set is the source's. The target's log is behind it until the end.
         for place, known in zip(places, (settings, replace(settings, anchor="")), strict=True):
             create = bool(opened)
@@ -55,7 +55,7 @@ def move(
         old, new = opened
         report = copy_ledger(old.ledger, new.ledger, told=progress)
         made = 0
-        if isinstance(old, Stores) and isinstance(new, Stores) and isinstance(old.index.vectors, KeptVectors):
+        if isinstance(old.index.vectors, KeptVectors):
             made = _copy_vectors(old.index.vectors, new.index.vectors, progress)
     return MoveReport(head=report.head, counts=report.counts, vectors=made)
 

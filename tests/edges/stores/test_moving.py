@@ -88,8 +88,9 @@ def test_a_file_that_was_moved_there_and_back_is_found_by_search_and_goes_on(add
         treering.move(first, last)
 
 
-def test_vectors_that_both_files_can_keep_are_not_made_again(address):
-    first, last = address("file"), address("file")
+@pytest.mark.parametrize(("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file")])
+def test_vectors_that_the_source_has_are_not_made_again(address, old, new):
+    first, last = address(old), address(new)
     with treering.open(first, background=False, embedder=HashingEmbedder()) as space:
         for number in range(3):
             space.ingest("source", input={"text": f"Bees hum {number}.", "origin": f"{number}.md"})

@@ -17,6 +17,24 @@ ALTER TABLE treering.receipts_0 SET TABLESPACE "fast";
 ALTER TABLE treering.audit_0 SET TABLESPACE "fast";
 ALTER TABLE treering.jobs_0 SET TABLESPACE "fast";
 ALTER TABLE treering.leases_0 SET TABLESPACE "fast";
+ALTER TABLE treering.index_state_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_scopes_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passages_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_words_0 SET TABLESPACE "fast";
+ALTER TABLE treering.posting_runs_0 SET TABLESPACE "fast";
+ALTER TABLE treering.postings_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_endings_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_days_0 SET TABLESPACE "fast";
+ALTER TABLE treering.code_names_0 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_nodes_0 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_passages_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_texts_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_models_0 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_vectors_0 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_queue_0 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_log_0 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_objects_0 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_texts_0 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_0'
@@ -35,6 +53,24 @@ ALTER TABLE treering.receipts_1 SET TABLESPACE "wide";
 ALTER TABLE treering.audit_1 SET TABLESPACE "wide";
 ALTER TABLE treering.jobs_1 SET TABLESPACE "wide";
 ALTER TABLE treering.leases_1 SET TABLESPACE "wide";
+ALTER TABLE treering.index_state_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_scopes_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passages_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_words_1 SET TABLESPACE "wide";
+ALTER TABLE treering.posting_runs_1 SET TABLESPACE "wide";
+ALTER TABLE treering.postings_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_endings_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_days_1 SET TABLESPACE "wide";
+ALTER TABLE treering.code_names_1 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_nodes_1 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_passages_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_texts_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_models_1 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_vectors_1 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_queue_1 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_log_1 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_objects_1 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_texts_1 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_1'
@@ -53,6 +89,24 @@ ALTER TABLE treering.receipts_2 SET TABLESPACE "fast";
 ALTER TABLE treering.audit_2 SET TABLESPACE "fast";
 ALTER TABLE treering.jobs_2 SET TABLESPACE "fast";
 ALTER TABLE treering.leases_2 SET TABLESPACE "fast";
+ALTER TABLE treering.index_state_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_scopes_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passages_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_words_2 SET TABLESPACE "fast";
+ALTER TABLE treering.posting_runs_2 SET TABLESPACE "fast";
+ALTER TABLE treering.postings_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_endings_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_days_2 SET TABLESPACE "fast";
+ALTER TABLE treering.code_names_2 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_nodes_2 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_passages_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_texts_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_models_2 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_vectors_2 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_queue_2 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_log_2 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_objects_2 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_texts_2 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_2'
@@ -71,6 +125,24 @@ ALTER TABLE treering.receipts_3 SET TABLESPACE "wide";
 ALTER TABLE treering.audit_3 SET TABLESPACE "wide";
 ALTER TABLE treering.jobs_3 SET TABLESPACE "wide";
 ALTER TABLE treering.leases_3 SET TABLESPACE "wide";
+ALTER TABLE treering.index_state_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_scopes_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passages_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_words_3 SET TABLESPACE "wide";
+ALTER TABLE treering.posting_runs_3 SET TABLESPACE "wide";
+ALTER TABLE treering.postings_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_endings_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_days_3 SET TABLESPACE "wide";
+ALTER TABLE treering.code_names_3 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_nodes_3 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_passages_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_texts_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_models_3 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_vectors_3 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_queue_3 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_log_3 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_objects_3 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_texts_3 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_3'
@@ -89,6 +161,24 @@ ALTER TABLE treering.receipts_4 SET TABLESPACE "fast";
 ALTER TABLE treering.audit_4 SET TABLESPACE "fast";
 ALTER TABLE treering.jobs_4 SET TABLESPACE "fast";
 ALTER TABLE treering.leases_4 SET TABLESPACE "fast";
+ALTER TABLE treering.index_state_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_scopes_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passages_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_words_4 SET TABLESPACE "fast";
+ALTER TABLE treering.posting_runs_4 SET TABLESPACE "fast";
+ALTER TABLE treering.postings_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_endings_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_days_4 SET TABLESPACE "fast";
+ALTER TABLE treering.code_names_4 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_nodes_4 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_passages_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_texts_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_models_4 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_vectors_4 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_queue_4 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_log_4 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_objects_4 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_texts_4 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_4'
@@ -107,6 +197,24 @@ ALTER TABLE treering.receipts_5 SET TABLESPACE "wide";
 ALTER TABLE treering.audit_5 SET TABLESPACE "wide";
 ALTER TABLE treering.jobs_5 SET TABLESPACE "wide";
 ALTER TABLE treering.leases_5 SET TABLESPACE "wide";
+ALTER TABLE treering.index_state_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_scopes_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passages_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_words_5 SET TABLESPACE "wide";
+ALTER TABLE treering.posting_runs_5 SET TABLESPACE "wide";
+ALTER TABLE treering.postings_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_endings_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_days_5 SET TABLESPACE "wide";
+ALTER TABLE treering.code_names_5 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_nodes_5 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_passages_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_texts_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_models_5 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_vectors_5 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_queue_5 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_log_5 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_objects_5 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_texts_5 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_5'
@@ -125,6 +233,24 @@ ALTER TABLE treering.receipts_6 SET TABLESPACE "fast";
 ALTER TABLE treering.audit_6 SET TABLESPACE "fast";
 ALTER TABLE treering.jobs_6 SET TABLESPACE "fast";
 ALTER TABLE treering.leases_6 SET TABLESPACE "fast";
+ALTER TABLE treering.index_state_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_scopes_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passages_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_words_6 SET TABLESPACE "fast";
+ALTER TABLE treering.posting_runs_6 SET TABLESPACE "fast";
+ALTER TABLE treering.postings_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_endings_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_days_6 SET TABLESPACE "fast";
+ALTER TABLE treering.code_names_6 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_nodes_6 SET TABLESPACE "fast";
+ALTER TABLE treering.graph_passages_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_texts_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_models_6 SET TABLESPACE "fast";
+ALTER TABLE treering.passage_vectors_6 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_queue_6 SET TABLESPACE "fast";
+ALTER TABLE treering.vector_log_6 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_objects_6 SET TABLESPACE "fast";
+ALTER TABLE treering.waiting_texts_6 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_6'
@@ -143,6 +269,24 @@ ALTER TABLE treering.receipts_7 SET TABLESPACE "wide";
 ALTER TABLE treering.audit_7 SET TABLESPACE "wide";
 ALTER TABLE treering.jobs_7 SET TABLESPACE "wide";
 ALTER TABLE treering.leases_7 SET TABLESPACE "wide";
+ALTER TABLE treering.index_state_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_scopes_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passages_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_words_7 SET TABLESPACE "wide";
+ALTER TABLE treering.posting_runs_7 SET TABLESPACE "wide";
+ALTER TABLE treering.postings_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_endings_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_days_7 SET TABLESPACE "wide";
+ALTER TABLE treering.code_names_7 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_nodes_7 SET TABLESPACE "wide";
+ALTER TABLE treering.graph_passages_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_texts_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_models_7 SET TABLESPACE "wide";
+ALTER TABLE treering.passage_vectors_7 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_queue_7 SET TABLESPACE "wide";
+ALTER TABLE treering.vector_log_7 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_objects_7 SET TABLESPACE "wide";
+ALTER TABLE treering.waiting_texts_7 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_7'

@@ -80,6 +80,8 @@ class Transaction:
     def __init__(self, connection: psycopg.Connection, space: int, row: SpaceRow) -> None:
         self.row = row
         """What the space's row says; what is changed here is written with the commit."""
+        self.numbers: dict[str, int] | None = None
+        """What the index remembers by name, once it was read (`index_state`)."""
         self.committing = False
         self._begun_with = row
         self._connection = connection
@@ -119,13 +121,20 @@ class Transaction:
             asked = self._asked
         finally:
             self._asked = None
-        self.flush()
+        self._answers = dict(zip(asked, self.together(list(asked.values())), strict=True))
+
+    def together(self, queries: Sequence[tuple[str, dict[str, Any]]]) -> list[list[Row]]:
+        """Return all rows of several queries, asked in one round trip; they see what was written before."""
+        check_interrupt()
+        waiting, self._waiting = self._waiting, []
         with self._connection.pipeline():
-            cursors = {
-                key: self._connection.execute(sql, {"space": self._space, **bindings}, binary=True)
-                for key, (sql, bindings) in asked.items()
-            }
-        self._answers = {key: cursor.fetchall() for key, cursor in cursors.items()}
+            for sql, bindings in waiting:
+                self._connection.execute(sql, bindings)
+            asked = [
+                self._connection.execute(sql, {"space": self._space, **bindings}, binary=True)
+                for sql, bindings in queries
+            ]
+        return [cursor.fetchall() for cursor in asked]
 
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
@@ -136,11 +145,11 @@ class Transaction:
         """Return the first value of each row."""
         return [value for (value,) in self.rows(sql, **bindings)]
 
-    def stream(self, name: str, sql: str) -> Iterator[Row]:
-        """Return the rows of a query that may have very many, a few at a time. `name`: of the cursor."""
+    def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
+        """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
         self.flush()
         with self._connection.cursor(name, binary=True) as cursor:
-            cursor.itersize = _STREAMED
+            cursor.itersize = at_once
             cursor.execute(sql, {"space": self._space})
             for row in cursor:
                 check_interrupt()
