@@ -14,6 +14,7 @@ from psycopg import errors
 
 import postgres_server
 import treering
+from treering.edges.stores.postgres.schema import TABLES
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
 
@@ -45,6 +46,11 @@ def test_names_that_are_none_and_plans_that_exclude_each_other_are_refused():
         told = printed(*arguments)
         assert (told.returncode, told.stdout) == (2, "")
     assert 'TO "My ""Role""";' in printed("--writer", 'My "Role"').stdout
+
+
+def test_the_printed_rights_name_all_tables():
+    told = printed("--writer", "app").stdout
+    assert all(f"treering.{table}" in told for table in ("space_names", "migrations", *TABLES))
 
 
 @pytest.fixture
