@@ -62,6 +62,19 @@ class PostgresServer:
             time.sleep(0.05)
         return True
 
+    def run(self, program: str, *arguments: object) -> None:
+        """Run a program that comes with the server, as its superuser."""
+        command = [self._binaries / program, "-h", self.folder, "-U", "postgres", *map(str, arguments)]
+        subprocess.run(command, user=self._user, check=True, timeout=_STARTING_SECONDS, capture_output=True)
+
+    def beside(self) -> "PostgresServer":
+        """Return a server that is not started, with a folder of its own that has no data yet."""
+        folder = Path(tempfile.mkdtemp(prefix="pg-"))
+        if self._user is not None:
+            os.chown(folder, self._user, self._user)
+            folder.chmod(0o755)
+        return PostgresServer(folder, self._binaries, self._user)
+
     def kill(self) -> None:
         """End the server at once, with `kill -9`."""
         self._end(signal.SIGKILL)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from treering.derived.extraction_by_model import ModelExtractor
     from treering.edges.discussion_files import read_discussion, write_discussion
     from treering.edges.models.pydantic_ai import open_model
+    from treering.edges.moving import MoveReport, move
     from treering.edges.projects import Projects, open_projects
     from treering.edges.sources.conversations.exports import read_conversations
     from treering.edges.sources.wilmer.importing import WilmerImport
@@ -92,6 +93,7 @@ __all__ = [
     "MissingExtra",
     "ModelExtractor",
     "ModelGenerator",
+    "MoveReport",
     "Node",
     "NodeSettings",
     "NodeType",
@@ -119,6 +121,7 @@ __all__ = [
     "__version__",
     "discussion_ref",
     "load_workflow",
+    "move",
     "open",
     "open_ledger",
     "open_model",
@@ -142,6 +145,7 @@ _HOMES = {
     "treering.derived.extraction_by_model": ["ModelExtractor"],
     "treering.edges.discussion_files": ["read_discussion", "write_discussion"],
     "treering.edges.models.pydantic_ai": ["open_model"],
+    "treering.edges.moving": ["MoveReport", "move"],
     "treering.edges.projects": ["Projects", "open_projects"],
     "treering.edges.sources.conversations.exports": ["read_conversations"],
     "treering.edges.sources.wilmer.importing": ["WilmerImport"],

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.draft import View
 from treering.core.journal import Journal, Notice
-from treering.core.patch import PatchRecord, Remembered
+from treering.core.patch import Patch, PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 
@@ -28,6 +28,10 @@ class Session(Protocol):
     @property
     def default_policy(self) -> Policy:
         """The policy that holds as long as the audit log tells of none."""
+        ...
+
+    def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
+        """Read together what committing a patch will ask, where that is quicker; it is asked as always then."""
         ...
 
     def told_policy(self) -> Policy | None:

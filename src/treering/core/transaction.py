@@ -43,6 +43,7 @@ def commit(session: Session, patch: Patch, *, idempotency_key: str | None = None
     Raises what `core.plan.plan` raises, `Denied` where the patch has to wait for review, and `Conflict` where its id
     or its key was used for something else.
     """
+    session.read_ahead(patch, idempotency_key)
     if idempotency_key:
         known = _remembered(session, idempotency_key)
         if first := first_receipt(known, idempotency_key, patch.request):
@@ -68,6 +69,7 @@ def preview(session: Session, patch: Patch) -> Plan:
 
 def propose(session: Session, patch: Patch, *, idempotency_key: str | None = None) -> PatchRecord:
     """Keep a patch for review, or return the record of the one that the key remembers."""
+    session.read_ahead(patch, idempotency_key)
     if idempotency_key and (known := _remembered(session, idempotency_key)):
         require_same_request(known, idempotency_key, patch.request)
         return _record(session, known.patch_id)

@@ -1,7 +1,7 @@
 """The composition root: an address and settings in, a working engine out."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -143,12 +143,12 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
     Raises `UnknownBackend`, `MissingExtra`, and whatever its stores raise.
     """
-    open_stores = _loaded(opening.address, backends)
+    load_stores = _loaded(opening.address, backends)
     embedder = _embedder(opening)
     given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
     needs = _needs(opening, embedder, given)
     with ExitStack() as closing:
-        stores = open_stores(opening.address, needs)
+        stores = load_stores(opening.address, needs)
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
@@ -168,8 +168,21 @@ def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
     Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
     """
-    open_stores = _loaded(opening.address, backends)
-    return open_stores(opening.address, _needs(opening, _embedder(opening), None)).ledger
+    return open_stores(opening, backends=backends).ledger
+
+
+def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Stores:
+    """Open all that the space an address names keeps, without an engine around it. Raises as `open_ledger`."""
+    return _loaded(opening.address, backends)(opening.address, _needs(opening, _embedder(opening), None))
+
+
+def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
+    """Return SQL for an administrator of a Postgres. Raises `InvalidInput`, `MissingExtra`."""
+    try:
+        from treering.edges.stores.postgres.plan import Wanted, plan_of
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
+    return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:

@@ -1,12 +1,13 @@
 """The port of the system of record."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from treering.core.audit import Anchor, AuditEvent
+from treering.core.copying import LedgerPart, Outcomes
 from treering.core.errors import Corrupt, NotFound
 from treering.core.evidence import Segment
 from treering.core.filters import EVERYTHING, Filter, matches
@@ -134,6 +135,10 @@ class SourceState:
     fingerprint: str
     status: str
     revision: int
+
+
+TABLES = ("event", "revision", "segment", "link", "patch", "receipt")
+"""The tables of an export, in the order of their records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,8 +385,11 @@ class Ledger(Protocol):
         """
         ...
 
-    def records(self) -> Iterator[Record]:
-        """Return everything the ledger holds, for an export: `load` of them gives an identical ledger."""
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the ledger holds, for an export: `load` of them gives an identical ledger.
+
+        `only`: the tables whose records are wanted; of the others nothing is read.
+        """
         ...
 
     def load(self, records: Iterable[Record]) -> None:
@@ -389,6 +397,18 @@ class Ledger(Protocol):
 
         The policy comes with the export, unless one was set for the empty ledger: that stays in force.
         """
+        ...
+
+    def append(self, part: LedgerPart) -> None:
+        """Keep a part of another ledger behind what is there, in one transaction: see `ports.copying`.
+
+        Raises `Conflict` where the log does not end where the part begins. What is appended is not checked: `verify`
+        checks the whole copy.
+        """
+        ...
+
+    def keep_outcomes(self, outcomes: Outcomes) -> None:
+        """Keep records of patches and idempotency keys of another ledger, in the place of those that are there."""
         ...
 
     def compact(self) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
-from treering.core import transaction
+from treering.core import copying, transaction
+from treering.core.copying import LedgerPart, Outcomes
 from treering.core.patch import Author, Patch, PatchRecord, Receipt
 from treering.core.plan import Plan
 from treering.core.policy import Policy
@@ -62,3 +63,13 @@ class LedgerWrites(ABC):
         """Fill an empty ledger from an export, in one transaction."""
         with self._writing() as session:
             transaction.load(session, records)
+
+    def append(self, part: LedgerPart) -> None:
+        """Keep a part of another ledger behind what is there, in one transaction."""
+        with self._writing() as session:
+            copying.append(session, part)
+
+    def keep_outcomes(self, outcomes: Outcomes) -> None:
+        """Keep records of patches and idempotency keys of another ledger, in one transaction."""
+        with self._writing() as session:
+            copying.keep_outcomes(session, outcomes)

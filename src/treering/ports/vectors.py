@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -75,4 +75,13 @@ class Vectors(Protocol):
 
         Raises `InvalidInput` for a vector of another dimension.
         """
+        ...
+
+
+@runtime_checkable
+class KeptVectors(Protocol):
+    """An ability that an index may have: it gives back the vectors it keeps, so that another one need not make them."""
+
+    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
+        """Return the vectors of those of the texts, by content hash, that have one of this model."""
         ...

@@ -1,6 +1,6 @@
 """The ledger in memory: the reference that every other ledger must equal, and a fast one for tests."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from threading import RLock
@@ -15,6 +15,7 @@ from treering.core.transaction import missing_patch
 from treering.ports.change_feed import changes_told
 from treering.ports.clock import Clock
 from treering.ports.ledger import (
+    TABLES,
     Altered,
     AsOf,
     Head,
@@ -213,10 +214,10 @@ class MemoryLedger(LedgerWrites):
         with self._lock:
             return self._tables.verify(anchor)
 
-    def records(self) -> Iterator[Record]:
-        """Return everything the ledger holds, of one moment."""
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the ledger holds, or the records of some tables, of one moment."""
         with self._lock:
-            found = list(self._tables.records())
+            found = [record for record in self._tables.records() if record.table in only]
         yield from found
 
     def compact(self) -> tuple[str, ...]:

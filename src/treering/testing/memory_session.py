@@ -5,7 +5,7 @@ from datetime import datetime
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.journal import Journal, Notice
-from treering.core.patch import PatchRecord, Remembered
+from treering.core.patch import Patch, PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.core.policy_log import POLICY
@@ -29,6 +29,9 @@ class MemorySession:
     def view(self) -> Tables:
         """The objects and links as they stand."""
         return self.tables
+
+    def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
+        """Do nothing: each answer is at hand."""
 
     def told_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""

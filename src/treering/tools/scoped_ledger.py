@@ -4,12 +4,13 @@ Every verb works through this view, so none of them can tell of, name or change 
 elsewhere is answered as an id nobody has. Scopes organise; they do not protect.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.canonical import canonical_json
+from treering.core.copying import LedgerPart, Outcomes
 from treering.core.draft import Linked, Put, Unlinked, Write
 from treering.core.errors import Corrupt, Denied, NotFound
 from treering.core.evidence import Segment
@@ -21,6 +22,7 @@ from treering.core.policy import Policy
 from treering.core.scope import ROOT, sees
 from treering.core.transaction import missing_patch
 from treering.ports.ledger import (
+    TABLES,
     Altered,
     AsOf,
     Head,
@@ -208,9 +210,9 @@ class ScopedLedger:
         """Check the whole space. Raises `Corrupt`, which may name what lies elsewhere."""
         return self.whole.verify(anchor=anchor)
 
-    def records(self) -> Iterator[Record]:
-        """Return everything the whole space holds."""
-        return self.whole.records()
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the whole space holds, or the records of some tables."""
+        return self.whole.records(only=only)
 
     def change_policy(self, policy: Policy, *, by: Author, reason: str = "") -> bool:  # noqa: ARG002 - whoever asks
         """Refuse: every verb works through this view, and none may change the rules it is held to."""
@@ -222,6 +224,14 @@ class ScopedLedger:
     def load(self, records: Iterable[Record]) -> None:
         """Fill an empty space."""
         self.whole.load(records)
+
+    def append(self, part: LedgerPart) -> None:
+        """Keep a part of another ledger."""
+        self.whole.append(part)
+
+    def keep_outcomes(self, outcomes: Outcomes) -> None:
+        """Keep records of patches and idempotency keys of another ledger."""
+        self.whole.keep_outcomes(outcomes)
 
     def compact(self) -> tuple[str, ...]:
         """Overwrite and release what erasure left behind in files; say in words what could not be overwritten yet."""

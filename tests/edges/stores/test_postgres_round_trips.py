@@ -142,3 +142,47 @@ def test_names_are_found_through_an_index(filled):
             plan = "\n".join(transaction.column(f"EXPLAIN {sql}", name=getattr(sources[0], field)))
         assert "Index" in plan
         assert "left(" in plan.split("Index Cond")[1].splitlines()[0] or '"left"(' in plan
+
+
+@contextmanager
+def trips(monkeypatch):
+    """Count the round trips: statements sent one by one, and pipelines of several."""
+    made, execute, leave = [], psycopg.Connection.execute, psycopg.Pipeline.__exit__
+
+    def counting(self, query, *arguments, **options):
+        if self._pipeline is None:
+            made.append(query)
+        return execute(self, query, *arguments, **options)
+
+    def leaving(self, *error):
+        made.append("pipeline")
+        return leave(self, *error)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "execute", counting)
+        patched.setattr(psycopg.Pipeline, "__exit__", leaving)
+        yield made
+
+
+def test_a_commit_holds_the_lock_of_its_space_for_three_round_trips(filled, monkeypatch):
+    ledger, sources, _, make = filled
+    many = [make.source(f"New {number}.", origin=f"new {number}") for number in range(10)]
+    facts = [make.fact(f"new {one.id}", "number", 1, make.evidence(one)) for one in sources[:5]]
+    for patch in (make.patch(make.node("New")), make.patch(*many), make.patch(*facts)):
+        with trips(monkeypatch) as made:
+            ledger.commit(patch, idempotency_key=patch.id)
+        assert len(made) == 3, made
+    assert ledger.verify().seq == ledger.sequence()
+
+
+def test_what_was_asked_ahead_is_asked_again_once_something_was_written(filled):
+    ledger, sources, _, _ = filled
+    with ledger._space.write() as transaction:
+        count = "SELECT count(*) FROM objects WHERE space = %(space)s"
+        with transaction.asking_ahead():
+            assert transaction.first(count) is None
+        before = transaction.first(count)
+        transaction.later("DELETE FROM objects WHERE space = %(space)s AND id = %(id)s", id=sources[0].id)
+        assert transaction.first(count) == before - 1
+        transaction.later("ROLLBACK")
+        transaction.flush()

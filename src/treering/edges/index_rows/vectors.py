@@ -13,6 +13,7 @@ from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING
 from treering.derived.vectors import Keys, Stored, VectorTable, restored, stored_form
 from treering.edges.index_rows.passage_log import Moment, PassageLog, follow_log
+from treering.edges.index_rows.vector_digests import vector_digest
 from treering.ports.reach import Reach
 from treering.ports.text import Scored
 from treering.ports.vectors import Near, NearRequest, Vector
@@ -57,6 +58,18 @@ class VectorRows(PassageLog, Protocol):
         All of them, where the reach is of a moment gone by.
         """
         ...
+
+
+def undamaged_vectors(
+    rows: Iterable[tuple[bytes, bytes, bytes | None]], *, model: str, dimension: int
+) -> dict[str, Vector]:
+    """Return vectors by content hash, from rows of hash, stored form and digest; without those that are damaged."""
+    return {
+        text_hash.hex(): restored(np.frombuffer(stored, np.int16))
+        for text_hash, stored, digest in rows
+        if len(stored) == dimension * np.dtype(np.int16).itemsize
+        and digest in {None, vector_digest(model, text_hash, stored)}
+    }
 
 
 class FollowedVectors:

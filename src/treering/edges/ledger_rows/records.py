@@ -1,7 +1,7 @@
 """Everything a ledger's rows hold as records, and back."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from treering.edges.ledger_rows.packing import json_of, unpack, unpack_json, unp
 from treering.edges.ledger_rows.read_checks import Body, Stored
 from treering.edges.ledger_rows.row_failures import RESTORE
 from treering.edges.ledger_rows.verification import EventRow
-from treering.ports.ledger import Record
+from treering.ports.ledger import TABLES, Record
 from treering.ports.projection import Change
 
 _LINK_COLUMNS = ("type", "source", "target", "patch_id", "added", "removed")
@@ -86,28 +86,56 @@ class LoadedRows(Protocol):
         ...
 
 
-def records_of(rows: ExportedRows) -> Iterator[Record]:
-    """Return every record, in the order the port names. Raises `Corrupt` for a row that holds what JSON cannot."""
-    for record in _records(rows):
-        if any(isinstance(value, bytes) for value in record.row.values()):
-            raise Corrupt(f"A stored {record.table} cannot be read: it has bytes in place of text.", hint=RESTORE)
-        yield record
+def records_of(rows: ExportedRows, only: Collection[str] = TABLES) -> Iterator[Record]:
+    """Return every record of some tables, in the order the port names.
+
+    Raises `Corrupt` for a row that holds what JSON cannot.
+    """
+    for table in TABLES:
+        for row in _READ[table](rows) if table in only else ():
+            if any(isinstance(value, bytes) for value in row.values()):
+                raise Corrupt(f"A stored {table} cannot be read: it has bytes in place of text.", hint=RESTORE)
+            yield Record(table, row)
 
 
-def _records(rows: ExportedRows) -> Iterator[Record]:
-    for *_, body in rows.event_rows():
-        yield Record("event", unpack_json(body))
+_Rows = Iterator[dict[str, Any]]
+
+
+def _events(rows: ExportedRows) -> _Rows:
+    return (unpack_json(body) for *_, body in rows.event_rows())
+
+
+def _revisions(rows: ExportedRows) -> _Rows:
     for one in rows.stored_revisions():
-        data = {"id": one.identity, "revision": one.number, "seq": one.seq, "body": unpack_json(one.body)}
-        yield Record("revision", data)
+        yield {"id": one.identity, "revision": one.number, "seq": one.seq, "body": unpack_json(one.body)}
+
+
+def _segments(rows: ExportedRows) -> _Rows:
     for source_id, segment_id, body in rows.segment_rows():
-        yield Record("segment", {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)})
-    for row in rows.link_rows():
-        yield Record("link", dict(zip(_LINK_COLUMNS, row, strict=True)))
-    for _, _, body in rows.patch_rows():
-        yield Record("patch", unpack_json(body))
+        yield {"source_id": source_id, "segment_id": segment_id, "text": unpack(body)}
+
+
+def _links(rows: ExportedRows) -> _Rows:
+    return (dict(zip(_LINK_COLUMNS, row, strict=True)) for row in rows.link_rows())
+
+
+def _patches(rows: ExportedRows) -> _Rows:
+    return (unpack_json(body) for _, _, body in rows.patch_rows())
+
+
+def _receipts(rows: ExportedRows) -> _Rows:
     for key, body in rows.receipt_rows():
-        yield Record("receipt", {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))})
+        yield {"key": key, "receipt": json_of(unpack_sealed(body, name=str(key)))}
+
+
+_READ: dict[str, Callable[[ExportedRows], _Rows]] = {
+    "event": _events,
+    "revision": _revisions,
+    "segment": _segments,
+    "link": _links,
+    "patch": _patches,
+    "receipt": _receipts,
+}
 
 
 def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from treering.core.audit import Anchor
+from treering.core.audit import GENESIS, Anchor
 from treering.core.errors import Conflict, Corrupt, InvalidInput
 from treering.core.patch import AddLink, Erase, Link, RemoveLink, Transition, Update
+from treering.ports.copying import copy_ledger, part_of
 from treering.ports.ledger import Ledger, Record, Selection
 from treering.testing.builders import ADA, Builder, author
 from treering.testing.ledger_contract.stage import LedgerStage, OpenLedger, contents, status_of
@@ -76,12 +77,63 @@ class Transfer(LedgerStage):
         with pytest.raises(Corrupt):
             new.verify(anchor=old.verify())
 
+    @pytest.mark.parametrize("size", [1, 3, 200])
+    def test_a_ledger_that_is_copied_in_parts_is_identical(
+        self, open_ledger: OpenLedger, make: Builder, size: int
+    ) -> None:
+        old, new = open_ledger(), open_ledger()
+        _live(old, make)
+        report = copy_ledger(old, new, told=_nobody, part=size)
+        assert contents(new) == contents(old)
+        assert new.verify() == old.verify() == report.head
+        assert sum(report.counts.values()) == len(contents(old))
+        for item in old.select(Selection()):
+            assert new.history(item.id) == old.history(item.id)
+
+    @pytest.mark.parametrize("broken_off", range(0, 12, 2))
+    def test_a_copy_that_was_broken_off_goes_on_though_things_were_written_and_erased_since(
+        self, open_ledger: OpenLedger, make: Builder, broken_off: int
+    ) -> None:
+        old, new = open_ledger(), open_ledger()
+        _live(old, make)
+        if broken_off:
+            new.append(part_of(old, Anchor(seq=0, hash=GENESIS), broken_off))
+        source, node = next(old.select(Selection(types=("source",)))), next(old.select(Selection(types=("node",))))
+        old.commit(make.patch(Erase(id=source.id, expected_revision=source.revision)))
+        old.commit(make.patch(Update(id=node.id, expected_revision=node.revision, changes={"name": "Later"})))
+        copy_ledger(old, new, told=_nobody, part=2)
+        assert contents(new) == contents(old)
+        old.commit(make.patch(make.node("More")), idempotency_key="more")
+        copy_ledger(old, new, told=_nobody)
+        assert contents(new) == contents(old)
+
+    def test_a_ledger_that_holds_something_else_takes_no_copy(self, open_ledger: OpenLedger, make: Builder) -> None:
+        old, new = open_ledger(), open_ledger()
+        _live(old, make)
+        new.commit(make.patch(make.node("Mine")))
+        before = contents(new)
+        with pytest.raises(Conflict, match="not empty"):
+            copy_ledger(old, new, told=_nobody)
+        with pytest.raises(Conflict, match="somebody else wrote"):
+            new.append(part_of(old, Anchor(seq=0, hash=GENESIS), 5))
+        assert contents(new) == before
+
+    def test_records_of_some_tables_are_those_of_all(self, open_ledger: OpenLedger, make: Builder) -> None:
+        ledger = open_ledger()
+        _live(ledger, make)
+        some = [record for record in ledger.records() if record.table in {"patch", "link"}]
+        assert list(ledger.records(only=("patch", "link"))) == some
+
     def test_what_is_no_export_is_refused(self, open_ledger: OpenLedger) -> None:
         new = open_ledger()
         for record in (Record("weather", {}), Record("event", {"seq": 1}), Record("revision", {})):
             with pytest.raises(InvalidInput):
                 new.load([record])
             assert contents(new) == []
+
+
+def _nobody(_what: str, _done: int, _total: int | None) -> None:
+    """Be told of progress, and do nothing."""
 
 
 def _live(ledger: Ledger, make: Builder) -> None:

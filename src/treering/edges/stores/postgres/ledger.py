@@ -1,6 +1,6 @@
 """The ledger on Postgres: many spaces in one database, any number of processes on any number of machines."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from treering.core.audit import Anchor, AuditEvent
@@ -23,6 +23,7 @@ from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.clock import Clock
 from treering.ports.ledger import (
+    TABLES,
     Altered,
     AnchorStore,
     AsOf,
@@ -184,10 +185,10 @@ class PostgresLedger(LedgerWrites):
         with self._read() as snapshot:
             return snapshot.log.events_of([identity])
 
-    def records(self) -> Iterator[Record]:
-        """Return everything the ledger holds, of one moment."""
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the ledger holds, or the records of some tables, of one moment."""
         with rows_of("the ledger"), self._space.read() as transaction:
-            yield from records_of(SpaceRows(transaction))
+            yield from records_of(SpaceRows(transaction), only)
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""

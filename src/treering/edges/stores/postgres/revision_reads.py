@@ -78,6 +78,11 @@ class RevisionReads:
                 found[identity] = item
         return found
 
+    def expect(self, identity: str) -> None:
+        """Ask what `get` asks about an object, where that is asked ahead."""
+        self.newest([identity])
+        self._words_of([Stored(identity, 0, 0, "")])
+
     def newest(self, identities: Iterable[str]) -> dict[str, Newest]:
         """Return the newest stored revisions, and what has to agree with each."""
         wanted = list(dict.fromkeys(identities))

@@ -7,15 +7,16 @@ import psycopg
 
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.draft import Erased, View
-from treering.core.journal import Journal, Notice
+from treering.core.journal import ERASED_KEY, Journal, Notice
 from treering.core.objects import Source, no_export
-from treering.core.patch import PatchRecord, Remembered
+from treering.core.patch import Patch, PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.edges.ledger_rows.changes import changes_of
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import load_records
 from treering.edges.ledger_rows.verification import verify_rows
+from treering.edges.stores.postgres.expecting import expect
 from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.jobs import forget_in_jobs
 from treering.edges.stores.postgres.log_tables import LogReads, LogWrites
@@ -37,7 +38,8 @@ class PostgresSession:
     def __init__(
         self, transaction: Transaction, checks: ReadChecks, *, clock: Clock, policy: Policy, server_time: bool
     ) -> None:
-        self.view: View = ObjectReads(transaction, checks)
+        self._objects = ObjectReads(transaction, checks)
+        self.view: View = self._objects
         self.default_policy = policy
         self._transaction = transaction
         self._log = LogReads(transaction, checks)
@@ -45,6 +47,15 @@ class PostgresSession:
         self._clock = clock
         self._server_time = server_time
         self._changes: list[Change] = []
+
+    def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
+        """Ask in one round trip what committing a patch will ask one by one."""
+        with self._transaction.asking_ahead():
+            if idempotency_key:
+                self._log.remembered(idempotency_key)
+                self._log.keys(ERASED_KEY)
+            self._log.record(patch.id)
+            expect(self._objects, patch)
 
     def told_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""

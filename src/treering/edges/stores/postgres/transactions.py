@@ -1,6 +1,7 @@
 """An open transaction of one space: statements, and rows that wait to be written together."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -86,6 +87,10 @@ class Transaction:
         self._connection = connection
         self._space = space
         self._waiting: list[tuple[str, dict[str, Any]]] = []
+        self._asked: dict[str, tuple[str, dict[str, Any]]] | None = None
+        """By key, the queries that are to be asked together; `None` where each is asked at once."""
+        self._answers: dict[str, list[Row]] = {}
+        """By key, what was asked ahead; good until the next statement that writes."""
 
     @property
     def reached(self) -> Anchor | None:
@@ -94,9 +99,29 @@ class Transaction:
 
     def rows(self, sql: str, /, **bindings: Any) -> list[Row]:
         """Return all rows of one query, which sees what was written before."""
+        key = f"{sql}{bindings}"
+        if self._asked is not None:
+            self._asked[key] = (sql, bindings)
+            return []
+        if (known := self._answers.get(key)) is not None:
+            return known
         check_interrupt()
         self.flush()
         return self._connection.execute(sql, {"space": self._space, **bindings}, binary=True).fetchall()
+
+    @contextmanager
+    def asking_ahead(self) -> Iterator[None]:
+        """Collect the queries that are made inside, which find nothing yet; then ask them all in one round trip.
+
+        Until something is written, the same queries are answered from what came.
+        """
+        self._asked = {}
+        try:
+            yield
+            asked = self._asked
+        finally:
+            self._asked = None
+        self._answers = dict(zip(asked, self.together(list(asked.values())), strict=True))
 
     def together(self, queries: Sequence[tuple[str, dict[str, Any]]]) -> list[list[Row]]:
         """Return all rows of several queries, asked in one round trip; they see what was written before."""
@@ -132,6 +157,7 @@ class Transaction:
 
     def later(self, sql: str, /, **bindings: Any) -> None:
         """Have a statement that gives no rows run before the next query, and before the transaction ends."""
+        self._answers = {}
         self._waiting.append((sql, {"space": self._space, **bindings}))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, conflict: str = "") -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from treering.edges.index_rows.passage_log import Moment
 from treering.edges.index_rows.vector_digests import vector_digest
-from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector
+from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector, undamaged_vectors
 from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.followed_rows import (
@@ -112,6 +112,17 @@ class PostgresVectors:
         if stored:
             with rows_of("the index", hint=REINDEX), self._space.write() as transaction:
                 self._add(transaction, stored)
+
+    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
+        """Return the vectors of those of the texts, by content hash, that have one which is not damaged."""
+        sql = (
+            "SELECT t.hash, v.vector, v.digest FROM passage_texts t JOIN passage_vectors v "
+            "ON v.space = t.space AND v.text_id = t.id AND v.model_id = %(model)s "
+            "WHERE t.space = %(space)s AND t.hash = ANY(%(hashes)s::bytea[])"
+        )
+        with rows_of("the index", hint=REINDEX), self._space.read() as transaction:
+            rows = transaction.rows(sql, model=self._model_id, hashes=list(map(bytes.fromhex, text_hashes)))
+        return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
 
     def _add(self, transaction: Transaction, stored: Mapping[bytes, bytes]) -> None:
         # A text that is not there was erased or rewritten while it was being embedded.

@@ -1,6 +1,6 @@
 """Reads of the ledger on SQLite: each a snapshot, and held to what the audit log says."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import apsw
@@ -25,6 +25,7 @@ from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.rows import SqliteRows
 from treering.ports.change_feed import changes_told
 from treering.ports.ledger import (
+    TABLES,
     Altered,
     AsOf,
     Head,
@@ -232,10 +233,10 @@ class SqliteReads:
         with self._database.read() as connection:
             return LogTables(connection, self._checks).events_of(identity)
 
-    def records(self) -> Iterator[Record]:
-        """Return everything the ledger holds, of one moment."""
+    def records(self, *, only: Collection[str] = TABLES) -> Iterator[Record]:
+        """Return everything the ledger holds, or the records of some tables, of one moment."""
         with self._read(fresh=True) as connection:
-            yield from records_of(SqliteRows(connection))
+            yield from records_of(SqliteRows(connection), only)
 
     @contextmanager
     def _read(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:

@@ -8,7 +8,7 @@ import apsw
 from treering.core.audit import Anchor, AuditEvent
 from treering.core.draft import View
 from treering.core.journal import Journal, Notice, erased_by
-from treering.core.patch import PatchRecord, Remembered
+from treering.core.patch import Patch, PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
 from treering.edges.ledger_rows.changes import changes_of
@@ -37,6 +37,9 @@ class SqliteSession:
         self._clock = clock
         self._changes: list[Change] = []
         self._end: LogEnd | None = None
+
+    def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
+        """Do nothing: each answer is at hand."""
 
     def told_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""

@@ -7,14 +7,14 @@ from typing import Any
 import apsw
 
 from treering.edges.index_rows.vector_digests import vector_digest
-from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector
+from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector, undamaged_vectors
 from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.object_tables import ObjectTables
 from treering.edges.stores.sqlite.passing import PassingKeys, written_state
 from treering.edges.stores.sqlite.reach import Sight, sight
-from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, read_state
+from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, has_digests, read_state
 from treering.edges.stores.sqlite.vector_queue import SqliteLog, fill_queue, log_vectors
 from treering.edges.stores.sqlite.whole_columns import Integers, shown_passages
 from treering.ports.reach import Reach
@@ -85,6 +85,20 @@ class SqliteVectors:
                 stored = stored_vector(vector, model=self._model, dimension=self._dimension)
                 keys += self._add(connection, bytes.fromhex(text_hash), stored)
             log_vectors(connection, keys)
+
+    def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
+        """Return the vectors of those of the texts, by content hash, that have one which is not damaged."""
+        rows: list[tuple[bytes, bytes, bytes | None]] = []
+        with self._read() as connection:
+            digest = "v.digest" if has_digests(connection) else "NULL"
+            for start in range(0, len(text_hashes), _FEW):
+                batch = [bytes.fromhex(one) for one in text_hashes[start : start + _FEW]]
+                sql = (
+                    f"SELECT t.hash, v.vector, {digest} FROM passage_texts t JOIN passage_vectors v "  # noqa: S608 - marks
+                    f"ON v.text_id = t.id AND v.model_id = ? WHERE t.hash IN ({','.join('?' * len(batch))})"
+                )
+                rows += connection.execute(sql, (self._model_id, *batch))
+        return undamaged_vectors(rows, model=self._model, dimension=self._dimension)
 
     def _waiting(self, connection: apsw.Connection, limit: int) -> list[tuple[str, str]]:
         """Return content hash and object of texts that wait, those to embed first at the front."""

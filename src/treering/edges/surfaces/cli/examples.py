@@ -60,6 +60,18 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("a copy to keep, while others work", "treering backup ~/backups/acme.db"),
         ("the newest in place of the last", "treering backup ~/backups/acme.db --force"),
     ),
+    "move": (
+        (
+            "to a database, or go on where it was broken off",
+            "treering move acme.db 'postgresql://acme@db/team?space=acme'",
+        ),
+        ("and back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
+    ),
+    "postgres plan": (
+        ("a role for programs and one for reports", "treering postgres plan --writer app --reader report"),
+        ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),
+        ("distributed over several servers", "treering postgres plan --citus --writer app"),
+    ),
     "export": (("plain files, to keep or to move", "treering export backup/"),),
     "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
     "vectors": (("make all vectors that wait, now", "treering vectors"),),

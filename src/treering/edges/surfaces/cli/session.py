@@ -20,6 +20,7 @@ from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.printing import confirm, say_json
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, show, terminal
 from treering.edges.surfaces.space import Space, open_space
+from treering.tools.engine import Progress, silent
 from treering.tools.envelope import Operation
 from treering.tools.rights import EVERYTHING, Rights
 
@@ -71,13 +72,21 @@ def prepare(address: Address) -> None:
 
 @contextmanager
 def watched(space: Space) -> Iterator[Space]:
+    """Show long work of a space as `bars` does."""
+    with bars() as advance:
+        yield space.with_progress(advance)
+
+
+@contextmanager
+def bars() -> Iterator[Progress]:
     """Show long work as a bar on stderr, where that is a terminal. It is gone before the answer is printed."""
     console = terminal(errors=True)
     if not console.is_terminal:
-        yield space
+        yield silent
         return
     # Imported here: most answers come without a bar.
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -86,19 +95,19 @@ def watched(space: Space) -> Iterator[Space]:
         TimeRemainingColumn(),
     )
     # What others print meanwhile goes its own way, which cleans it.
-    bars = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    shown = Bars(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
     tasks: dict[str, TaskID] = {}
 
     def advance(what: str, done: int, total: int | None) -> None:
         if what not in tasks:
-            tasks[what] = bars.add_task(visible_line(what)[:_DESCRIBED], total=total)
-            bars.start()
-        bars.update(tasks[what], completed=done, total=total)
+            tasks[what] = shown.add_task(visible_line(what)[:_DESCRIBED], total=total)
+            shown.start()
+        shown.update(tasks[what], completed=done, total=total)
 
     try:
-        yield space.with_progress(advance)
+        yield advance
     finally:
-        bars.stop()
+        shown.stop()
 
 
 def answer(access: Access, data: Data, lines: Iterable[IndentedLine]) -> None:

@@ -19,6 +19,7 @@ def add_to(app: Typer) -> None:
         ("try", try_it),
         ("init", init),
         ("backup", backup),
+        ("move", move),
         ("export", export),
         ("import", import_from),
         ("vectors", vectors),
@@ -61,6 +62,21 @@ def backup(
     from treering.edges.surfaces.cli import upkeep
 
     upkeep.backup(file, access, replace=force)
+
+
+def move(
+    source: Annotated[str, Argument(metavar="FROM", help="The address of the space to copy.")],
+    target: Annotated[str, Argument(metavar="TO", help="Where to: a new file, or a new space of a database.")],
+    as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False,
+) -> None:
+    """Copy a space to another file or database.
+
+    With the same ids and the same audit log, and compared at the end. The old
+    one stays as it is. What was broken off goes on when called again.
+    """
+    from treering.edges.surfaces.cli import upkeep
+
+    upkeep.move(source, target, as_json=as_json)
 
 
 def export(folder: Folder, access: Access) -> None:

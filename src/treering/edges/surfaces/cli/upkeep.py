@@ -7,12 +7,13 @@ from pathlib import Path
 
 from treering.core.characters import visible_line
 from treering.core.errors import Conflict, NotFound
+from treering.edges import moving
 from treering.edges.address import Address, file_address
 from treering.edges.private_files import sync_folder
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.lines import line
-from treering.edges.surfaces.cli.session import answer, embed_later, opened, prepare, watched
+from treering.edges.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
 from treering.edges.surfaces.space import Space
 from treering.ports import lease
 from treering.ports.lease import Holding
@@ -41,6 +42,22 @@ def backup(file: Path, access: Access, *, replace: bool) -> None:
     facts = {"file": str(file), "bytes": file.stat().st_size, "head": head.model_dump()}
     said = f"Backed up to {file}: {facts['bytes']} bytes, the audit log verifies up to event {head.seq} ({head.hash})."
     answer(access, facts, [line(said)])
+
+
+def move(source: str, target: str, *, as_json: bool) -> None:
+    """Copy a space to another address."""
+    settings = Settings.read()
+    place = settings.space_address(target)
+    prepare(place)
+    with bars() as advance:
+        report = moving.move(settings.space_address(source), place, progress=advance)
+    facts = {"address": str(place), **report.model_dump()}
+    head, said = report.head, f"{_listed(report.counts)}, {report.vectors} vectors"
+    lines = [
+        line(f"Moved to {place}: {said}."),
+        line(f"Same as the source; the audit log verifies up to event {head.seq} ({head.hash}).", indent=2),
+    ]
+    answer(Access(as_json=as_json), facts, lines)
 
 
 def export(folder: Path, access: Access) -> None:

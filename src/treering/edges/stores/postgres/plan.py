@@ -1,0 +1,113 @@
+"""SQL that an administrator runs besides Treering: roles, partitions on several disks, a distributed Postgres."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.sql import Identifier
+
+from treering.core.errors import InvalidInput
+from treering.edges.stores.postgres.schema import PARTITIONS, SCHEMA, TABLES
+
+_DIRECTORY = "space_names"
+_STEPS = "migrations"
+_SHARDS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to print. Names are those of roles and tablespaces that are there; without one its part is left out."""
+
+    writer: str = ""
+    """A role that programs write as."""
+    reader: str = ""
+    """A role that may only read: for reports, and on a standby."""
+    tablespaces: tuple[str, ...] = ()
+    citus: bool = False
+
+
+def plan_of(wanted: Wanted) -> str:
+    """Return the SQL to run once as the owner of the tables, with comments that say what each part is for."""
+    if wanted.citus and wanted.tablespaces:
+        raise InvalidInput(
+            "Tables that Citus distributes lie on its servers: tablespaces cannot be named with --citus.",
+            hint="Print one of the two plans.",
+        )
+    parts = [_BEFORE]
+    if wanted.citus:
+        parts.append(_distributed())
+    if wanted.tablespaces:
+        parts.append(_on_disks(wanted.tablespaces))
+    if wanted.writer:
+        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE"))
+    if wanted.reader:
+        parts.append(_granted(wanted.reader, "only reads", "SELECT"))
+    return "\n\n".join(parts) + "\n"
+
+
+_BEFORE = """\
+-- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
+-- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE"""
+
+
+def _granted(role: str, does: str, rights: str) -> str:
+    """Grant what a role needs: on the tables that statements name, never on their partitions."""
+    name = _quoted(role)
+    tables = ", ".join(f"{SCHEMA}.{table}" for table in (_DIRECTORY, *TABLES))
+    return "\n".join(
+        (
+            f"-- A role that {does}. It is held to the space it has opened (row-level security), and owns nothing.",
+            f"GRANT USAGE ON SCHEMA {SCHEMA} TO {name};",
+            f"GRANT SELECT ON {SCHEMA}.{_STEPS} TO {name};",
+            f"GRANT {rights} ON {tables} TO {name};",
+        )
+    )
+
+
+def _on_disks(tablespaces: Sequence[str]) -> str:
+    """Spread the partitions over tablespaces: those of one number lie on one disk, with their indexes."""
+    lines = [
+        "-- Partitions on several disks: the rows of one space lie on one of them, with their indexes.",
+        "-- Each table is locked while it is copied. First make the tablespaces (CREATE TABLESPACE), as a superuser,",
+        "-- and grant CREATE on them to the owner of the tables.",
+    ]
+    for number in range(PARTITIONS):
+        place = _quoted(tablespaces[number % len(tablespaces)])
+        lines += [f"ALTER TABLE {SCHEMA}.{table}_{number} SET TABLESPACE {place};" for table in TABLES]
+        lines.append(_INDEXES_MOVED.format(schema=SCHEMA, number=number, place=place))
+    return "\n".join(lines)
+
+
+_INDEXES_MOVED = """\
+DO $$ DECLARE one regclass; BEGIN
+  FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+    WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\\_{number}'
+  LOOP EXECUTE format('ALTER INDEX %s SET TABLESPACE {place}', one); END LOOP;
+END $$;"""
+
+
+def _distributed() -> str:
+    """Distribute every table by the space, all together, and keep the directory of names on every server."""
+    first = next(iter(TABLES))
+    lines = [
+        "-- A distributed Postgres (Citus), run at its coordinator while the tables are still empty.",
+        "-- Rows of one space lie on one server, in all tables: a commit stays on one server.",
+        "-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only;",
+        "-- advisory locks and NOTIFY are the coordinator's; no key is unique without the space.",
+        f"SET citus.shard_count = {_SHARDS};",
+        "SET citus.shard_replication_factor = 1;",
+        f"SELECT create_reference_table('{SCHEMA}.{_DIRECTORY}');",
+        f"SELECT create_reference_table('{SCHEMA}.{_STEPS}');",
+        f"SELECT create_distributed_table('{SCHEMA}.{first}', 'space');",
+    ]
+    lines += [
+        f"SELECT create_distributed_table('{SCHEMA}.{table}', 'space', colocate_with => '{SCHEMA}.{first}');"
+        for table in TABLES
+        if table != first
+    ]
+    return "\n".join(lines)
+
+
+def _quoted(name: str) -> str:
+    if not name or "\0" in name or "'" in name:
+        raise InvalidInput(f"{name!r} is no name of a role or a tablespace.", hint="Give the name as psql lists it.")
+    return Identifier(name).as_string()

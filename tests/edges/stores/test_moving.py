@@ -1,0 +1,143 @@
+"""Moving a space between files and databases: the same at the end, whatever happens on the way."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from postgres_spaces import new_space
+
+import treering
+from treering.core.errors import Conflict, InvalidInput, NotFound, Unavailable
+from treering.core.patch import AddLink, Erase, Link, Update
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+from treering.testing.hashing_embedder import HashingEmbedder
+
+_PROCESS = Path(__file__).with_name("moving_process.py")
+
+
+@pytest.fixture
+def address(server, tmp_path):
+    """Give addresses of new spaces, in files or in the tests' database."""
+
+    def new(kind):
+        name = new_space()
+        return f"sqlite:{tmp_path / name}.db" if kind == "file" else server.url(space=name)
+
+    return new
+
+
+def fill(address, *, patches=4, each=120):
+    """Commit hundreds of events, with links, an erasure and idempotency keys."""
+    make = Builder(SteppingClock(seed=str(each)))
+    with closing(treering.open_ledger(address)) as ledger:
+        for number in range(patches):
+            sources = [
+                make.source(f"Text {number} of {one}.", origin=f"{each}/{number}/{one}.md") for one in range(each // 2)
+            ]
+            nodes = [make.node(f"Node {each} {number} {one}") for one in range(each // 2)]
+            link = AddLink(link=Link(type="about", source=nodes[0].id, target=nodes[1].id))
+            ledger.commit(make.patch(*sources, *nodes, link), idempotency_key=f"key {each} {number}")
+        ledger.commit(make.patch(Erase(id=sources[0].id, expected_revision=1)))
+        ledger.commit(make.patch(Update(id=nodes[0].id, expected_revision=1, changes={"name": "Another"})))
+        nothing = Update(id=nodes[0].id, expected_revision=2, changes={"name": "Another"})
+        ledger.commit(make.patch(nothing), idempotency_key=f"nothing of {each}")
+
+
+def content(address):
+    with closing(treering.open_ledger(address, create=False)) as ledger:
+        return list(ledger.records()), ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file"), ("Postgres", "Postgres")]
+)
+def test_a_move_that_was_killed_goes_on_and_ends_with_the_same_space(address, old, new):
+    source, target = address(old), address(new)
+    fill(source)
+    before = content(source)
+    command = [sys.executable, _PROCESS, source, target, "200"]
+    killed = subprocess.run(command, check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    with closing(treering.open_ledger(target, create=False)) as begun:
+        assert 200 <= begun.sequence() < before[1].seq
+    told = []
+    report = treering.move(source, target, progress=lambda *said: told.append(said), embedder=HashingEmbedder())
+    assert min(done for what, done, _ in told if what == "Copying events") > 200
+    assert content(target) == content(source) == before
+    assert report.head == before[1]
+    assert sum(report.counts.values()) == len(before[0])
+
+
+def test_a_file_that_was_moved_there_and_back_is_found_by_search_and_goes_on(address):
+    first, between, last = address("file"), address("Postgres"), address("file")
+    with treering.open(first, background=False, embedder=HashingEmbedder()) as space:
+        space.ingest("source", input={"text": "Bees hum at noon.", "origin": "bees.md"})
+    treering.move(first, between)
+    treering.move(between, last, embedder=HashingEmbedder())
+    with treering.open(last, background=False, embedder=HashingEmbedder()) as space:
+        assert space.query("search", input={"text": "bees"}).hits
+        assert space.lint("reindex").differences == ()
+        assert space.lint("audit").verified
+        space.ingest("source", input={"text": "Bees rest.", "origin": "rest.md"})
+    with pytest.raises(Conflict, match="not empty"):
+        treering.move(first, last)
+
+
+@pytest.mark.parametrize(("old", "new"), [("file", "file"), ("file", "Postgres"), ("Postgres", "file")])
+def test_vectors_that_the_source_has_are_not_made_again(address, old, new):
+    first, last = address(old), address(new)
+    with treering.open(first, background=False, embedder=HashingEmbedder()) as space:
+        for number in range(3):
+            space.ingest("source", input={"text": f"Bees hum {number}.", "origin": f"{number}.md"})
+        space.embed_pending()
+        space.ingest("source", input={"text": "Not embedded yet.", "origin": "late.md"})
+    report = treering.move(first, last, embedder=HashingEmbedder())
+    with treering.open(last, background=False, embedder=HashingEmbedder()) as space:
+        lag = space.engine.index.vectors.lag()
+    assert (report.vectors, lag.pending) == (3, 1)
+
+
+def test_what_was_written_since_is_copied_by_moving_again(address):
+    source, target = address("file"), address("Postgres")
+    fill(source, patches=1)
+    treering.move(source, target)
+    fill(source, patches=1, each=20)
+    told = []
+    treering.move(source, target, progress=lambda *said: told.append(said))
+    assert content(target) == content(source)
+    assert len([one for one in told if one[0] == "Copying events"]) == 1
+
+
+def test_places_that_cannot_be_moved_between_are_refused(address, tmp_path):
+    here = address("file")
+    with pytest.raises(NotFound):
+        treering.move(here, f"sqlite:{tmp_path / 'new.db'}")
+    assert not (tmp_path / "new.db").exists()
+    fill(here, patches=1, each=4)
+    (tmp_path / "same.db").symlink_to(here.removeprefix("sqlite:"))
+    for other in (here, f"sqlite:{tmp_path / 'same.db'}", ":memory:"):
+        with pytest.raises(InvalidInput):
+            treering.move(here, other)
+    with pytest.raises(Unavailable):
+        treering.move(here, "postgresql://nobody@127.0.0.1:1/none?space=x&connect_timeout=2")
+
+
+def test_the_command_says_what_was_moved(address):
+    source, target = address("file"), address("Postgres")
+    fill(source, patches=1, each=4)
+    done = subprocess.run(
+        [sys.executable, "-m", "treering", "move", source, target, "--json"], capture_output=True, text=True, check=True
+    )
+    said = json.loads(done.stdout)
+    records, head = content(target)
+    assert said["head"] == head.model_dump()
+    assert sum(said["counts"].values()) == len(records)
+    again = subprocess.run(
+        [sys.executable, "-m", "treering", "move", source, target], capture_output=True, text=True, check=True
+    )
+    assert f"up to event {head.seq}" in again.stdout

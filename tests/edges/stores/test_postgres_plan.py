@@ -1,0 +1,120 @@
+"""What `treering postgres plan` prints: read as it was approved, and run on a real server."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from postgres_spaces import new_space
+from psycopg import errors
+
+import postgres_server
+import treering
+from treering.edges.stores.postgres.schema import TABLES
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+
+GOLDEN = Path(__file__).with_name("golden")
+PLANS = {
+    "roles": ("--writer", "app", "--reader", "report"),
+    "disks": ("--tablespace", "fast", "--tablespace", "wide"),
+    "citus": ("--citus", "--writer", "app"),
+}
+
+
+def printed(*arguments):
+    command = [sys.executable, "-m", "treering", "postgres", "plan", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_reads_as_it_was_approved(name):
+    told = printed(*PLANS[name])
+    path = GOLDEN / f"plan-{name}.sql"
+    if os.environ.get("REWRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(told.stdout, encoding="utf-8")
+    assert told.stdout == path.read_text(encoding="utf-8"), "If this is meant, run the tests with REWRITE_GOLDEN=1."
+
+
+def test_names_that_are_none_and_plans_that_exclude_each_other_are_refused():
+    for arguments in (("--writer", "a'; DROP"), ("--citus", "--tablespace", "fast")):
+        told = printed(*arguments)
+        assert (told.returncode, told.stdout) == (2, "")
+    assert 'TO "My ""Role""";' in printed("--writer", 'My "Role"').stdout
+
+
+def test_the_printed_rights_name_all_tables():
+    told = printed("--writer", "app").stdout
+    assert all(f"treering.{table}" in told for table in ("space_names", "migrations", *TABLES))
+
+
+@pytest.fixture
+def server():
+    """A server of its own: roles and tablespaces are there for all databases of one."""
+    try:
+        started = postgres_server.new_server()
+    except postgres_server.CannotStart as error:
+        pytest.skip(f"no Postgres server can be started here: {error}")
+    yield started
+    postgres_server.remove(started)
+
+
+@pytest.fixture
+def space(server):
+    """The name of a space with one object, and a builder."""
+    name, make = new_space(), Builder(SteppingClock())
+    with closing(treering.open_ledger(server.url(space=name))) as ledger:
+        ledger.commit(make.patch(make.node("One")))
+    return name, make
+
+
+def run_plan(server, *arguments):
+    with psycopg.connect(server.url("tests"), autocommit=True) as connection:
+        connection.execute(printed(*arguments).stdout)
+
+
+def test_a_role_with_the_printed_rights_writes_and_one_that_reads_cannot(server, space):
+    name, make = space
+    with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
+        for role in ("app", "report"):
+            connection.execute(f"CREATE ROLE {role} LOGIN")
+    run_plan(server, *PLANS["roles"])
+    with closing(treering.open_ledger(server.url(user="app", space=name))) as ledger:
+        ledger.commit(make.patch(make.node("Two")))
+        assert ledger.verify().seq == 2
+    with psycopg.connect(server.url("tests", "report"), autocommit=True) as reading:
+        reading.execute("SET treering.space_name = ''")
+        assert reading.execute("SELECT count(*) FROM treering.objects").fetchone() == (0,)
+        with pytest.raises(errors.InsufficientPrivilege):
+            reading.execute("DELETE FROM treering.objects")
+        with pytest.raises(errors.InsufficientPrivilege):
+            reading.execute("SELECT * FROM treering.objects_0")
+
+
+def test_the_partitions_lie_on_the_disks_that_were_named_and_the_space_goes_on(server, space):
+    name, make = space
+    with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
+        connection.execute("SET allow_in_place_tablespaces = on")
+        for place in ("fast", "wide"):
+            connection.execute(f"CREATE TABLESPACE {place} LOCATION ''")
+            connection.execute(f"GRANT CREATE ON TABLESPACE {place} TO treering_owner")
+    run_plan(server, *PLANS["disks"])
+    with psycopg.connect(server.url("tests")) as connection:
+        sql = (
+            "SELECT c.relname, c.relkind, t.spcname FROM pg_class c JOIN pg_tablespace t ON t.oid = c.reltablespace "
+            "WHERE c.relnamespace = 'treering'::regnamespace"
+        )
+        found = connection.execute(sql).fetchall()
+    tables = {relation: place for relation, kind, place in found if kind == "r"}
+    assert {tables["objects_0"], tables["audit_2"]} == {"fast"}
+    assert {tables["objects_1"], tables["audit_7"]} == {"wide"}
+    parts = {int(re.search(r"_(\d)", relation)[1]) % 2: place for relation, kind, place in found if kind == "i"}
+    assert parts == {0: "fast", 1: "wide"}
+    with closing(treering.open_ledger(server.url(space=name))) as ledger:
+        ledger.commit(make.patch(make.node("Three")))
+        ledger.verify()
