@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
 
@@ -17,6 +16,7 @@ from treering.derived.vectors import Stored, VectorTable, restored, stored_form
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.object_tables import ObjectTables
+from treering.edges.stores.sqlite.passing import PassingKeys, State, state_of
 from treering.edges.stores.sqlite.reach import Sight, sight
 from treering.edges.stores.sqlite.tables import SHOWN, add_digests, count_waiting, read_state
 from treering.edges.stores.sqlite.vector_digests import vector_digest
@@ -26,8 +26,6 @@ from treering.ports.text import Scored
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector
 
 _Keys = npt.NDArray[np.int64]
-_State = tuple[int, int, int]
-_FILTERS_KEPT = 8
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
 _FEW = 500  # keys in one statement
 
@@ -105,8 +103,8 @@ class VectorTables:
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
         self._seen: Moment | None = None
-        self._counted: tuple[_State, Lag] | None = None
-        self._passing: tuple[_State, dict[Sight, _Keys]] = ((0, 0, 0), {})
+        self._counted: tuple[State, Lag] | None = None
+        self._passing = PassingKeys()
 
     def recognise(self, connection: apsw.Connection) -> bool:
         """Tell whether the space knows the model."""
@@ -147,7 +145,7 @@ class VectorTables:
 
     def lag(self, connection: apsw.Connection) -> Lag:
         """Count current passages, those whose text waits, and waiting objects; anew only when something was written."""
-        state, known = _state(connection), self._counted
+        state, known = state_of(connection), self._counted
         if known is None or known[0] != state:
             known = self._counted = (state, self._count(connection))
         return known[1]
@@ -211,24 +209,12 @@ class VectorTables:
         return [key for (key,) in connection.execute("SELECT key FROM passages WHERE text_id = ?", row)]
 
     def _search(self, connection: apsw.Connection, vector: Vector, sight: Sight, limit: int) -> list[Scored]:
-        filtered = self._filtered(connection, sight) if sight.filtered else None
+        filtered = self._passing.of(connection, sight) if sight.filtered else None
         with self._lock:
             self._refresh(connection)
             allowed = filtered if filtered is not None else self._in_scope(sight)
             keys, scores = self._table.search(vector, limit=limit, allowed=allowed)
         return [Scored(int(key), float(score)) for key, score in zip(keys, scores, strict=True)]
-
-    def _filtered(self, connection: apsw.Connection, sight: Sight) -> _Keys:
-        """Return the keys that pass a filter; the same question about an unchanged space is asked of SQL once."""
-        state = _state(connection)
-        if self._passing[0] != state:
-            self._passing = (state, {})
-        known = self._passing[1]
-        if sight not in known:
-            if len(known) >= _FILTERS_KEPT:
-                known.clear()
-            known[sight] = _filtered(connection, sight)
-        return known[sight]
 
     def _in_scope(self, sight: Sight) -> _Keys | None:
         if sight.scopes is None:
@@ -298,17 +284,6 @@ class VectorTables:
 
     def _matrix(self, blobs: Sequence[bytes]) -> Stored:
         return np.frombuffer(b"".join(blobs), np.int16).reshape(-1, self._dimension)
-
-
-def _state(connection: apsw.Connection) -> _State:
-    """Return what changes whenever anything is written, here or by another connection."""
-    return id(connection), int(connection.pragma("data_version")), connection.total_changes()
-
-
-def _filtered(connection: apsw.Connection, sight: Sight) -> _Keys:
-    seen = Sight(replace(sight.reach, withdrawn=False), sight.scopes).condition()
-    sql = f"SELECT p.key FROM passages p WHERE {seen.sql}"  # noqa: S608 - only our own SQL
-    return np.array([key for (key,) in connection.execute(sql, seen.bindings)], np.int64)
 
 
 def _gists(connection: apsw.Connection, object_ids: set[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ import typer
 
 from treering.edges.surfaces.cli import (
     discussion_commands,
+    index_commands,
     review_commands,
     serving_commands,
     space_commands,
@@ -29,6 +30,7 @@ for commands in (
     supervise_commands,
     workflow_commands,
     discussion_commands,
+    index_commands,
 ):
     commands.add_to(app)
 
