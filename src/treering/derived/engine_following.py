@@ -20,9 +20,13 @@ class EngineFollower:
         self._page = page
 
     def is_due(self) -> bool:
-        """Tell whether there is something to do that is worth it now."""
-        state = self._known()
-        if state is None or state.loaded is not None:
+        """Tell whether there is something to do that is worth it now. What another model made is left to it."""
+        state = self._engine.state()
+        if state is None:
+            return True
+        if not self.is_its_own(state):
+            return False
+        if state.loaded is not None:
             return True
         changes = self._feed.since(state.moment, 1)
         if changes is None:
@@ -40,9 +44,9 @@ class EngineFollower:
         count = self._feed.forgotten_since(state.moment) if state.mark == self._mark else None
         return 1 if count is None else count
 
-    def is_of(self, state: EngineState) -> bool:
-        """Tell whether an engine in such a state keeps the vectors of this space and model, and the feed leads on."""
-        return state.mark == self._mark and self._feed.since(state.moment, 1) is not None
+    def is_its_own(self, state: EngineState) -> bool:
+        """Tell whether an engine in such a state keeps vectors of this space and model."""
+        return state.mark == self._mark
 
     def advance(self) -> bool:
         """Take over a page of what waits, durably; tell whether more waits."""
@@ -60,7 +64,9 @@ class EngineFollower:
     def _known(self) -> EngineState | None:
         """Return the state from which the feed leads on; `None` where the engine has to begin anew."""
         state = self._engine.state()
-        return state if state is not None and self.is_of(state) else None
+        if state is None or not self.is_its_own(state) or self._feed.since(state.moment, 1) is None:
+            return None
+        return state
 
     def _load(self, state: EngineState, loaded: int) -> bool:
         page = self._feed.page(loaded, self._page)

@@ -194,7 +194,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         closing.callback(vectoriser.stop)
         engine = replace(_engine(opening, stores, embedder, vectoriser, needs.clock), selection=selected)
         if not stores.read_only:
-            _catch_up(opening, stores.index, vectoriser, is_due=selected is not None and selected.is_due())
+            _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
         return Opened(engine, closing.pop_all().close, stores.back_up)
 
 
@@ -302,17 +302,17 @@ def _reranker(opening: Opening) -> Reranker | None:
     return open_reranker(given, threads=opening.settings.threads)
 
 
-def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: bool) -> None:
+def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:
     """Have what waits made in the background; an index that nobody would finish is finished here.
 
-    `is_due`: whether the engine of the space has something to follow up.
+    `is_due` tells whether the engine of the space has something to follow up.
     """
     if not opening.background:
         if opening.whole:
             make_whole(index)
         return
     lag = index.vectors.lag()
-    if lag.pending or lag.behind or is_due:
+    if lag.pending or lag.behind or is_due():
         vectoriser.start()
 
 

@@ -175,8 +175,21 @@ def test_another_model_searches_its_own_vectors(told, faiss, file):
     other = space_parts.open_space(str(file), embedder=HashingEmbedder(32))
     other.perform("vectors")
     assert nearest(other)[0][0] == TEXTS[0]
+    assert (status(other).state, "another model" in status(other).problem) == ("failing", True)
+    assert not other.engine.selection.is_due()
     other.close()
-    assert status(told).vectors == 4
+    assert (status(told).vectors, status(told).problem) == (4, "")
+
+
+def test_a_space_that_stays_open_brings_its_engine_up_to_date_in_the_background(faiss, open_space, file):
+    space = open_space(str(file), channel="user", background=True)
+    tell(space, TEXTS[0])
+    space.perform("vectors")
+    assert space.perform("index use", input={"address": faiss}).vectors == 1
+    many = [f"Text number {number} of many." for number in range(300)]
+    space.ingest("source", input={"items": [{"text": text, "origin": text} for text in many]})
+    space.perform("vectors")
+    assert (status(space).state, status(space).vectors) == ("ready", 301)
 
 
 def test_a_password_in_the_address_of_an_engine_is_never_shown(told, caplog):

@@ -2,7 +2,6 @@
 
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
-neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      also neo4j+s, neo4j+ssc, bolt, bolt+s, bolt+ssc
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from treering.core.errors import InvalidInput
 from treering.edges.address import Address, parse_address
 
 FAISS = "faiss"
-FORMS = "faiss:FOLDER, redis://HOST:PORT/0 or neo4j://HOST:PORT"
+FORMS = "faiss:FOLDER or redis://HOST:PORT/0"
 _HINT = f"Write {FORMS}."
 
 

@@ -7,7 +7,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from treering.core.errors import Corrupt
+from treering.core.errors import Corrupt, InvalidInput
 from treering.edges.engines.dimensions import check_dimension
 from treering.ports.vector_engine import Keys
 from treering.ports.vectors import Vector
@@ -149,10 +149,13 @@ def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
     """Return the vectors that were packed. The bytes are those that were written: their checksums were compared."""
     read = faiss.deserialize_index(np.frombuffer(index, np.uint8))
     known = np.frombuffer(keys, "<i8").astype(np.int64)
-    if read.d != dimension or read.ntotal != len(known):
-        raise Corrupt(
-            "The files of the engine hold vectors of another dimension.", hint="Run `treering index rebuild`."
+    if read.d != dimension:
+        raise InvalidInput(
+            f"The engine keeps the vectors of another model, of {read.d} components instead of {dimension}.",
+            hint="Leave it to those who use that model, or fill it with yours: `treering index rebuild`.",
         )
+    if read.ntotal != len(known):
+        raise Corrupt("The files of the engine do not belong together.", hint="Run `treering index rebuild`.")
     return GraphRows(dimension, read, known) if kind == HNSW else FlatRows(dimension, read, known)
 
 
@@ -166,10 +169,17 @@ def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.flo
 def _searched(index: Any, keys: Keys, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
     if allowed is None:
         return _found(index, keys, vector, limit, None)
-    rows = np.flatnonzero(np.isin(keys, allowed) & (keys != _GONE))
+    rows = _rows_allowed(keys, allowed)
     # The selector keeps a pointer to the rows: they have to live as long as the search.
     chosen = faiss.IDSelectorBatch(rows)
     return _found(index, keys, vector, min(limit, len(rows)), faiss.SearchParameters(sel=chosen))
+
+
+def _rows_allowed(keys: Keys, allowed: Keys) -> Keys:
+    """Return the rows of allowed keys, by a table of all keys: several times faster than comparing two lists."""
+    passes = np.zeros(int(keys.max(initial=_GONE)) + 2, np.bool_)
+    passes[allowed[allowed < len(passes) - 1]] = True
+    return np.flatnonzero(passes[keys])  # a row that is gone has the last place, which nothing passes
 
 
 def _found(index: Any, keys: Keys, vector: Vector, limit: int, parameters: Any) -> Keys:

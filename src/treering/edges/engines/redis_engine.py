@@ -95,9 +95,11 @@ class RedisEngine:
             return state.moment
 
     def refresh(self) -> None:
-        """Let vectors be read again, where they are searched here."""
+        """Let vectors be read again, where they are searched here and the server has others."""
+        state = self.state()
         with self._lock:
-            self._table = None
+            if self._table and (state is None or state.moment != self._table[0]):
+                self._table = None
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the nearest. A vector set answers for all of them only: a filter costs it recall."""

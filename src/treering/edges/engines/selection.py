@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError
+from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
 from treering.derived.engine_following import EngineFollower
 from treering.derived.engine_tail import EngineTail
 from treering.derived.engine_vectors import EngineInUse
@@ -20,6 +20,7 @@ _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 _RETRY_SECONDS = 10.0
 _WAIT_SECONDS = 0.2
+_ANOTHER_MODEL = "Leave it to those who use that model, or fill it with yours: `treering index rebuild`."
 
 OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
 """Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
@@ -165,7 +166,8 @@ class SelectedEngine:
         opened = self._opened()
         if opened is None:
             raise InvalidInput("This space uses no engine.", hint=f"`treering index use` with {FORMS}.")
-        opened.follower.begin()
+        with self._writing():
+            opened.follower.begin()
         self._problem = None
         return self.report()
 
@@ -260,8 +262,10 @@ class SelectedEngine:
         engine = opened.used.engine
         told = replace(told, kind=engine.kind)
         state = engine.state()
-        if state is None or not opened.follower.is_of(state):
+        if state is None:
             return replace(told, state="loading", waiting=told.total)
+        if not opened.follower.is_its_own(state):
+            return replace(told, problem="It keeps the vectors of another model.", hint=_ANOTHER_MODEL)
         told = replace(told, vectors=state.count)
         if state.loaded is not None:
             return replace(told, state="loading", waiting=max(told.total - state.count, 0))
@@ -273,10 +277,26 @@ class SelectedEngine:
         try:
             opened = self._opened()
             if opened:
-                opened.used.engine.drop()
+                with self._writing():
+                    opened.used.engine.drop()
         except TreeringError as error:
             return error
         return None
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lease, waiting for whoever has it. Raises `Unavailable` after more than the length of one."""
+        end = self._clock.elapsed() + _LEASE_SECONDS + _RETRY_SECONDS
+        while True:
+            with self._leased() as held:
+                if held:
+                    yield
+                    return
+            if self._clock.elapsed() > end:
+                raise Unavailable(
+                    "Another process writes to the engine.", hint=f"Wait for it, or run `treering unlock {ENGINE}`."
+                )
+            time.sleep(_WAIT_SECONDS)
 
     @contextmanager
     def _leased(self) -> Iterator[bool]:

@@ -24,7 +24,8 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS vector_engine(id INTEGER PRIMARY KEY CHECK(id = 1), address TEXT NOT NULL, "
     "mark TEXT NOT NULL)"
 )
-_LOGGED = "SELECT min(position), max(position) FROM vector_log"
+# Two queries: one that asks for both ends reads the whole log.
+_LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) FROM vector_log)"
 
 
 class SqliteVectorFeed:
