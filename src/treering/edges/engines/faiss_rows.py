@@ -78,7 +78,7 @@ class FlatRows:
         return packed
 
 
-class GraphRows:
+class HnswRows:
     """A graph leads to the nearest. A removed vector is overwritten; its row stays until the graph is made anew."""
 
     def __init__(self, dimension: int, index: Any = None, keys: Keys | None = None) -> None:
@@ -142,7 +142,7 @@ class GraphRows:
 
 def new_rows(kind: str, dimension: int) -> Rows:
     """Return no vectors yet."""
-    return GraphRows(dimension) if kind == HNSW else FlatRows(dimension)
+    return HnswRows(dimension) if kind == HNSW else FlatRows(dimension)
 
 
 def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
@@ -156,7 +156,7 @@ def rows_of(kind: str, dimension: int, index: bytes, keys: bytes) -> Rows:
         )
     if read.ntotal != len(known):
         raise Corrupt("The files of the engine do not belong together.", hint="Run `treering index rebuild`.")
-    return GraphRows(dimension, read, known) if kind == HNSW else FlatRows(dimension, read, known)
+    return HnswRows(dimension, read, known) if kind == HNSW else FlatRows(dimension, read, known)
 
 
 def checked(vectors: Mapping[int, Vector], dimension: int) -> npt.NDArray[np.float32]:

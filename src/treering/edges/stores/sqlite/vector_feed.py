@@ -8,11 +8,12 @@ import apsw
 import numpy as np
 
 from treering.derived.vectors import restored
+from treering.edges.index_rows.vectors import PassingKeys
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of, rows_of
 from treering.edges.stores.sqlite.database import Database
-from treering.edges.stores.sqlite.passing import PassingKeys
 from treering.edges.stores.sqlite.reach import sight
-from treering.edges.stores.sqlite.vector_queue import moment_of
+from treering.edges.stores.sqlite.vector_queue import SqliteLog
+from treering.edges.stores.sqlite.vectors import SqliteVectorRows
 from treering.ports.reach import Reach
 from treering.ports.vector_engine import ChosenEngine, Keys, VectorChanges
 from treering.ports.vectors import Vector
@@ -113,7 +114,9 @@ class SqliteVectorFeed:
 
     def _allowed(self, connection: apsw.Connection, reach: Reach) -> Keys | None:
         seen = sight(connection, reach)
-        return None if seen.scopes is None and not seen.filtered else self._passing.of(connection, seen)
+        if seen.scopes is None and not seen.filtered:
+            return None
+        return self._passing.of(SqliteVectorRows(connection, self._model_id(connection)), reach, seen.scopes)
 
     def _vectors(self, connection: apsw.Connection, keys: Sequence[int], where: str) -> dict[int, Vector]:
         found: dict[int, Vector] = {}
@@ -153,7 +156,7 @@ class _Place:
     def now(cls, connection: apsw.Connection) -> "_Place":
         row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
         with row_of("the audit log"):
-            return cls(*moment_of(connection), int(row[0]), _short(row[1]))
+            return cls(*SqliteLog(connection).moment(), int(row[0]), _short(row[1]))
 
     @classmethod
     def known(cls, connection: apsw.Connection, moment: str) -> "_Place | None":
@@ -173,7 +176,7 @@ class _Place:
         return None
 
     def _is_of(self, connection: apsw.Connection) -> bool:
-        if self.epoch != moment_of(connection)[0]:
+        if self.epoch != SqliteLog(connection).moment()[0]:
             return False
         row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (self.sequence,)), None)
         return self.sequence == 0 or (row is not None and _short(row[0]) == self.hash)
