@@ -17,6 +17,7 @@ PREFIXES = {
 }
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _BODY = 26
 
 
@@ -62,11 +63,11 @@ def is_patch(target: str) -> bool:
 
 
 def _base32(number: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        digits.append(_ALPHABET[number & 31])
-        number >>= 5
-    return "".join(reversed(digits))
+    pairs = []
+    for _ in range((length + 1) // 2):
+        pairs.append(_PAIRS[number & 1023])
+        number >>= 10
+    return "".join(reversed(pairs))[-length:]
 
 
 _OBJECTS = frozenset({"source", "node", "knowledge", "activity", "work_item"})

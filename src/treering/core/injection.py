@@ -5,7 +5,6 @@ A flag is a reason to look, not a verdict: documents about language models are f
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -18,8 +17,13 @@ def instruction_flags(text: str) -> tuple[str, ...]:
     """
     plain = as_a_model_reads(text)
     flags = dict.fromkeys(shape.flag for shape in _SHAPES if shape.shows_in(plain))
-    hidden = ("hidden_unicode",) if not text.isascii() and _HIDDEN.search(text) else ()
+    hidden = ("hidden_unicode",) if _is_hiding(text) else ()
     return (*flags, *hidden)
+
+
+def _is_hiding(text: str) -> bool:
+    """Tell whether characters that nobody sees stand in a text as hidden words do."""
+    return not text.isascii() and bool(_UNSEEN.search(text) and _HIDDEN.search(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +39,20 @@ class _Shape:
     pattern: re.Pattern[str]
 
     def shows_in(self, text: str) -> bool:
-        return any(need in text for need in self.needs) and any(
-            self.pattern.match(text, at) for trigger in self.triggers for at in _places(text, trigger)
-        )
+        # Plain loops: most texts are told by them, and generators would cost more than what they look for.
+        for need in self.needs:
+            if need in text:
+                return self._stands_in(text)
+        return False
 
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + len(word))
+    def _stands_in(self, text: str) -> bool:
+        for trigger in self.triggers:
+            at = text.find(trigger)
+            while at >= 0:
+                if self.pattern.match(text, at):
+                    return True
+                at = text.find(trigger, at + len(trigger))
+        return False
 
 
 def as_a_model_reads(text: str) -> str:
@@ -61,6 +69,9 @@ def as_a_model_reads(text: str) -> str:
 
 
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
+_UNSEEN = re.compile("[\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069\ufeff\U000e0001-\U000e01ef]")
+"""What a text that hides words cannot be without: one class, which is looked for faster than `_HIDDEN`."""
+
 # A tag sequence right behind a black flag is a regional flag. Overrides and isolates reorder what a person
 # sees; the marks U+200E and U+200F, which right-to-left text needs, do not.
 _HIDDEN = re.compile(

@@ -94,7 +94,9 @@ def _finish(draft: Draft, results: Sequence[OperationResult]) -> Plan:
         if isinstance(write, Put):
             check_references(write.before, write.after, draft)
     current = tuple(
-        result.model_copy(update={"revision": item.revision}) if (item := draft.objects.get(result.id)) else result
+        result.model_copy(update={"revision": item.revision})
+        if (item := draft.objects.get(result.id)) and item.revision != result.revision
+        else result
         for result in results
     )
     return Plan(tuple(draft.writes), current, tuple(dict.fromkeys(staled)), tuple(dict.fromkeys(contested)))

@@ -65,8 +65,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield one
         elif parts := _parts(one):
             waiting += parts.values()
-            waiting += parts if isinstance(one, Mapping) else ()
-            yield from (_assignment(name, parts[key]) for key, name in _names(one, parts).items())
+            is_mapping = isinstance(one, Mapping)
+            waiting += parts if is_mapping else ()
+            if is_mapping or "predicate" in parts:  # nothing else names its texts
+                yield from (_assignment(name, parts[key]) for key, name in _names(one, parts).items())
 
 
 def _screen(value: Any, place: str, found: list[Secret]) -> Any:

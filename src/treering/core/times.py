@@ -10,7 +10,8 @@ from treering.core.errors import InvalidInput
 
 def render_time(time: datetime) -> str:
     """Write a time in the one form the ledger stores: `2026-01-31T12:00:00.000000Z`."""
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    moment = time if time.tzinfo is UTC else time.astimezone(UTC)
+    return f"{moment.isoformat(timespec='microseconds')[:_UTC_OFFSET]}Z"
 
 
 def parse_time(text: str) -> datetime:
@@ -25,6 +26,8 @@ def parse_time(text: str) -> datetime:
         raise InvalidInput(f"{text!r} has no time zone.", hint="End it with Z or an offset such as +02:00.")
     return moment
 
+
+_UTC_OFFSET = -len("+00:00")
 
 Instant = Annotated[
     AwareDatetime,

@@ -228,9 +228,26 @@ def stem(word: str) -> str:
 
 def _names(text: str, *, any_word: bool) -> Iterable[str]:
     found = _ASCII_NAME.findall(text) if text.isascii() else _NAME.findall(unicodedata.normalize("NFKC", text))
-    wanted = (name for name in dict.fromkeys(found) if any_word or (not _is_plain(name) and _NAME_SIGN.search(name)))
-    folded = (_folded(name[:_LONGEST_NAME]) for name in wanted if len(name) >= _SHORTEST_NAME)
-    return dict.fromkeys(folded)
+    if any_word:
+        return dict.fromkeys(_folded(word[:_LONGEST_NAME]) for word in found if len(word) >= _SHORTEST_NAME)
+    return dict.fromkeys(filter(None, map(_SIGNED_NAMES.__getitem__, found)))
+
+
+class _SignedNames(dict[str, str]):
+    """What words seen before are as names: folded, and nothing for a word without a sign that tells a name."""
+
+    def __missing__(self, word: str) -> str:
+        is_name = len(word) >= _SHORTEST_NAME and not _is_plain(word) and _NAME_SIGN.search(word)
+        name = _folded(word[:_LONGEST_NAME]) if is_name else ""
+        if len(word) <= _LONGEST_TOKEN:
+            if len(self) >= _REMEMBERED_NAMES:
+                self.clear()
+            self[word] = name
+        return name
+
+
+_SIGNED_NAMES = _SignedNames()
+_REMEMBERED_NAMES = 1 << 16  # words
 
 
 def _sought_names(text: str) -> tuple[str, ...]:

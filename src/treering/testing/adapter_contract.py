@@ -180,7 +180,7 @@ class AdapterContract:
 
     def test_what_is_called_clean_holds_no_secret(self, material: Material) -> None:
         material.write({"bees": f"{_saying('bees')}\nUse {SECRET} for now."})
-        drafts = [one for one in _drafts(_read(material)) if one.cleaned]
+        drafts = [one for one in _drafts(_read(material)) if one.cleaned or one.screened]
         assert SECRET not in repr(drafts)
 
     def test_what_a_draft_points_to_is_in_it(self, material: Material) -> None:

@@ -276,6 +276,8 @@ def _without_secrets(draft: SourceDraft) -> Screened[SourceDraft]:
     An origin is the adapter's name for the item, by which it finds it again; it stays. Segments that were searched
     for secrets as they were read are not searched again.
     """
+    if draft.screened:
+        return Screened(draft)
     apart = (*_IDENTITY, "segments") if draft.cleaned else _IDENTITY
     kept: dict[str, Any] = {name: getattr(draft, name) for name in apart}
     nothing: dict[str, Any] = dict.fromkeys(kept, ())

@@ -51,32 +51,34 @@ class InlineReader:
 
     def read(self, item: InlineItem) -> SourceDraft | Skipped | Failed:
         """Return the item as a source. Raises `InvalidInput` where no segmenter knows its content type."""
-        name = self._name(item)
         size = len(item.text) + sum(len(message.content) for message in item.messages)
         if size > self.limits.max_file_bytes:
             return Failed(
-                name, f"{size:,} characters are over the limit max_file_bytes of {self.limits.max_file_bytes:,}"
+                self._name(item),
+                f"{size:,} characters are over the limit max_file_bytes of {self.limits.max_file_bytes:,}",
             )
         if bool(item.text.strip()) == bool(item.messages):
-            return Failed(name, "it needs either text or messages, and not both")
+            return Failed(self._name(item), "it needs either text or messages, and not both")
         if too_long := _too_long(item):
-            return Failed(name, too_long)
+            return Failed(self._name(item), too_long)
         if not _is_writable(item):
-            return Failed(_printable(name), "it holds a number JSON cannot write, or text that is not valid Unicode")
-        return self._draft(_Cleaned.of(item, self.redact_secrets), name)
+            return Failed(
+                _printable(self._name(item)), "it holds a number JSON cannot write, or text that is not valid Unicode"
+            )
+        return self._draft(_Cleaned.of(item, self.redact_secrets), item)
 
     def _name(self, item: InlineItem) -> str:
         """Name an item in the report, which is kept with the job."""
         name = item.origin[: 2 * _NAME_CHARS] or item.title[: 2 * _NAME_CHARS] or f"a {item.kind}"
         return shortened(screened(name).value if self.redact_secrets else name, _NAME_CHARS)
 
-    def _draft(self, cleaned: "_Cleaned", name: str) -> SourceDraft | Skipped | Failed:
+    def _draft(self, cleaned: "_Cleaned", given: InlineItem) -> SourceDraft | Skipped | Failed:
         item = cleaned.item
         segments = self._segments(item)
         segments = _with_triples(segments, item.triples)
         if not segments:
             why = "it holds only text recalled from this memory" if cleaned.recalled else "it holds no text"
-            return Skipped(name, why)
+            return Skipped(self._name(given), why)
         content = _digest_of(item)
         flags = instruction_flags("\n".join([item.title, *(segment.text for segment in segments)]))
         return SourceDraft(
@@ -88,6 +90,7 @@ class InlineReader:
             segments=segments,
             metadata={**item.metadata, **({"flags": list(flags)} if flags else {})},
             captured_at=item.captured_at,
+            screened=self.redact_secrets,
             warnings=[*cleaned.warnings, *([f"text shaped like instructions: {', '.join(flags)}"] if flags else [])],
         )
 
@@ -130,8 +133,10 @@ class _Cleaned:
         if not redact_secrets:
             return cls(item, recalled, warnings)
         harmless = tuple(triple for triple in item.triples if not screened(triple).secrets)
-        kept = screened(item.model_copy(update={"triples": harmless}))
-        return cls(kept.value, recalled, [*warnings, *kept.warnings])
+        # The text has been searched; messages are searched with what they are called.
+        kept = screened(item.model_copy(update={"triples": harmless, "text": ""}))
+        whole = kept.value.model_copy(update={"text": item.text})
+        return cls(whole, recalled, [*warnings, *kept.warnings])
 
 
 def _texts(item: InlineItem) -> list[str]:

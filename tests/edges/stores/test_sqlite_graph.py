@@ -10,6 +10,7 @@ from treering.core.errors import Corrupt
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.extraction.names import entity_key
 from treering.edges.stores.sqlite.database import Database
+from treering.edges.stores.sqlite.graph import name_code
 from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.ledger import SqliteLedger
 from treering.ports.extractor import Entity, Extraction
@@ -132,6 +133,22 @@ def test_the_number_of_a_name_that_is_gone_is_not_given_to_another(space):
     assert gone.isdisjoint(number for (number,) in space.database.rows("SELECT id FROM graph_nodes"))
 
 
+def test_names_that_share_a_code_are_told_apart(space):
+    one, other = "kibimodi", "gudelabi"
+    assert name_code(f"e{one}".encode()) == name_code(f"e{other}".encode())
+    source = space.make.source(f"Ada Lovelace met {one.title()}.")
+    space.commit(source)
+    view = space.index.graph.view(Reach("/"))
+    assert view.named([one, other]).keys() == {one}
+    space.commit(space.make.source(f"Ada Lovelace met {other.title()}.", origin="another"))
+    view = space.index.graph.view(Reach("/"))
+    assert len(set(view.named([one, other]).values())) == 2
+    assert agrees(space)
+    space.erase(source)
+    assert space.index.graph.view(Reach("/")).named([one, other]).keys() == {other}
+    assert space.index.upkeep.differences() == []
+
+
 def test_erasing_leaves_no_name_in_the_file_and_nothing_in_memory(path):
     space = open_space(path)
     secret = space.make.source("Xyzzy Plugh met Ada Lovelace in Abracadabra.", title="Opensesame", origin="1")
@@ -247,7 +264,7 @@ def test_many_threads_ask_while_one_writes(path):
         "UPDATE graph_nodes SET name = X'65ff' WHERE id = 1",
         "UPDATE graph_nodes SET passages = passages + 1 WHERE id = 2",
         "DELETE FROM graph_nodes WHERE id = 3",
-        "INSERT INTO graph_nodes(name, passages) VALUES(X'6578', 0)",
+        "INSERT INTO graph_nodes(name, code, passages) VALUES(X'6578', 7, 0)",
     ],
 )
 def test_damage_is_found_and_repaired_by_a_rebuild(space, damage):

@@ -52,7 +52,8 @@ def _read_prose(excerpt: Excerpt) -> Extraction:
     items, listed = outlined(excerpt.text, heading=headings[-1].name if headings else title)
     if items:
         reading = NamedEntities(without_overlaps([*items, *reading.entities]), reading.ends)
-    triples = distinct([*listed, *relate(excerpt.text, reading, subject=subject)])
+    related = relate(excerpt.text, reading, subject=subject)
+    triples = distinct([*listed, *related]) if listed else related
     return Extraction((*_front(title, headings), *reading.entities), tuple(triples))
 
 

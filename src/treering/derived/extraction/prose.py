@@ -22,7 +22,7 @@ def read(text: str, *, title: str = "") -> NamedEntities:
     """Find what running text names; where `title` is mentioned word for word, it is one entity."""
     found: list[Entity] = []
     ends: list[int] = []
-    plain = frozenset(_PLAIN_WORD.findall(text))
+    plain = _PlainWords(text)
     for match in _scan().finditer(text):
         match match.lastgroup:
             case "name":
@@ -36,6 +36,19 @@ def read(text: str, *, title: str = "") -> NamedEntities:
                 found.append(_entity(text, match, group))
     ends.append(len(text))
     return NamedEntities(_with_title(text, [one for one in found if len(one.name) <= _LONGEST], title), ends)
+
+
+class _PlainWords:
+    """The words of a text that stand in it in lower case, listed once they are asked for: few texts ask."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._words: frozenset[str] | None = None
+
+    def __contains__(self, word: str) -> bool:
+        if self._words is None:
+            self._words = frozenset(_PLAIN_WORD.findall(self._text))
+        return word in self._words
 
 
 @cache
@@ -89,14 +102,14 @@ def without_overlaps(found: Iterable[Entity]) -> list[Entity]:
     return kept
 
 
-def _names(text: str, start: int, end: int, opens: bool, plain: frozenset[str]) -> Iterable[Entity]:
+def _names(text: str, start: int, end: int, opens: bool, plain: _PlainWords) -> Iterable[Entity]:
     span = text[start:end]
     if "." in span or " of " in span:
         return _parted(start, span.split(" "), opens, plain)
     return _name(start, span.split(" "), opens, plain)
 
 
-def _parted(start: int, words: list[str], opens: bool, plain: frozenset[str]) -> Iterator[Entity]:
+def _parted(start: int, words: list[str], opens: bool, plain: _PlainWords) -> Iterator[Entity]:
     part: list[str] = []
     for word in words:
         if part and _is_cut(part, word):
@@ -114,7 +127,7 @@ def _is_cut(part: list[str], word: str) -> bool:
     return False
 
 
-def _name(start: int, words: list[str], opens: bool, plain: frozenset[str]) -> tuple[Entity, ...]:
+def _name(start: int, words: list[str], opens: bool, plain: _PlainWords) -> tuple[Entity, ...]:
     first, last = 0, len(words)
     while first < last and (words[first] in _LINKS or _is_opener(words[first:last], opens, plain)):
         first += 1
@@ -127,7 +140,7 @@ def _name(start: int, words: list[str], opens: bool, plain: frozenset[str]) -> t
     return ()
 
 
-def _is_opener(words: list[str], opens: bool, plain: frozenset[str]) -> bool:
+def _is_opener(words: list[str], opens: bool, plain: _PlainWords) -> bool:
     word = words[0].lower()
     if len(words) > 2 and word.rstrip(".") in ROLES and words[1] not in _LINKS:
         return True
@@ -135,7 +148,7 @@ def _is_opener(words: list[str], opens: bool, plain: frozenset[str]) -> bool:
         return word in OPENERS and len(words) == 1
     if len(words) > 1 and words[1] not in _LINKS:
         return word in OPENERS and word not in LEADING
-    return word in OPENERS or word in plain or word.endswith(("ing", "ly", "ed"))
+    return word in OPENERS or word.endswith(("ing", "ly", "ed")) or word in plain
 
 
 _SHORT = (

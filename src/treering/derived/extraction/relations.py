@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from treering.core.evidence import Triple
@@ -46,7 +47,11 @@ def by_sentence(reading: NamedEntities) -> Iterator[tuple[int, list[Entity]]]:
 
 def telling_words(text: str, *, most: int) -> str:
     """Return the last `most` words of `text` without pronouns and determiners."""
-    near = text[-_WINDOW:]
+    return _last_telling(text[-_WINDOW:], most)
+
+
+@lru_cache(maxsize=1 << 12)  # most of what stands between two names is short, and is said again
+def _last_telling(near: str, most: int) -> str:
     pattern = _ASCII_WORD if near.isascii() else _WORD
     words = [word for word in pattern.findall(near) if word.lower() not in _UNTELLING]
     return " ".join(words[-most:])

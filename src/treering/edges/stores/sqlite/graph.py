@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from zlib import crc32
 
 import apsw
 
@@ -22,10 +23,6 @@ from treering.ports.graph import EdgeType
 _FEW = 500  # values in one statement
 
 _RECORDS = "SELECT key, body FROM graph_passages"
-_HOLD = (
-    "INSERT INTO graph_nodes(name, passages) VALUES(?, ?) "
-    "ON CONFLICT(name) DO UPDATE SET passages = passages + excluded.passages RETURNING id"
-)
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
 
 
@@ -38,8 +35,15 @@ def settle_ties(connection: apsw.Connection, ties: Mapping[int, Ties | None]) ->
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
     """Return the numbers of those of the entity keys that are known."""
     names = {stored_name(entity_name(key)): key for key in keys}
-    rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", list(names))
-    return {names[name]: number for number, name in rows}
+    return {names[name]: number for name, number in _known(connection, list(names)).items()}
+
+
+def name_code(name: bytes) -> int:
+    """Return the number under which a name is looked up: 31 bits, for SQLite keeps those in 4 bytes.
+
+    Names may share one. An index of the names themselves would keep each of them twice.
+    """
+    return crc32(name) >> 1
 
 
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
@@ -51,8 +55,8 @@ def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, s
 def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     """Count the records of objects, by what the records say. Reads all of them."""
     own = [stored_name(object_name(identity)) for identity in object_ids]
-    nodes = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", own)
-    first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number, _ in nodes]
+    nodes = _known(connection, own).values()
+    first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
     return sum(1 for _ in _in_batches(connection, sql, first))
 
@@ -72,8 +76,7 @@ def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[in
     released = Counter(number for old in _held(connection, keys) for number in old.numbers())
     held = Counter(name for ties in wanted.values() for name in sorted(names_in(ties)))
     # Held first: a name that goes with one passage and comes with another keeps its number.
-    counted = connection.executemany(_HOLD, ((stored_name(name), count) for name, count in held.items()))
-    numbers = dict(zip(held, (number for (number,) in counted), strict=True))
+    numbers = _hold(connection, held)
     gone = ((key,) for key in keys if key not in wanted)
     connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
     records = ((key, pack_ties(numbered(ties, numbers))) for key, ties in wanted.items())
@@ -82,6 +85,28 @@ def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[in
     connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
     unused = ((number,) for number in released)
     connection.executemany("DELETE FROM graph_nodes WHERE id = ? AND passages <= 0", unused)
+
+
+def _hold(connection: apsw.Connection, held: Mapping[str, int]) -> dict[str, int]:
+    """Count names as held by so many more passages; return the number of each. New ones get the next numbers."""
+    stored = {stored_name(name): name for name in held}
+    known = {stored[name]: number for name, number in _known(connection, list(stored)).items()}
+    more = ((held[name], number) for name, number in known.items())
+    connection.executemany("UPDATE graph_nodes SET passages = passages + ? WHERE id = ?", more)
+    # The sequence of the table, and not its last row: the number of a name that is gone is never given to another.
+    row = next(connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'graph_nodes'"), (0,))
+    new = {name: number for number, name in enumerate((name for name in held if name not in known), start=row[0] + 1)}
+    rows = ((new[name], body, name_code(body), held[name]) for body, name in stored.items() if name in new)
+    connection.executemany("INSERT INTO graph_nodes(id, name, code, passages) VALUES(?, ?, ?, ?)", rows)
+    return known | new
+
+
+def _known(connection: apsw.Connection, names: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the numbers of those of the names that are there."""
+    wanted = frozenset(names)
+    sql = "SELECT id, name FROM graph_nodes WHERE code IN (?*)"
+    rows = _in_batches(connection, sql, sorted({name_code(name) for name in names}))
+    return {name: number for number, name in rows if name in wanted}
 
 
 def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[NumberedTies]:

@@ -7,7 +7,7 @@ import apsw
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 5
+PROJECTION_VERSION = 6
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 VERSION = "projection_version"
@@ -99,8 +99,11 @@ REBUILT: tuple[str, ...] = (
          name INTEGER NOT NULL, key INTEGER NOT NULL, PRIMARY KEY(name, key)) WITHOUT ROWID""",
     # What current passages are tied to, by name. The number of a name that is gone is never given to another, for a
     # table in memory may remember it.
+    # `code`: of the name, by which it is looked up.
     """CREATE TABLE IF NOT EXISTS graph_nodes(
-         id INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL UNIQUE, passages INTEGER NOT NULL)""",
+         id INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL, code INTEGER NOT NULL,
+         passages INTEGER NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS graph_nodes_by_code ON graph_nodes(code)",
     # By passage: its ties, as `derived.graph_records` writes them.
     "CREATE TABLE IF NOT EXISTS graph_passages(key INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     _words(WORDS),
@@ -144,9 +147,17 @@ def has_tables(connection: apsw.Connection) -> bool:
 
 def create_tables(connection: apsw.Connection) -> None:
     """Make the tables that are missing."""
+    _drop_older_names(connection)
     for statement in SCHEMA:
         connection.execute(statement)
     add_digests(connection)
+
+
+def _drop_older_names(connection: apsw.Connection) -> None:
+    """Drop names of the graph that an older version kept without codes: its whole projection is made anew."""
+    columns = {name for _, name, *_ in connection.execute("PRAGMA table_info(graph_nodes)")}
+    if columns and "code" not in columns:
+        connection.execute("DROP TABLE graph_nodes")
 
 
 def has_digests(connection: apsw.Connection) -> bool:
