@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -13,10 +13,13 @@ from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.engine_index import EngineIndex
+from treering.derived.engine_vectors import EngineVectors
 from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
+from treering.edges.engines.selection import EngineBackend, OpenEngine, SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
@@ -101,6 +104,25 @@ def _postgres() -> OpenStores:
     return open_stores
 
 
+def _faiss() -> OpenEngine:
+    from treering.edges.engines.faiss_engine import open_faiss
+
+    return open_faiss
+
+
+def _redis() -> OpenEngine:
+    from treering.edges.engines.redis_engine import open_redis
+
+    return open_redis
+
+
+ENGINES: Mapping[str, EngineBackend] = {
+    "faiss": EngineBackend(_faiss, extra="faiss"),
+    "redis": EngineBackend(_redis, extra="redis"),
+    "rediss": EngineBackend(_redis, extra="redis"),
+}
+"""Engines that search vectors beside a space, by the scheme of their address."""
+
 BACKENDS: Mapping[str, Backend[OpenStores]] = {
     "sqlite": Backend(_sqlite),
     "postgresql": Backend(_postgres, extra="postgres"),
@@ -152,14 +174,24 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
+        selected = _selected(stores, needs)
+        if selected:
+            closing.callback(selected.close)
+            vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed)
+            stores = replace(stores, index=EngineIndex(stores.index, vectors, selected))
         upkeep = stores.index.upkeep
         vectoriser = BackgroundVectoriser(
-            stores.index.vectors, stores.leases, embedder, needs.clock, upkeep=None if stores.read_only else upkeep
+            stores.index.vectors,
+            stores.leases,
+            embedder,
+            needs.clock,
+            upkeep=None if stores.read_only else upkeep,
+            follow=selected.follow if selected and not stores.read_only else None,
         )
         closing.callback(vectoriser.stop)
-        engine = _engine(opening, stores, embedder, vectoriser, needs.clock)
+        engine = replace(_engine(opening, stores, embedder, vectoriser, needs.clock), selection=selected)
         if not stores.read_only:
-            _catch_up(opening, stores.index, vectoriser)
+            _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
         return Opened(engine, closing.pop_all().close, stores.back_up)
 
 
@@ -273,15 +305,27 @@ def _reranker(opening: Opening) -> Reranker | None:
     return open_reranker(given, threads=opening.settings.threads)
 
 
-def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser) -> None:
-    """Have what waits made in the background; an index that nobody would finish is finished here."""
+def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, *, is_due: Callable[[], bool]) -> None:
+    """Have what waits made in the background; an index that nobody would finish is finished here.
+
+    `is_due` tells whether the engine of the space has something to follow up.
+    """
     if not opening.background:
         if opening.whole:
             make_whole(index)
         return
     lag = index.vectors.lag()
-    if lag.pending or lag.behind:
+    if lag.pending or lag.behind or is_due():
         vectoriser.start()
+
+
+def _selected(stores: Stores, needs: Needs) -> SelectedEngine | None:
+    """Return which engine searches the vectors of a space, if its stores can tell engines of them."""
+    if stores.feed is None:
+        return None
+    return SelectedEngine(
+        stores.feed, stores.leases, needs.clock, ENGINES, model=needs.model_id, dimension=needs.dimension
+    )
 
 
 def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:

@@ -12,6 +12,7 @@ from treering.ports.index import Index
 from treering.ports.jobs import JobLog
 from treering.ports.lease import Leases
 from treering.ports.ledger import AnchorStore, Ledger
+from treering.ports.vector_engine import VectorFeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +55,5 @@ class Stores:
     back_up: BackUp
     close: Callable[[], None]
     read_only: bool = False
+    feed: VectorFeed | None = None
+    """What engines beside the space follow; `None` where the technology has none, and no engine can be used."""

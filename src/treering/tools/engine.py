@@ -15,6 +15,7 @@ from treering.ports.lease import Leases
 from treering.ports.ledger import Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
+from treering.ports.vector_engine import EngineSelection
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many items are done, and of how many (`None` where unknown)."""
@@ -59,6 +60,8 @@ class Engine:
     """What looks where files lie that were read before: nothing where files may not be read."""
     reranker: Reranker | None = None
     """What reads the best hits again where a search asks for it."""
+    selection: EngineSelection | None = None
+    """Which engine searches the vectors; `None` where the space can use none."""
 
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""

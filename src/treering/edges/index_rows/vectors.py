@@ -82,7 +82,7 @@ class FollowedVectors:
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
         self._seen: Moment | None = None
-        self._passing: tuple[Hashable, dict[tuple[Reach, Scopes], Keys]] = ((), {})
+        self._passing: tuple[Hashable, dict[str, Keys]] = ((), {})
 
     def near(self, rows: VectorRows, request: NearRequest, scopes: Scopes) -> Near:
         """Answer one request. What is not current is read from the database and compared exactly."""
@@ -131,8 +131,9 @@ class FollowedVectors:
         state = rows.state()
         if self._passing[0] != state:
             self._passing = (state, {})
-        # The time a read asks for decides nothing here, and is another for every read.
-        known, asked = self._passing[1], (replace(reach, now=None), scopes)
+        # The time a read asks for decides nothing here, and is another for every read. And Python takes a filter for 1
+        # and one for True to be equal.
+        known, asked = self._passing[1], repr((replace(reach, now=None), scopes))
         if asked not in known:
             if len(known) >= _FILTERS_KEPT:
                 known.clear()

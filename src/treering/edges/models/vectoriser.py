@@ -30,6 +30,7 @@ class BackgroundVectoriser:
     """`tools.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
 
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
+    Where `follow` is given, what follows the vectors is brought up to date after them, for as long as it may go on.
     Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
     stays in `last_error` until a run succeeds. Call `stop` before the index is closed; where nobody did, the thread is
     stopped when the process ends.
@@ -43,6 +44,7 @@ class BackgroundVectoriser:
         clock: Clock,
         *,
         upkeep: Upkeep | None = None,
+        follow: Callable[[Callable[[], bool]], None] | None = None,
         budget_seconds: float = BUDGET_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
         batch: int = BATCH,
@@ -53,6 +55,7 @@ class BackgroundVectoriser:
         self._embedder = embedder
         self._clock = clock
         self._upkeep = upkeep
+        self._follow = follow
         self._budget = budget_seconds
         self._lease_seconds = lease_seconds
         self._batch = batch
@@ -149,7 +152,10 @@ class BackgroundVectoriser:
             if not run.hold():
                 return False
             try:
-                return self._index(run, is_over, progress) and self._embed_rounds(run, is_over, progress)
+                done = self._index(run, is_over, progress) and self._embed_rounds(run, is_over, progress)
+                if done and self._follow:
+                    self._follow(lambda: not is_over() and run.hold())
+                return done
             finally:
                 run.release()
 

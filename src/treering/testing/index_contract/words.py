@@ -162,6 +162,7 @@ class ByWords(IndexStage):
         one = space.make.source("Bees hum.", origin="1", metadata={"year": 2023, "kept": True})
         other = space.make.source("Bees hum.", origin="2", metadata={"year": 2024, "kept": False}, scope="/a")
         space.commit(one, other)
+        space.embed()
         for where, wanted in (
             ({"metadata.year": {"gt": 2023}}, [other]),
             ({"metadata.kept": True}, [one]),
@@ -170,7 +171,9 @@ class ByWords(IndexStage):
             ({"metadata.other": {"exists": False}}, [one, other]),
             ({"metadata.kept": 1}, []),
         ):
-            assert sorted(space.find("bees", where=where)) == sorted(item.id for item in wanted), where
+            ids = sorted(item.id for item in wanted)
+            assert sorted(space.find("bees", where=where)) == ids, where
+            assert sorted(space.near("bees hum", where=where)) == ids, where
 
     def test_what_is_withdrawn_is_found_only_where_withdrawn_things_are_asked_for(self, space: IndexedSpace) -> None:
         source = space.make.source("Bees live in a hive_box.")

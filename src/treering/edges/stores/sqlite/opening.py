@@ -8,6 +8,7 @@ from treering.edges.stores.sqlite.index import SqliteIndex
 from treering.edges.stores.sqlite.jobs import SqliteJobs
 from treering.edges.stores.sqlite.leases import SqliteLeases
 from treering.edges.stores.sqlite.ledger import SqliteLedger
+from treering.edges.stores.sqlite.vector_feed import SqliteVectorFeed
 from treering.ports.stores import Needs, Stores
 
 
@@ -34,4 +35,5 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             back_up=ledger.back_up,
             close=closing.pop_all().close,
             read_only=database.read_only,
+            feed=SqliteVectorFeed(database, needs.model_id, needs.dimension),
         )

@@ -16,20 +16,21 @@ class PassingKeys:
     """Keys of current passages by what a read may see of them. Safe to use from many threads."""
 
     def __init__(self) -> None:
-        self._known: tuple[_State, dict[Sight, Integers]] = ((0, 0, 0), {})
+        self._known: tuple[_State, dict[str, Integers]] = ((0, 0, 0), {})
 
     def of(self, connection: apsw.Connection, sight: Sight) -> Integers:
         """Return the keys of the current passages in sight, in no order."""
         # The time a read asks for decides nothing here, and is another for every read.
         seen = replace(sight, reach=replace(sight.reach, now=None, withdrawn=False))
+        asked = repr(seen)  # not the value: Python takes a filter for 1 and one for True to be equal
         state = written_state(connection)
         if self._known[0] != state:
             self._known = (state, {})
         known = self._known[1]
-        if (keys := known.get(seen)) is None:
+        if (keys := known.get(asked)) is None:
             if len(known) >= _FILTERS_KEPT:
                 known.clear()
-            keys = known[seen] = _keys(connection, seen)
+            keys = known[asked] = _keys(connection, seen)
         return keys
 
 

@@ -4,6 +4,7 @@ import typer
 
 from treering.edges.surfaces.cli import (
     discussion_commands,
+    index_commands,
     postgres_commands,
     review_commands,
     serving_commands,
@@ -31,6 +32,7 @@ for commands in (
     workflow_commands,
     discussion_commands,
     postgres_commands,
+    index_commands,
 ):
     commands.add_to(app)
 

@@ -169,6 +169,14 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("who holds a lease of this space", "treering unlock"),
         ("take the one for vectors away", "treering unlock vectors"),
     ),
+    "index use": (
+        ("files beside the space, searched exactly", "treering index use faiss:.treering/vectors"),
+        ("with a graph, for very many vectors", "treering index use 'faiss:/data/acme-vectors?kind=hnsw'"),
+        ("a server", "treering index use redis://localhost:6379/0"),
+    ),
+    "index status": (("how far behind the engine is", "treering index status"),),
+    "index rebuild": (("files that were damaged", "treering index rebuild"),),
+    "index drop": (("back to the space's own vectors", "treering index drop"),),
     "try": (
         ("see what Treering makes of the folder you are in", "treering try"),
         ("for a task of yours", 'treering try "make the retry limit configurable"'),

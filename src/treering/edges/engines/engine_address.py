@@ -1,0 +1,67 @@
+"""Addresses of engines: read from what people write, printed without what is secret.
+
+faiss:FOLDER[?kind=flat|hnsw]
+redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from treering.core.errors import InvalidInput
+from treering.edges.address import Address, parse_address
+
+FAISS = "faiss"
+FORMS = "faiss:FOLDER or redis://HOST:PORT/0"
+_HINT = f"Write {FORMS}."
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineAddress:
+    """Where an engine is. A folder is absolute, so that every process finds it."""
+
+    address: Address
+
+    @property
+    def scheme(self) -> str:
+        """The kind of engine."""
+        return self.address.scheme
+
+    @property
+    def folder(self) -> Path:
+        """The folder of an engine that keeps files."""
+        return Path(self.address.place)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What follows the question mark."""
+        return dict(self.address.options)
+
+    @property
+    def url(self) -> str:
+        """The whole address, with its password: for drivers, and to be kept in the space."""
+        return self._shown() if self.scheme == FAISS else self.address.url
+
+    def __str__(self) -> str:
+        return self._shown() if self.scheme == FAISS else str(self.address)
+
+    def __repr__(self) -> str:
+        return f"EngineAddress({str(self)!r})"
+
+    def _shown(self) -> str:
+        options = "&".join(f"{name}={value}" for name, value in self.address.options)
+        return f"{FAISS}:{self.address.place}{'?' if options else ''}{options}"
+
+
+def parse_engine_address(text: str) -> EngineAddress:
+    """Read the address of an engine. Raises `InvalidInput`; what follows a scheme is not repeated."""
+    scheme, colon, rest = text.partition(":")
+    if not colon:
+        raise InvalidInput(f"{text[:80]!r} is no address of an engine.", hint=_HINT)
+    if scheme.lower() == FAISS:
+        folder, _, options = rest.removeprefix("//").partition("?")
+        if not folder:
+            raise InvalidInput("The address 'faiss:' has no folder.", hint=_HINT)
+        place = str(Path(folder).expanduser().absolute())
+        return EngineAddress(Address(FAISS, place, options=tuple(parse_qsl(options, keep_blank_values=True))))
+    return EngineAddress(parse_address(text, named=Path()))

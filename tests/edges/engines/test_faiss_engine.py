@@ -1,0 +1,157 @@
+"""FAISS in files: it passes the contracts with the real library, and refuses files that are not what was written."""
+
+import json
+from itertools import count
+
+import numpy as np
+import pytest
+
+from treering.core.errors import Corrupt, InvalidInput
+from treering.edges.engines.engine_address import parse_engine_address
+from treering.edges.engines.faiss_engine import FaissEngine, open_faiss
+from treering.edges.engines.faiss_files import VectorFolder
+from treering.ports.vector_engine import EngineState, VectorChanges
+from treering.testing.index_contract import EMBEDDER, IndexContract
+from treering.testing.vector_engine_contract import (
+    VectorEngineContract,
+    found,
+    nearest_of,
+    some_vectors,
+    take_over,
+)
+
+KINDS = ("flat", "hnsw")
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def engine_in(folder, kind="flat"):
+    return FaissEngine(VectorFolder(folder), EMBEDDER.dimension, kind)
+
+
+class TestFaissEngine(VectorEngineContract):
+    @pytest.fixture
+    def open_engine(self, tmp_path, kind):
+        return lambda: engine_in(tmp_path / "vectors", kind)
+
+
+class TestIndexWithFaiss(IndexContract):
+    @pytest.fixture
+    def open_new_engine(self, tmp_path):
+        numbers = count()
+        return lambda: engine_in(tmp_path / str(next(numbers)))
+
+    @pytest.fixture
+    def open_index(self, open_composed):
+        return open_composed
+
+
+@pytest.fixture
+def folder(tmp_path, kind):
+    """A folder with the vectors of an engine."""
+    take_over(engine_in(tmp_path / "v", kind), some_vectors(100))
+    return tmp_path / "v"
+
+
+def the(folder, prefix):
+    [path] = folder.glob(f"{prefix}*")
+    return path
+
+
+@pytest.mark.parametrize("prefix", ["vectors-", "keys-", "manifest"])
+def test_a_file_that_was_cut_short_is_refused_and_the_error_says_what_to_do(folder, prefix):
+    path = the(folder, prefix)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(Corrupt) as refused:
+        engine_in(folder).sight()
+    assert "treering index rebuild" in refused.value.hint
+    assert str(folder) in refused.value.message
+
+
+@pytest.mark.parametrize("prefix", ["vectors-", "keys-", "manifest"])
+def test_a_flipped_bit_anywhere_in_a_file_is_refused(folder, prefix):
+    path = the(folder, prefix)
+    whole = path.read_bytes()
+    for place in np.linspace(0, len(whole) - 1, 12).astype(int):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(Corrupt):
+            engine_in(folder).sight()
+    path.write_bytes(whole)
+    assert engine_in(folder).sight() == "m1"
+
+
+def test_a_file_that_grew_is_refused(folder):
+    path = the(folder, "vectors-")
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(Corrupt):
+        engine_in(folder).sight()
+
+
+def test_a_file_that_is_missing_is_refused(folder):
+    the(folder, "keys-").unlink()
+    with pytest.raises(Corrupt, match="missing"):
+        engine_in(folder).sight()
+
+
+def test_a_manifest_of_another_shape_is_refused(folder):
+    for content in ("", "[]", "{}", "null", json.dumps({"told": [], "checksum": "x"}), "\ud800"):
+        (folder / "manifest.json").write_bytes(content.encode(errors="surrogatepass"))
+        with pytest.raises(Corrupt):
+            engine_in(folder).sight()
+
+
+def test_beginning_anew_needs_nothing_of_the_files_before(folder, kind):
+    the(folder, "vectors-").write_bytes(b"nothing")
+    engine = engine_in(folder, kind)
+    take_over(engine, some_vectors(50))
+    assert engine_in(folder, kind).state().count == 50
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_a_write_that_ended_half_way_leaves_the_vectors_of_before(folder, kind):
+    (folder / "vectors-0123456789ab.part").write_bytes(b"half")
+    (folder / "manifest.json.part").write_bytes(b"half")
+    engine = engine_in(folder, kind)
+    assert engine.sight() == "m1"
+    engine.apply(VectorChanges("m2", (1,)), EngineState("a-space", "m2"))
+    engine.flush()
+    assert sorted(path.name.partition("-")[0] for path in folder.iterdir()) == ["keys", "manifest.json", "vectors"]
+
+
+def test_a_vector_that_was_removed_is_in_no_file(tmp_path, kind):
+    engine = engine_in(tmp_path, kind)
+    vectors = some_vectors(100)
+    take_over(engine, vectors)
+    assert vectors[7].tobytes() in the(tmp_path, "vectors-").read_bytes()
+    engine.apply(VectorChanges("m2", (7,)), EngineState("a-space", "m2"))
+    engine.flush()
+    assert vectors[7].tobytes() not in the(tmp_path, "vectors-").read_bytes()
+
+
+def test_the_files_are_their_owners_alone(folder):
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+
+
+def test_a_graph_finds_nearly_all_of_the_nearest_and_all_where_a_filter_is_narrow(tmp_path):
+    rng = np.random.default_rng(5)
+    centres = rng.normal(size=(40, EMBEDDER.dimension))
+    made = (centres[rng.integers(0, 40, 4_000)] + 0.5 * rng.normal(size=(4_000, EMBEDDER.dimension))).astype("f4")
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    vectors = dict(enumerate(made))
+    engine = engine_in(tmp_path, "hnsw")
+    take_over(engine, vectors)
+    queries = made[::100]
+    shared = [len(set(found(engine, q, 10)) & set(nearest_of(vectors, q, 10))) for q in queries]
+    assert sum(shared) > 0.95 * 10 * len(queries)
+    allowed = np.arange(3, 4_000, 100)
+    few = {int(key): vectors[int(key)] for key in allowed}
+    assert all(engine.search(q, 10, allowed).tolist() == nearest_of(few, q, 10) for q in queries)
+
+
+def test_an_option_that_there_is_not_is_refused(tmp_path):
+    for options in ("?kind=tree", "?sort=flat"):
+        with pytest.raises(InvalidInput, match="option"):
+            open_faiss(parse_engine_address(f"faiss:{tmp_path}{options}"), "mark", 4)
