@@ -122,6 +122,7 @@ CLIENT = [
     "MemorySystemClient",
     "NestedContext",
     "Switches",
+    "read_memory_config",
 ]
 FACADES = [
     (treering, PUBLIC),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treering.edges.memory_client import BlockingMemoryClient, MemorySystemClient
+    from treering.edges.memory_config_files import read_memory_config
     from treering.memories.client.config import MemoryConfig
     from treering.memories.client.documents import MemoryDocument, MemoryItem
     from treering.memories.client.profiles import AgentProfile, Switches
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "treering.edges.memory_client": ["BlockingMemoryClient", "MemorySystemClient"],
+    "treering.edges.memory_config_files": ["read_memory_config"],
     "treering.memories.client.config": ["MemoryConfig"],
     "treering.memories.client.documents": ["MemoryDocument", "MemoryItem"],
     "treering.memories.client.profiles": ["AgentProfile", "Switches"],
@@ -34,6 +36,7 @@ __all__ = [
     "MemorySystemClient",
     "NestedContext",
     "Switches",
+    "read_memory_config",
 ]
 
 

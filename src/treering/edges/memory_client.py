@@ -373,16 +373,14 @@ def _check_parts(config: MemoryConfig, embedder: Embedder | None) -> None:
                 details={"given": name, "available": list(_ADDRESSES)},
             )
     wanted = config.vector_store
-    if embedder is None and wanted.embedding_model not in BUILT_IN_MODELS:
+    if wanted.embedding_model in BUILT_IN_MODELS:
+        return  # whatever embedder is given stands in its place
+    if embedder is None:
         raise InvalidInput(
             f"memory.vector_store.embedding_model: {wanted.embedding_model!r} is not built in.",
             hint=f"Give the client an `embedder` that runs it, or name {BUILT_IN_MODEL!r}.",
         )
-    if (
-        embedder
-        and "embedding_dimension" in wanted.model_fields_set
-        and embedder.dimension != wanted.embedding_dimension
-    ):
+    if "embedding_dimension" in wanted.model_fields_set and embedder.dimension != wanted.embedding_dimension:
         raise InvalidInput(
             f"memory.vector_store.embedding_dimension: it is {wanted.embedding_dimension}, "
             f"and {embedder.model_id} has {embedder.dimension}.",

@@ -108,7 +108,7 @@ def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
 
 def _by_age(one: FoundMemory, by: Weighing) -> float:
     """Return the part of its weight that a memory keeps at its age, times its own `temporal_weight`."""
-    faded = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / HALF_LIFE)
+    faded: float = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / HALF_LIFE)
     weight = one.metadata.get("temporal_weight")
     return faded * (weight if isinstance(weight, int | float) else 1.0)
 
