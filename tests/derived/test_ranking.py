@@ -1,7 +1,9 @@
 import pytest
 
 from space_parts import note, open_space
+from treering.core.filters import parse_filter
 from treering.core.scope import ROOT
+from treering.derived.arms import search_arms
 from treering.derived.clues import THREAD
 from treering.derived.fusion import (
     CODE_WEIGHTS,
@@ -183,3 +185,21 @@ def test_the_trace_rounds_the_weights_of_seeds(chain):
     told = ranking(chain, COMPARED, embedder=Listening()).trace["graph"]["seeds"]
     assert len(told) == 5
     assert all(weight == round(weight, 6) for weight in told.values())
+
+
+@pytest.mark.parametrize(
+    ("where", "role"),
+    [
+        ({}, "code"),
+        ({"type": "source"}, "code"),
+        ({"or": [{"type": "knowledge"}, {"type": "source"}]}, "code"),
+        ({"role": {"in": ["test", "code"]}}, "code"),
+        ({"type": {"in": ["knowledge", "activity"]}}, ""),
+        ({"kind": "decision", "and": [{"type": "source"}, {"type": "knowledge"}]}, ""),
+        ({"role": "test"}, ""),
+    ],
+)
+def test_code_is_ranked_by_itself_only_where_it_may_be_found(where, role):
+    reach = Reach(ROOT, where=parse_filter(where))
+    asked = next(search_arms(Question.of("How is a lease renewed?", embedder=None), reach))
+    assert asked.words_in == role

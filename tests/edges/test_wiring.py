@@ -44,7 +44,7 @@ def test_another_database_is_one_entry_in_the_table(tmp_path):
 def test_an_unknown_backend_tells_the_known_ones_and_no_password(tmp_path):
     with pytest.raises(UnknownBackend) as caught:
         open_engine(opening("postgres://ada:hunter2@db/x", tmp_path))
-    assert caught.value.details == {"given": "postgres", "known": ["sqlite"]}
+    assert caught.value.details == {"given": "postgres", "known": ["postgresql", "sqlite"]}
     assert "hunter2" not in f"{caught.value} {caught.value.hint}"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import nsmallest
 
+from treering.core.filters import Filter, asked_texts
 from treering.derived.analysis import index_text
 from treering.derived.association import Association
 from treering.derived.fusion import BRIDGED, DATED, NAMED, NAMES, PLACES, POOL, TITLE_MATCH, VECTORS, WALKED, WORDS
@@ -63,7 +64,7 @@ def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, f
         reach,
         POOL,
         words=(*question.terms.words, *question.terms.emphasis, *question.terms.phrases),
-        words_in=CODE,
+        words_in=CODE if _may_be_code(reach.where) else "",
         names=_parts_of_names(question),
         place=_place(question.text),
         days=tuple(days for days in question.days if days.last - days.first <= _LONG),
@@ -78,6 +79,12 @@ def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, f
     cosines = question.meaning.cosines(near)
     arms[DATED] = _scores(nsmallest(POOL, found.days, key=lambda hit: -cosines.get(hit.key, 0.0)))
     return {**arms, VECTORS: _kept(cosines, near.found.union(*arms.values()))}
+
+
+def _may_be_code(where: Filter) -> bool:
+    """Tell whether a filter leaves code in reach: only sources have a role of places."""
+    code = {"type": "source", "role": CODE}
+    return all(code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where))
 
 
 def with_meaning(arms: Arms, question: Question, reach: Reach) -> Steps[dict[str, dict[int, float]]]:

@@ -5,6 +5,7 @@ embedder and two facts to a reader.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -127,14 +128,16 @@ def _common_shingles(texts: Sequence[str]) -> Counts:
 
 def _shingles(texts: Sequence[str]) -> tuple[Counts, Counts]:
     """Give, for each two neighbouring words of a text, the text and the pair, by number; the first word has one too."""
-    numbers: dict[str, int] = {}
-    said = [[numbers.setdefault(word, len(numbers) + 1) for word in _WORD.findall(text.casefold())] for text in texts]
+    numbers: defaultdict[str, int] = defaultdict(int)
+    numbers[""] = _END
+    numbers.default_factory = numbers.__len__
+    said = [list(map(numbers.__getitem__, _WORD.findall(text.casefold()))) for text in texts]
     words = np.array([number for of_one in said for number in (*of_one, _END)], np.int64)
     holders = np.repeat(np.arange(len(texts)), [len(of_one) + 1 for of_one in said])
     before = np.zeros(len(words), np.int64)
     before[1:] = words[:-1]
     within = words != _END
-    return holders[within], (before * (len(numbers) + 1) + words)[within]
+    return holders[within], (before * len(numbers) + words)[within]
 
 
 def _demote_repetition(kept: Sequence[_Kept], cost: float) -> list[tuple[Candidate, float]]:

@@ -125,6 +125,10 @@ class GraphTable:
         """Return what passages state, in the order of the keys; nothing for those that are not there."""
         return self._rows.statements(keys)
 
+    def numbers(self, keys: Keys) -> Places:
+        """Return the numbers of the entities and objects that some passages tie together, each once."""
+        return self._rows.numbers(keys)
+
     def _sort(self) -> None:
         """Sort the ends of rows that came since, and merge runs; of large ones two at a time, and not at once."""
         if self._sorted < self._rows.count:
@@ -265,6 +269,10 @@ class _Rows:
             bounds=np.concatenate([[0], np.cumsum(short[counted], dtype=np.int64)]),
             words=short[said],
         )
+
+    def numbers(self, keys: Keys) -> Places:
+        """Return the numbers that the rows of keys hold, each once."""
+        return np.unique(self._block_ends(self.found(keys)[1])[0]).astype(np.int64)
 
     def runs(self, first: int) -> list[EdgeRun]:
         """Sort the ends of all edges out of entities and objects that rows from `first` on vouch for."""

@@ -6,6 +6,7 @@ A question about behaviour is answered by code; its tests, its changelog and tra
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal, get_args
 
@@ -16,6 +17,8 @@ PlaceRole = Literal["code", "test", "example", "documentation", "changelog", "ge
 """`prose` is what is no file of a project: a note, a turn of a conversation, knowledge."""
 
 PLACE_ROLES: tuple[PlaceRole, ...] = get_args(PlaceRole)
+_REMEMBERED = 8_192  # paths of files: one context pack asks for some of them fifty times over
+
 NO_PLACE: PlaceRole = "prose"
 CODE: PlaceRole = "code"
 
@@ -40,6 +43,7 @@ def role_of(source: Source) -> PlaceRole:
     return role_of_file(path, form, foreign=hint)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def role_of_file(path: str, form: str, *, foreign: bool = False) -> PlaceRole:
     """Return the role of a file by its path in its project.
 

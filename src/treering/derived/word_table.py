@@ -88,6 +88,19 @@ class WordTable:
             scores[keys] += self._idf(len(keys)) * ((counts * (_K1 + 1)) / (counts + norms))
         return scores
 
+    def scores_of_others(self, lengths: Floats, found: Sequence[Postings], having: Sequence[int]) -> Floats:
+        """Return the scores of passages that are not in the table, by how common terms are in it.
+
+        `lengths`: in terms, by key; `found`: of each term, which of them have it; `having`: how many of the table do.
+        """
+        usual = self._usual or (lengths[lengths > 0].mean() if lengths.any() else 1.0)
+        scores = np.zeros(len(lengths))
+        for each, held in zip(found, having, strict=True):
+            counts = each.counts.astype(np.float64)
+            norms = _K1 * (1 - _B + _B * lengths[each.keys] / usual)
+            scores[each.keys] += self._idf(held) * counts * (_K1 + 1) / (counts + norms)
+        return scores
+
     def _idf(self, having: int) -> float:
         rarity = log((self._rows - having + 0.5) / (having + 0.5))
         return rarity if rarity > 0 else _LEAST_IDF

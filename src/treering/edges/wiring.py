@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -30,7 +30,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
-from treering.ports.stores import BackUp, LedgerStores, Needs, Stores
+from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
 
 _Item = TypeVar("_Item")
@@ -41,7 +41,6 @@ AnchorPlace = Path | str | Callable[[Anchor], None]
 _Opens = TypeVar("_Opens", covariant=True)
 
 OpenStores = Callable[[Address, Needs], Stores]
-OpenLedgerStores = Callable[[Address, Needs], Stores | LedgerStores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +95,17 @@ def _segmenters() -> Mapping[str, Segmenter]:
     return BUILT_IN.segmenters
 
 
-def _postgres() -> OpenLedgerStores:
+def _postgres() -> OpenStores:
     from treering.edges.stores.postgres.opening import open_stores
 
     return open_stores
 
 
-BACKENDS: Mapping[str, Backend[OpenStores]] = {"sqlite": Backend(_sqlite)}
+BACKENDS: Mapping[str, Backend[OpenStores]] = {
+    "sqlite": Backend(_sqlite),
+    "postgresql": Backend(_postgres, extra="postgres"),
+}
 """By the scheme of an address. Another database is one more entry."""
-
-LEDGERS: Mapping[str, Backend[OpenLedgerStores]] = {**BACKENDS, "postgresql": Backend(_postgres, extra="postgres")}
-"""Also those that keep a ledger and have no index yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +141,8 @@ class Opened:
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
     """Open the space an address names. What waits is begun, where it is made in the background.
 
-    Raises `UnknownBackend`, `MissingExtra`, `InvalidInput` where it cannot be searched, and whatever its stores raise.
+    Raises `UnknownBackend`, `MissingExtra`, and whatever its stores raise.
     """
-    if opening.address.scheme in LEDGERS.keys() - backends.keys():
-        raise _unsearchable(opening.address)
     open_stores = _loaded(opening.address, backends)
     embedder = _embedder(opening)
     given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
@@ -166,12 +163,12 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         return Opened(engine, closing.pop_all().close, stores.back_up)
 
 
-def open_ledger(opening: Opening, *, ledgers: Mapping[str, Backend[OpenLedgerStores]] = LEDGERS) -> Ledger:
+def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Ledger:
     """Open the ledger of the space an address names, without an engine around it. Closing it closes the space.
 
     Raises `UnknownBackend`, `MissingExtra` and whatever its stores raise.
     """
-    open_stores = _loaded(opening.address, ledgers)
+    open_stores = _loaded(opening.address, backends)
     return open_stores(opening.address, _needs(opening, _embedder(opening), None)).ledger
 
 
@@ -196,13 +193,6 @@ class OnRequest:
 
 def _embedder(opening: Opening) -> Embedder:
     return opening.embedder or BgeSmall(threads=opening.settings.threads)
-
-
-def _unsearchable(address: Address) -> InvalidInput:
-    return InvalidInput(
-        f"{address} keeps a ledger, and nothing in it can be searched yet.",
-        hint="Copy, read and verify it with `treering.open_ledger`; search a space that is a file.",
-    )
 
 
 def _loaded(address: Address, backends: Mapping[str, Backend[_Opens]]) -> _Opens:

@@ -40,19 +40,6 @@ class BackUp(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerStores:
-    """The stores of an open space whose technology has no index yet: it keeps everything, and finds nothing by search.
-
-    `close` releases connections of all of them; doing it twice is harmless.
-    """
-
-    ledger: Ledger
-    jobs: JobLog
-    leases: Leases
-    close: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
 class Stores:
     """The stores of one open space. Safe to use from many threads.
 

@@ -1,9 +1,11 @@
 """Opening spaces on Postgres: what is wrong with an address is said, with no password in it."""
 
+import re
 import subprocess
 import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -120,15 +122,6 @@ def test_a_file_is_copied_to_postgres_and_back_through_the_public_names(server, 
         assert space.query("search", input={"text": "SQLite"}).hits
 
 
-def test_a_space_on_postgres_is_refused_where_it_has_to_be_searched_and_the_database_is_left_alone(server):
-    space = new_space()
-    with pytest.raises(InvalidInput, match="nothing in it can be searched yet") as caught:
-        treering.open(server.url(space=space))
-    assert "open_ledger" in caught.value.hint
-    with pytest.raises(NotFound):
-        open_target(server, space, create=False)
-
-
 def test_without_the_driver_the_extra_is_named():
     program = """
 import sys
@@ -141,6 +134,12 @@ except treering.MissingExtra as error:
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "Install it: pip install 'treering[postgres]'. False\n"
+
+
+def test_the_guide_names_all_tables_that_a_role_needs_rights_on():
+    guide = Path(__file__).parents[3] / "docs" / "howto" / "keep-a-ledger-on-postgres.md"
+    granted = guide.read_text().partition("GRANT SELECT")[2].partition("TO writer")[0]
+    assert set(re.findall(r"treering\.(\w+)", granted)) == {"space_names", "migrations", *schema.TABLES}
 
 
 def test_an_anchor_shows_that_a_database_was_put_back(server, tmp_path):

@@ -175,7 +175,7 @@ def test_what_another_process_writes_is_seen_at_the_next_read(two):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(two, monkeypatch):
-    monkeypatch.setattr("treering.edges.stores.sqlite.vector_queue._LOG_KEPT", 2)
+    monkeypatch.setattr("treering.edges.stores.sqlite.vector_queue.LOG_KEPT", 2)
     here, there = two
     first = here.make.source("Ada Lovelace met Charles Babbage.")
     here.commit(first)

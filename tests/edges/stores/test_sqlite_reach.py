@@ -2,8 +2,9 @@ import apsw
 import pytest
 
 from treering.core.errors import Corrupt
+from treering.edges.index_rows.place_terms import scope_terms
 from treering.edges.ledger_rows.row_failures import REINDEX
-from treering.edges.stores.sqlite.reach import scope_tokens, sight
+from treering.edges.stores.sqlite.reach import sight
 from treering.edges.stores.sqlite.tables import create_tables
 from treering.ports.reach import Reach
 from treering.testing.index_questions import read
@@ -20,7 +21,7 @@ def connection():
 
 
 def test_the_index_terms_of_a_scope_are_those_that_are_stored():
-    assert scope_tokens("/a/b") == "_7a20ec649f15 _d90f4d4ea679 _eecdb05ba2e1 _775fe19252e2"
+    assert " ".join(scope_terms("/a/b")) == "_7a20ec649f15 _d90f4d4ea679 _eecdb05ba2e1 _775fe19252e2"
 
 
 def test_a_search_is_narrowed_to_scopes_only_where_some_are_not_seen(connection):

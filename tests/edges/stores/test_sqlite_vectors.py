@@ -59,7 +59,7 @@ def test_vectors_of_different_models_never_mix(path):
 
 
 def test_a_reader_that_fell_far_behind_catches_up(path, monkeypatch):
-    monkeypatch.setattr("treering.edges.stores.sqlite.vector_queue._LOG_KEPT", 2)
+    monkeypatch.setattr("treering.edges.stores.sqlite.vector_queue.LOG_KEPT", 2)
     here, there = open_space(path), open_space(path)
     first = here.make.source("Bees hum.")
     here.commit(first)

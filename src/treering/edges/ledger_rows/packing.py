@@ -45,6 +45,17 @@ def pack_row(text: str) -> bytes:
     return _compressor(_NEWEST).compress(text.encode())
 
 
+def pack_bytes(content: bytes) -> bytes:
+    """Compress bytes, with a checksum."""
+    return _compressor().compress(content)
+
+
+def unpack_bytes(stored: bytes) -> bytes:
+    """Return what was packed. Raises `Corrupt` where the bytes do not decompress."""
+    with _decompressing():
+        return _decompressor_of(stored).decompress(stored, max_output_size=_MAX_TEXT)
+
+
 def pack_sealed(text: str, *, name: str) -> bytes:
     """Compress a text, with a digest of it and of the name of its row behind: for rows that no event tells of."""
     content = text.encode()

@@ -96,9 +96,8 @@ def open_space(
 def open_ledger(address: str | Address, *, create: bool = True, anchor: AnchorPlace | None = None) -> Ledger:
     """Open the ledger of a space alone: to copy it (`load` of another's `records`), to read it and to `verify` it.
 
-    `treering.open_ledger` is this function. `address`: as `treering.open` takes it, and besides
-    `postgresql://USER@HOST/DATABASE?space=NAME`. Close it with `close`. What is written to the ledger of a file is
-    found by search as always.
+    `treering.open_ledger` is this function. `address`: as `treering.open` takes it. Close it with `close`. What is
+    written is found by search as always.
     Raises `UnknownBackend`, `MissingExtra`, `NotFound` (with `create=False`), `Unavailable`, `Corrupt`.
     """
     settings = Settings.read()

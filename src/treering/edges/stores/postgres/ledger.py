@@ -15,6 +15,7 @@ from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import records_of
 from treering.edges.ledger_rows.row_failures import rows_of
 from treering.edges.ledger_rows.verification import verify_rows
+from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.rows import SpaceRows
 from treering.edges.stores.postgres.session import PostgresSession
 from treering.edges.stores.postgres.snapshot import Snapshot
@@ -38,7 +39,7 @@ from treering.ports.projection import Change
 
 
 class PostgresLedger(LedgerWrites):
-    """`ports.ledger.Ledger` over a `PostgresSpace`.
+    """`ports.ledger.Ledger` over a `PostgresSpace`. Followers move in the same transactions.
 
     `policy` holds as long as the space tells of none. Events carry the server's time, which all writers share; with
     `server_time=False` that of `clock`, as tests want it.
@@ -50,6 +51,7 @@ class PostgresLedger(LedgerWrites):
         *,
         clock: Clock,
         policy: Policy | None = None,
+        followers: Sequence[LedgerFollower] = (),
         anchor: AnchorStore | None = None,
         server_time: bool = True,
     ) -> None:
@@ -59,6 +61,11 @@ class PostgresLedger(LedgerWrites):
         self._anchor = anchor
         self._server_time = server_time
         self._checks = ReadChecks()
+        self._followers = tuple(followers)
+        if not self._is_prepared():
+            with space.write() as transaction:
+                for follower in self._followers:
+                    follower.prepare(transaction)
         self._check_anchor()
 
     @property
@@ -213,7 +220,9 @@ class PostgresLedger(LedgerWrites):
     def _writing(self) -> Iterator[PostgresSession]:
         """Hold the one write transaction; once it is durable, tell the anchor how far the log has come."""
         with self._space.write() as transaction:
-            yield self._session(transaction)
+            session = self._session(transaction)
+            yield session
+            session.finish(self._followers)
         if self._anchor and transaction.reached:
             self._anchor.write(transaction.reached)
 
@@ -230,6 +239,13 @@ class PostgresLedger(LedgerWrites):
             policy=self._default_policy,
             server_time=self._server_time,
         )
+
+    def _is_prepared(self) -> bool:
+        """Look before writing: a process that only wants to read waits for no writer, not even to open the space."""
+        if not self._followers:
+            return True
+        with self._space.read() as transaction:
+            return all(follower.is_prepared(transaction) for follower in self._followers)
 
     def _check_anchor(self) -> None:
         kept = self._anchor.read() if self._anchor else None

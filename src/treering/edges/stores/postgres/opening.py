@@ -1,24 +1,45 @@
 """Opening a space that lies in a Postgres database."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
+from treering.core.audit import Anchor
+from treering.core.errors import InvalidInput
 from treering.edges.address import Address
+from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.jobs import PostgresJobs
 from treering.edges.stores.postgres.leases import PostgresLeases
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
-from treering.ports.stores import LedgerStores, Needs
+from treering.ports.stores import BackUp, Needs, Stores
 
 
-def open_stores(address: Address, needs: Needs) -> LedgerStores:
+def open_stores(address: Address, needs: Needs) -> Stores:
     """Open the space an address names. Raises `InvalidInput`, `NotFound`, `Unavailable`, `Corrupt`."""
     with ExitStack() as closing:
         space = PostgresSpace(target_of(address), create=needs.create)
         closing.callback(space.close)
-        return LedgerStores(
-            ledger=PostgresLedger(space, clock=needs.clock, anchor=needs.anchor),
+        index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension)
+        return Stores(
+            # The index moves in the ledger's own transactions: what was committed is found.
+            ledger=PostgresLedger(space, clock=needs.clock, followers=[index], anchor=needs.anchor),
+            index=index,
             jobs=PostgresJobs(space),
             leases=PostgresLeases(space),
+            back_up=_back_up_of(space.place),
             close=closing.pop_all().close,
         )
+
+
+def _back_up_of(place: str) -> BackUp:
+    """Return what says that a space is no file: its server makes the backups of all its spaces."""
+
+    def back_up(target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:  # noqa: ARG001 - the port's
+        raise InvalidInput(
+            f"{place} is no file that could be copied.",
+            hint="Back up the database with pg_dump or by its write-ahead log, or export the space: treering export.",
+        )
+
+    return back_up

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import errors
 
 from treering.core.errors import InvalidInput
+from treering.edges.stores.postgres.index_schema import INDEX_INDEXES, INDEX_TABLES
 
 SCHEMA = "treering"
 PARTITIONS = 8
@@ -20,7 +21,7 @@ _LOCK = 0x7472_6565_7269_6E67
 
 _TEXT = 'text COLLATE "C"'
 
-TABLES = {
+_LEDGER_TABLES = {
     # The row is the lock of a space's writers; what it says of the end of the audit log saves them reading it there.
     "spaces": (
         f"space bigint PRIMARY KEY, sequence bigint NOT NULL, hash {_TEXT} NOT NULL, last_time {_TEXT}, "
@@ -127,13 +128,21 @@ _FIRST: Sequence[str] = (
     _DIRECTORY.format(
         schema=SCHEMA, fence_names=_fence("space_names", "name = current_setting('treering.space_name', true)")
     ),
-    *(_partitioned(table, columns) for table, columns in TABLES.items()),
+    *(_partitioned(table, columns) for table, columns in _LEDGER_TABLES.items()),
     _INDEXES.format(schema=SCHEMA),
+)
+
+TABLES = (*_LEDGER_TABLES, *INDEX_TABLES)
+"""All tables that are keyed by a space."""
+
+_INDEX: Sequence[str] = (
+    *(_partitioned(table, columns) for table, columns in INDEX_TABLES.items()),
+    INDEX_INDEXES.format(schema=SCHEMA),
 )
 
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST,)
+VERSIONS: Versions = (_FIRST, _INDEX)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

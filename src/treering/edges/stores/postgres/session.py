@@ -12,9 +12,11 @@ from treering.core.objects import Source, no_export
 from treering.core.patch import PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
+from treering.edges.ledger_rows.changes import changes_of
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import load_records
 from treering.edges.ledger_rows.verification import verify_rows
+from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.jobs import forget_in_jobs
 from treering.edges.stores.postgres.log_tables import LogReads, LogWrites
 from treering.edges.stores.postgres.object_reads import ObjectReads
@@ -23,10 +25,14 @@ from treering.edges.stores.postgres.rows import LoadedSpace, SpaceRows
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.clock import Clock, fresh_id, fresh_salt
 from treering.ports.ledger import Record
+from treering.ports.projection import Change
 
 
 class PostgresSession:
-    """`core.session.Session` over a transaction. With `server_time` the time is the server's, which writers share."""
+    """`core.session.Session` over a transaction. Followers see its changes when it finishes.
+
+    With `server_time` the time is the server's, which writers share.
+    """
 
     def __init__(
         self, transaction: Transaction, checks: ReadChecks, *, clock: Clock, policy: Policy, server_time: bool
@@ -38,6 +44,7 @@ class PostgresSession:
         self._kept = LogWrites(transaction)
         self._clock = clock
         self._server_time = server_time
+        self._changes: list[Change] = []
 
     def told_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""
@@ -96,6 +103,7 @@ class PostgresSession:
         objects = ObjectWrites(self._transaction)
         for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
             objects.store(write, event.seq, stored)
+            self._changes += changes_of(write, event.seq)
         objects.finish()
         self._kept.keep_events(result.events)
         self._kept.keep_records(result.records)
@@ -125,11 +133,16 @@ class PostgresSession:
         """Keep the records of an export. Raises `InvalidInput` for what is none."""
         loaded = LoadedSpace(self._transaction, self._kept)
         try:
-            load_records(loaded, records)
+            self._changes += load_records(loaded, records)
             loaded.finish()
             self._transaction.flush()
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise no_export(error) from error
+
+    def finish(self, followers: Iterable[LedgerFollower]) -> None:
+        """Let followers apply the changes, as the last thing in the transaction."""
+        for follower in followers if self._changes else ():
+            follower.follow(self._transaction, self._changes)
 
     def verify(self) -> Anchor:
         """Check everything that is kept against the audit log; return its head."""

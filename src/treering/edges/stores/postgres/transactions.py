@@ -79,6 +79,8 @@ class Transaction:
     def __init__(self, connection: psycopg.Connection, space: int, row: SpaceRow) -> None:
         self.row = row
         """What the space's row says; what is changed here is written with the commit."""
+        self.numbers: dict[str, int] | None = None
+        """What the index remembers by name, once it was read (`index_state`)."""
         self.committing = False
         self._begun_with = row
         self._connection = connection
@@ -96,6 +98,19 @@ class Transaction:
         self.flush()
         return self._connection.execute(sql, {"space": self._space, **bindings}, binary=True).fetchall()
 
+    def together(self, queries: Sequence[tuple[str, dict[str, Any]]]) -> list[list[Row]]:
+        """Return all rows of several queries, asked in one round trip; they see what was written before."""
+        check_interrupt()
+        waiting, self._waiting = self._waiting, []
+        with self._connection.pipeline():
+            for sql, bindings in waiting:
+                self._connection.execute(sql, bindings)
+            asked = [
+                self._connection.execute(sql, {"space": self._space, **bindings}, binary=True)
+                for sql, bindings in queries
+            ]
+        return [cursor.fetchall() for cursor in asked]
+
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
         found = self.rows(sql, **bindings)
@@ -105,11 +120,11 @@ class Transaction:
         """Return the first value of each row."""
         return [value for (value,) in self.rows(sql, **bindings)]
 
-    def stream(self, name: str, sql: str) -> Iterator[Row]:
-        """Return the rows of a query that may have very many, a few at a time. `name`: of the cursor."""
+    def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
+        """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
         self.flush()
         with self._connection.cursor(name, binary=True) as cursor:
-            cursor.itersize = _STREAMED
+            cursor.itersize = at_once
             cursor.execute(sql, {"space": self._space})
             for row in cursor:
                 check_interrupt()

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import apsw
 
-from treering.derived.passages import MAX_DAYS, days_of
+from treering.derived.passages import MAX_DAYS
+from treering.edges.index_rows.rows import day_values
 from treering.edges.stores.sqlite.reach import Sight
 from treering.ports.passages import AskedDays, Passage
 from treering.ports.text import Scored
@@ -19,7 +20,7 @@ _TOUCHED = f"d.first BETWEEN a.first - {MAX_DAYS} AND a.last AND d.last >= a.fir
 
 def add_days(connection: apsw.Connection, key: int, passage: Passage) -> None:
     """Make a turn findable by the day it was said and the days it speaks of."""
-    rows = [(key, first.toordinal(), last.toordinal()) for first, last in days_of(passage)]
+    rows = [(key, *period) for period in day_values(passage)]
     if rows:
         connection.executemany("INSERT INTO passage_days(key, first, last) VALUES(?, ?, ?)", rows)
 

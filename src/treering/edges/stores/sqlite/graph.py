@@ -5,17 +5,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 
-from treering.core.errors import Corrupt
 from treering.derived.graph_records import HEADER, NumberedTies, pack_ties, reference, unpack_ties
 from treering.derived.ties import Ties
+from treering.edges.index_rows.graph_checks import content_hashes, graph_faults
+from treering.edges.index_rows.graph_names import (
+    entity_name,
+    names_in,
+    numbered,
+    object_name,
+    plain_name,
+    stored_name,
+)
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.ports.graph import EdgeType
 
 _FEW = 500  # values in one statement
 
-_ENTITY, _OBJECT = "e", "o"
-# By tie: the first letter of a name, which keeps the ids of objects apart from entities called the same.
-_KINDS = tuple(_OBJECT if tie in {EdgeType.PART, EdgeType.LINK} else _ENTITY for tie in EdgeType)
+_RECORDS = "SELECT key, body FROM graph_passages"
 _HOLD = (
     "INSERT INTO graph_nodes(name, passages) VALUES(?, ?) "
     "ON CONFLICT(name) DO UPDATE SET passages = passages + excluded.passages RETURNING id"
@@ -31,7 +37,7 @@ def settle_ties(connection: apsw.Connection, ties: Mapping[int, Ties | None]) ->
 
 def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, int]:
     """Return the numbers of those of the entity keys that are known."""
-    names = {_stored(_ENTITY + key): key for key in keys}
+    names = {stored_name(entity_name(key)): key for key in keys}
     rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", list(names))
     return {names[name]: number for number, name in rows}
 
@@ -39,12 +45,12 @@ def numbers_of(connection: apsw.Connection, keys: Sequence[str]) -> dict[str, in
 def names_of(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, str]:
     """Return the keys of entities, the ids of objects."""
     rows = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE id IN (?*)", numbers)
-    return {number: _restored(name[1:]) for number, name in rows}
+    return {number: plain_name(name) for number, name in rows}
 
 
 def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
     """Count the records of objects, by what the records say. Reads all of them."""
-    own = [_stored(_OBJECT + identity) for identity in object_ids]
+    own = [stored_name(object_name(identity)) for identity in object_ids]
     nodes = _in_batches(connection, "SELECT id, name FROM graph_nodes WHERE name IN (?*)", own)
     first = [reference(number, EdgeType.PART).to_bytes(4, "little") for number, _ in nodes]
     sql = f"SELECT key, body FROM graph_passages WHERE substr(body, {_OWN}, 4) IN (?*)"  # noqa: S608 - a constant
@@ -53,33 +59,24 @@ def records_of(connection: apsw.Connection, object_ids: Sequence[str]) -> int:
 
 def graph_contents(connection: apsw.Connection) -> dict[int, int]:
     """Give, by passage key, a hash of its ties by name; of what is damaged another than any."""
-    names = dict(connection.execute("SELECT id, name FROM graph_nodes"))
-    return {key: hash(record and _content(record, names)) for key, record in _records(connection)}
+    return content_hashes(connection.execute(_RECORDS), dict(connection.execute("SELECT id, name FROM graph_nodes")))
 
 
 def graph_damage(connection: apsw.Connection) -> Iterator[str]:
     """Say what is wrong with the graph in itself: damaged records, names that are not counted as they are held."""
-    held: Counter[int] = Counter()
-    damaged = 0
-    for _, record in _records(connection):
-        damaged += record is None
-        held.update(record.numbers() if record else ())
-    if damaged:
-        yield f"{damaged} records of the graph are damaged"
     counted = dict(connection.execute("SELECT id, passages FROM graph_nodes"))
-    if wrong := sum(counted.get(number) != held.get(number) for number in counted.keys() | held.keys()):
-        yield f"{wrong} names of the graph are missing, left over or wrongly counted"
+    return graph_faults(connection.execute(_RECORDS), counted)
 
 
 def _settle(connection: apsw.Connection, keys: Sequence[int], wanted: Mapping[int, Ties]) -> None:
     released = Counter(number for old in _held(connection, keys) for number in old.numbers())
-    held = Counter(name for ties in wanted.values() for name in sorted(_names(ties)))
+    held = Counter(name for ties in wanted.values() for name in sorted(names_in(ties)))
     # Held first: a name that goes with one passage and comes with another keeps its number.
-    counted = connection.executemany(_HOLD, ((_stored(name), count) for name, count in held.items()))
+    counted = connection.executemany(_HOLD, ((stored_name(name), count) for name, count in held.items()))
     numbers = dict(zip(held, (number for (number,) in counted), strict=True))
     gone = ((key,) for key in keys if key not in wanted)
     connection.executemany("DELETE FROM graph_passages WHERE key = ?", gone)
-    records = ((key, pack_ties(_numbered(ties, numbers))) for key, ties in wanted.items())
+    records = ((key, pack_ties(numbered(ties, numbers))) for key, ties in wanted.items())
     connection.executemany("INSERT OR REPLACE INTO graph_passages(key, body) VALUES(?, ?)", records)
     less = ((count, number) for number, count in released.items())
     connection.executemany("UPDATE graph_nodes SET passages = passages - ? WHERE id = ?", less)
@@ -91,50 +88,6 @@ def _held(connection: apsw.Connection, keys: Sequence[int]) -> Iterator[Numbered
     """Read what the graph holds of passages so far."""
     rows = _in_batches(connection, "SELECT key, body FROM graph_passages WHERE key IN (?*)", keys)
     return (unpack_ties(body) for _, body in rows)
-
-
-def _records(connection: apsw.Connection) -> Iterator[tuple[int, NumberedTies | None]]:
-    for key, body in connection.execute("SELECT key, body FROM graph_passages"):
-        try:
-            yield key, unpack_ties(body)
-        except Corrupt:
-            yield key, None
-
-
-def _names(ties: Ties) -> set[str]:
-    ends = (_KINDS[pair.tie] + end for pair in ties.pairs for end in (pair.one, pair.other))
-    return {*(_KINDS[tie] + name for name, tie in ties.nodes), *ends}
-
-
-def _numbered(ties: Ties, numbers: Mapping[str, int]) -> NumberedTies:
-    ends = [
-        (numbers[_KINDS[pair.tie] + pair.one], numbers[_KINDS[pair.tie] + pair.other], pair.tie, pair.words)
-        for pair in ties.pairs
-    ]
-    fact = EdgeType.FACT
-    return NumberedTies(
-        tuple((numbers[_KINDS[tie] + name], tie) for name, tie in ties.nodes),
-        tuple((one, other, words) for one, other, tie, words in ends if tie is fact),
-        tuple((one, other, tie) for one, other, tie, _ in ends if tie is not fact),
-    )
-
-
-def _content(record: NumberedTies, names: Mapping[int, bytes]) -> tuple[object, ...]:
-    return (
-        frozenset((names.get(number), tie) for number, tie in record.nodes),
-        frozenset((names.get(one), names.get(other), words) for one, other, words in record.facts),
-        frozenset((names.get(one), names.get(other), tie) for one, other, tie in record.pairs),
-        len(record.nodes) + len(record.facts) + len(record.pairs),
-    )
-
-
-def _stored(name: str) -> bytes:
-    # Half a surrogate pair has no UTF-8; a name found in odd text may hold one.
-    return name.encode(errors="surrogatepass")
-
-
-def _restored(name: bytes) -> str:
-    return name.decode(errors="surrogatepass")
 
 
 def _in_batches(

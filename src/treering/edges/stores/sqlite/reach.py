@@ -1,12 +1,12 @@
 """What a read may see, as scope tokens for full text and as SQL over passages."""
 
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 
 import apsw
 
 from treering.core.filters import EVERYTHING, And, Compare
-from treering.core.scope import ROOT, lineage, sees
+from treering.core.scope import ROOT, sees
+from treering.edges.index_rows.place_terms import role_term, seen_terms
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, condition, joined
 from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.ports.reach import Reach
@@ -65,9 +65,9 @@ class Sight:
 
     def match_of_scopes(self) -> str:
         """Write the scopes and the role that are seen as an FTS5 expression; empty where there is no such bound."""
-        bounds = [] if self.scopes is None else [f"scope : {fts_query(_seen_tokens(self.reach))}"]
+        bounds = [] if self.scopes is None else [f"scope : {fts_query(seen_terms(self.reach))}"]
         if self.role:
-            bounds.append(f"scope : {fts_query([role_token(self.role)])}")
+            bounds.append(f"scope : {fts_query([role_term(self.role)])}")
         return " AND ".join(bounds)
 
 
@@ -79,31 +79,3 @@ def sight(connection: apsw.Connection, reach: Reach) -> Sight:
     seen = frozenset(scope_id for scope_id, scope in known if sees(reach.scope, scope, descend=reach.descend))
     # A scope token makes every query walk another list of postings; it is left out where it narrows nothing.
     return Sight(reach, None if len(seen) == len(known) else seen)
-
-
-def scope_tokens(scope: str) -> str:
-    """Return the index terms of a scope: one for itself, one for each scope it lies within."""
-    return " ".join((_exact(scope), *map(_within, lineage(scope))))
-
-
-def role_token(role: str) -> str:
-    """Return the index term of a role of places, which equals no scope's."""
-    return f"_{role}"
-
-
-def _seen_tokens(reach: Reach) -> list[str]:
-    tokens = [_exact(scope) for scope in lineage(reach.scope)]
-    return [*tokens, _within(reach.scope)] if reach.descend else tokens
-
-
-# The underscore in front keeps them apart from every word: no term of a text begins with one.
-def _exact(scope: str) -> str:
-    return "_" + _opaque("=" + scope)
-
-
-def _within(scope: str) -> str:
-    return "_" + _opaque("<" + scope)
-
-
-def _opaque(text: str) -> str:
-    return blake2b(text.encode(), digest_size=6).hexdigest()

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import apsw
 
+from treering.edges.index_rows.differences import MOST_NAMED, NOWHERE, Place, compared
+from treering.edges.stores.sqlite.damaged_vectors import count_damaged, drop_damaged
 from treering.edges.stores.sqlite.graph import graph_contents, graph_damage
 from treering.edges.stores.sqlite.replay import (
     begin_replay,
@@ -15,12 +17,9 @@ from treering.edges.stores.sqlite.replay import (
     waiting_of,
 )
 from treering.edges.stores.sqlite.tables import FULL_TEXT, SHOWN, TABLES, create_tables, has_tables, read_state
-from treering.edges.stores.sqlite.vector_digests import count_damaged, drop_damaged
 from treering.edges.stores.sqlite.vector_queue import queue_differences
 from treering.edges.stores.sqlite.words import lost_terms, word_contents, word_totals
 from treering.ports.extractor import Extractor
-
-_MOST_NAMED = 20
 
 _ROWS = (
     "SELECT object_id, part, from_seq, until_seq, position, type, kind, status, scope, role, title, heading, origin, "
@@ -69,7 +68,7 @@ def passage_differences(connection: apsw.Connection, extractor: Extractor) -> li
     """
     if damaged := damaged_tables(connection):
         # What is read from a damaged table says nothing about the others.
-        return [f"the table {table} is damaged" for table in damaged][:_MOST_NAMED]
+        return [f"the table {table} is damaged" for table in damaged][:MOST_NAMED]
     anew = apsw.Connection("")  # a private file that SQLite removes
     try:
         create_tables(anew)
@@ -77,12 +76,12 @@ def passage_differences(connection: apsw.Connection, extractor: Extractor) -> li
         identities = _all_objects(connection)
         waiting = set(waiting_of(connection, identities))
         replay_objects(connection, anew, [one for one in identities if one not in waiting], extractor)
-        found = [*_compared(_contents(anew), _contents(connection)), *_damage(connection)]
+        found = [*compared(_contents(anew), _contents(connection)), *_damage(connection)]
         if read_state(anew, SHOWN) != read_state(connection, SHOWN):
             found.append("the number of current passages is wrong")
         if word_totals(anew) != word_totals(connection):
             found.append("what full text counts of all passages is wrong")
-        return found[:_MOST_NAMED]
+        return found[:MOST_NAMED]
     finally:
         anew.close()
 
@@ -106,11 +105,7 @@ def _copy_models(source: apsw.Connection, target: apsw.Connection) -> None:
     target.executemany("INSERT INTO passage_models(id, name, dimension) VALUES(?, ?, ?)", models)
 
 
-_Place = tuple[str, str, int]
-"""Object, part and first sequence number: what a row is, whatever its key."""
-
-
-def _contents(connection: apsw.Connection) -> dict[_Place, int]:
+def _contents(connection: apsw.Connection) -> dict[Place, int]:
     """Return a hash of everything the projection says of each row."""
     words = word_contents(connection)
     metadata = _grouped(connection, "SELECT key, name, value FROM passage_metadata ORDER BY key, name")
@@ -118,13 +113,13 @@ def _contents(connection: apsw.Connection) -> dict[_Place, int]:
     days = _grouped(connection, "SELECT key, first, last FROM passage_days ORDER BY key, first, last")
     names = _grouped(connection, "SELECT key, name FROM code_names ORDER BY key, name")
     ties = graph_contents(connection)
-    contents: dict[_Place, int] = {}
+    contents: dict[Place, int] = {}
     for *row, key in connection.execute(_ROWS):
         found = tuple(words.pop((table, key), None) for table in FULL_TEXT)
         groups = (part.pop(key, None) for part in (metadata, endings, days, names))
         contents[row[0], row[1], row[2]] = hash((*row, *groups, found, ties.pop(key, None)))
     if words or metadata or endings or days or names or ties:
-        contents["", "", 0] = -1
+        contents[NOWHERE] = -1
     return contents
 
 
@@ -133,18 +128,6 @@ def _grouped(connection: apsw.Connection, sql: str) -> dict[int, tuple[_Row, ...
     for key, *values in connection.execute(sql):
         groups.setdefault(key, []).append(tuple(values))
     return {key: tuple(values) for key, values in groups.items()}
-
-
-def _compared(wanted: dict[_Place, int], actual: dict[_Place, int]) -> Iterator[str]:
-    for place in sorted(wanted.keys() | actual.keys()):
-        identity, part, seq = place
-        name = " ".join(filter(None, (identity, part))) or "entries of no passage"
-        if place not in actual:
-            yield f"{name} (from {seq}) is missing"
-        elif place not in wanted:
-            yield f"{name} (from {seq}) should not be there"
-        elif wanted[place] != actual[place]:
-            yield f"{name} (from {seq}) is not what the ledger says"
 
 
 def _damage(connection: apsw.Connection) -> Iterator[str]:

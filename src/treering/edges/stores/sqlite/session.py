@@ -6,11 +6,12 @@ from datetime import datetime
 import apsw
 
 from treering.core.audit import Anchor, AuditEvent
-from treering.core.draft import Erased, Put, View, Write
+from treering.core.draft import View
 from treering.core.journal import Journal, Notice, erased_by
 from treering.core.patch import PatchRecord, Remembered
 from treering.core.plan import Plan
 from treering.core.policy import Policy
+from treering.edges.ledger_rows.changes import changes_of
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.log_tables import LogEnd, LogTables
@@ -95,7 +96,7 @@ class SqliteSession:
         tables = ObjectTables(self._connection)
         for write, event, stored in zip(planned.writes, result.events, result.stored, strict=False):
             tables.store(write, event.seq, stored)
-            self._changes += _change(write, event.seq)
+            self._changes += changes_of(write, event.seq)
         for event in result.events:
             self._log.keep_event(event)
         for record in result.records:
@@ -146,13 +147,3 @@ class SqliteSession:
         """Read the end of the log once: no other writer comes between, and what this one keeps makes it forget it."""
         self._end = self._end or self._log.end()
         return self._end
-
-
-def _change(write: Write, seq: int) -> list[Change]:
-    match write:
-        case Put(before=before, after=after):
-            return [Change(seq, after.id, before, after)]
-        case Erased(before=before):
-            return [Change(seq, before.id, before, None)]
-        case _:
-            return []

@@ -4,23 +4,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
-from treering.derived.projection import PRIORITIES
+from treering.edges.index_rows.passage_log import LOG_KEPT, Moment, follow_log
+from treering.edges.index_rows.waiting import PRIORITY
 from treering.edges.stores.sqlite.tables import is_under_way, read_state
 
-_RANKS = " ".join(f"WHEN '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
-_PRIORITY = f"min(CASE role {_RANKS} ELSE 0 END)"
 _WAITING = (
-    f"SELECT :model, text_id, {_PRIORITY} FROM passages p "  # noqa: S608 - a constant
+    f"SELECT :model, text_id, {PRIORITY} FROM passages p "  # noqa: S608 - a constant
     "WHERE live = 1 AND until_seq IS NULL AND NOT EXISTS "
     "(SELECT 1 FROM passage_vectors v WHERE v.text_id = p.text_id AND v.model_id = :model) GROUP BY text_id"
 )
-_LOG_KEPT = 50_000
-
 EPOCH = "vectors_epoch"
 """State that is counted up when passages get new keys, so that tables in memory start over."""
-
-Moment = tuple[int, int]
-"""Epoch and position in the log: what a table in memory has seen."""
 
 
 def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
@@ -28,7 +22,7 @@ def settle_texts(connection: apsw.Connection, text_ids: Sequence[int]) -> None:
     models = [model for (model,) in connection.execute("SELECT id FROM passage_models")]
     unshown: list[int] = []
     for text_id in text_ids:
-        sql = f"SELECT {_PRIORITY} FROM passages WHERE text_id = ? AND live = 1 AND until_seq IS NULL"  # noqa: S608 - a constant
+        sql = f"SELECT {PRIORITY} FROM passages WHERE text_id = ? AND live = 1 AND until_seq IS NULL"  # noqa: S608 - a constant
         priority = next(connection.execute(sql, (text_id,)))[0]
         for model in models:
             _settle(connection, model, text_id, priority)
@@ -67,27 +61,28 @@ def log_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
     connection.executemany("INSERT INTO vector_log(key) VALUES(?)", ((key,) for key in keys))
     # Who has fallen further behind loads everything anew.
     connection.execute(
-        "DELETE FROM vector_log WHERE position <= (SELECT max(position) FROM vector_log) - ?", (_LOG_KEPT,)
+        "DELETE FROM vector_log WHERE position <= (SELECT max(position) FROM vector_log) - ?", (LOG_KEPT,)
     )
 
 
-def log_position(connection: apsw.Connection) -> int:
-    """Return the position of the newest entry of the log."""
-    row = next(connection.execute("SELECT max(position) FROM vector_log"), None)
-    return int(row[0] or 0) if row else 0
+class SqliteLog:
+    """`index_rows.passage_log.PassageLog` over a connection inside a transaction."""
 
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
 
-def logged_keys(connection: apsw.Connection, after: int) -> list[int] | None:
-    """Return the passages logged after a position, or `None` where the log does not reach back so far."""
-    oldest = next(connection.execute("SELECT min(position) FROM vector_log"))[0]
-    if oldest is None or oldest > after + 1:
-        return None
-    return [key for (key,) in connection.execute("SELECT DISTINCT key FROM vector_log WHERE position > ?", (after,))]
+    def moment(self) -> Moment:
+        """Return the moment of the connection's snapshot."""
+        row = next(self.connection.execute("SELECT max(position) FROM vector_log"), None)
+        return read_state(self.connection, EPOCH), int(row[0] or 0) if row else 0
 
-
-def moment_of(connection: apsw.Connection) -> Moment:
-    """Return the moment of a connection's snapshot."""
-    return read_state(connection, EPOCH), log_position(connection)
+    def logged_after(self, position: int) -> Sequence[int] | None:
+        """Return the passages logged after a position, or `None` where the log does not reach back so far."""
+        oldest = next(self.connection.execute("SELECT min(position) FROM vector_log"))[0]
+        if oldest is None or oldest > position + 1:
+            return None
+        sql = "SELECT DISTINCT key FROM vector_log WHERE position > ?"
+        return [key for (key,) in self.connection.execute(sql, (position,))]
 
 
 def catch_up(
@@ -97,20 +92,10 @@ def catch_up(
     load: Callable[[apsw.Connection], None],
     reread: Callable[[apsw.Connection, Sequence[int]], None],
 ) -> Moment:
-    """Bring a table in memory to the moment of the connection's snapshot; return what it has seen then.
-
-    `reread` is told the passages logged since; `load` starts over where the log does not reach back so far. A
-    snapshot older than the table changes nothing: what has gone since is re-checked in the ledger.
-    """
-    now = moment_of(connection)
-    if seen is not None and now <= seen:
-        return seen
-    changed = logged_keys(connection, seen[1]) if seen and seen[0] == now[0] else None
-    if changed is None:
-        load(connection)
-    elif changed:
-        reread(connection, changed)
-    return now
+    """Bring a table in memory to the moment of the connection's snapshot, as `follow_log` does."""
+    return follow_log(
+        SqliteLog(connection), seen, load=lambda: load(connection), reread=lambda keys: reread(connection, keys)
+    )
 
 
 def _settle(connection: apsw.Connection, model_id: int, text_id: int, priority: int | None) -> None:

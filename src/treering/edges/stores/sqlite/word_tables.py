@@ -12,9 +12,10 @@ import apsw
 import numpy as np
 
 from treering.derived.word_table import Floats, Keys, Postings, WordTable, best
-from treering.edges.stores.sqlite.reach import role_token
+from treering.edges.index_rows.passage_log import Moment
+from treering.edges.index_rows.place_terms import role_term
 from treering.edges.stores.sqlite.tables import WORDS
-from treering.edges.stores.sqlite.vector_queue import Moment, catch_up, moment_of
+from treering.edges.stores.sqlite.vector_queue import SqliteLog, catch_up
 from treering.edges.stores.sqlite.whole_columns import integers
 from treering.ports.text import Scored
 
@@ -48,7 +49,7 @@ class WordTables:
             return None
         with self._lock:
             self._seen = catch_up(connection, self._seen, load=self._load, reread=self._reread)
-            if self._seen != moment_of(connection):
+            if self._seen != SqliteLog(connection).moment():
                 return None
             scores = self._table.scores([self._postings(connection, term) for term in terms])
             in_role = self._in_role(connection, role) if role else None
@@ -62,7 +63,7 @@ class WordTables:
 
     def _in_role(self, connection: apsw.Connection, role: str) -> Postings:
         """Return the passages of places in a role, which their index term tells."""
-        term = role_token(role)
+        term = role_term(role)
         if (known := self._table.find(term)) is None:
             documents, _ = self._documents(connection, term)
             keys = np.unique(integers(documents)).astype(np.int32)

@@ -10,11 +10,11 @@ from heapq import nsmallest
 import apsw
 
 from treering.derived.projection import names_of, words_of
-from treering.derived.roles import NO_PLACE
+from treering.edges.index_rows.place_terms import place_terms
 from treering.edges.stores.sqlite.filters import ALWAYS, Condition, joined
 from treering.edges.stores.sqlite.fts5 import fts_query
 from treering.edges.stores.sqlite.history_words import score_history
-from treering.edges.stores.sqlite.reach import Sight, role_token, scope_tokens
+from treering.edges.stores.sqlite.reach import Sight
 from treering.edges.stores.sqlite.tables import FULL_TEXT, NAMES, NAMES_HISTORY, WORDS, WORDS_HISTORY
 from treering.ports.passages import Passage
 from treering.ports.text import MOST_COUNTED, Scored
@@ -33,7 +33,7 @@ def add_words(connection: apsw.Connection, key: int, passage: Passage, *, curren
     found = words_of(passage)
     connection.execute(
         f"INSERT INTO {words}(rowid, title, heading, body, scope) VALUES(?, ?, ?, ?, ?)",
-        (key, found.title, found.heading, found.body, _tokens(passage)),
+        (key, found.title, found.heading, found.body, " ".join(place_terms(passage))),
     )
     connection.execute(f"INSERT INTO {names}(rowid, name) VALUES(?, ?)", (key, names_of(passage)))
 
@@ -150,12 +150,6 @@ def _numbers(block: bytes) -> list[int]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return [*numbers, *([number] if number else [])]
-
-
-def _tokens(passage: Passage) -> str:
-    """Return the index terms of where a passage stands: its scopes, and the role of its place."""
-    scopes = scope_tokens(passage.scope)
-    return scopes if passage.place_role == NO_PLACE else f"{scopes} {role_token(passage.place_role)}"
 
 
 def _tables(current: bool) -> tuple[str, str]:

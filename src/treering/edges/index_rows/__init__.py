@@ -1,0 +1,1 @@
+"""What indexes share that keep their rows in a ledger's own database, whatever the database is."""

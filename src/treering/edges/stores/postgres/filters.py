@@ -1,0 +1,186 @@
+"""Filters as SQL over passages, with exactly the meaning of `core.filters.matches`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import isinf, isnan
+from typing import Any
+
+from treering.core.filters import METADATA, And, Compare, Filter, Not, Or
+from treering.edges.stores.postgres.columns import to_column
+
+Scalar = str | int | float | bool
+
+ALWAYS, NEVER = "true", "false"
+
+_FIELDS: Mapping[str, str] = {
+    "type": "p.type",
+    "kind": "p.kind",
+    "status": "p.status",
+    "scope": "(SELECT scope FROM passage_scopes c WHERE c.space = p.space AND c.id = p.scope_id)",
+    "origin": "p.origin",
+    "title": "p.title",
+    "channel": "p.channel",
+    "created_at": "p.created_at",
+    "updated_at": "p.updated_at",
+    "role": "p.place_role",
+}
+_ORDER = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_HUGE = "1e10000"
+"""Stands for infinity, which neither JSON nor a filter's other numbers reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageCondition:
+    """A truth value in SQL (never NULL) over the table `passages p`, and what it binds."""
+
+    sql: str
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def condition(where: Filter, *, prefix: str = "where_") -> PassageCondition:
+    """Write a filter as SQL. `prefix`: how the names begin that it binds."""
+    writer = _Writer(prefix)
+    return PassageCondition(writer.write(where), writer.bindings)
+
+
+def stored_metadata(metadata: Mapping[str, Scalar]) -> str:
+    """Return metadata in the form in which they are kept, as JSON."""
+    return json.dumps({to_column(name): _stored(value) for name, value in metadata.items()}).replace(
+        f'"{_HUGE}"', _HUGE
+    )
+
+
+class _Writer:
+    """Writes conditions, and gives each value that they bind a name."""
+
+    def __init__(self, prefix: str) -> None:
+        self.bindings: dict[str, Any] = {}
+        self._prefix = prefix
+
+    def write(self, where: Filter) -> str:
+        match where:
+            case And(parts):
+                return self._joined(parts, "AND", ALWAYS)
+            case Or(parts):
+                return self._joined(parts, "OR", NEVER)
+            case Not(part):
+                return f"(NOT {self.write(part)})"
+            case Compare(name, "ne", value):
+                return f"(NOT {self.write(Compare(name, 'eq', value))})"
+            case Compare(name, "exists", value):
+                return self._existence(name, value)
+            case Compare(name) if name.startswith(METADATA):
+                return self._of_metadata(name.removeprefix(METADATA), where)
+            case Compare(name) if name in _FIELDS:
+                return self._tested(_FIELDS[name], "", where)
+            case _:
+                return NEVER
+
+    def _joined(self, parts: Sequence[Filter], word: str, empty: str) -> str:
+        return f"({f' {word} '.join(map(self.write, parts))})" if parts else empty
+
+    def _existence(self, name: str, value: object) -> str:
+        if name.startswith(METADATA):
+            key = name.removeprefix(METADATA)
+            present = f"jsonb_exists(p.metadata, {self._bound(to_column(key))})" if _is_text(key) else NEVER
+        else:
+            present = f"({_FIELDS[name]} IS NOT NULL)" if name in _FIELDS else NEVER
+        wanted = [form for form, truth in ((present, True), (f"(NOT {present})", False)) if value == truth]
+        return wanted[0] if wanted else NEVER
+
+    def _of_metadata(self, name: str, where: Compare) -> str:
+        if not _is_text(name):
+            return NEVER
+        bound = self._bound(to_column(name))
+        return self._tested(f"(p.metadata ->> {bound})", f"jsonb_typeof(p.metadata -> {bound})", where)
+
+    def _tested(self, column: str, kind: str, where: Compare) -> str:
+        """Compare a column. `kind`: what tells the type of its value; empty where it is always text."""
+        value = where.value
+        match where.operator:
+            case "in":
+                return self._one_of(column, kind, value if isinstance(value, tuple) else ())
+            case "prefix":
+                return self._starting(column, kind, str(value))
+            case "eq":
+                return NEVER if isinstance(value, tuple) else self._one_of(column, kind, (value,))
+            case _:
+                return NEVER if isinstance(value, tuple | bool) else self._ordered(column, kind, where.operator, value)
+
+    def _one_of(self, column: str, kind: str, values: Sequence[Scalar]) -> str:
+        texts = [to_column(one) for one in values if isinstance(one, str) and _is_text(one)]
+        truths = [one for one in values if isinstance(one, bool)]
+        numbers = [_number(one) for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+        parts = []
+        if texts:
+            parts.append(_of_kind(kind, "string", f"{column} = ANY({self._bound(texts)}::text[])"))
+        if kind and truths:
+            parts.append(_of_kind(kind, "boolean", f"({column})::boolean = ANY({self._bound(truths)}::boolean[])"))
+        if kind and (known := [one for one in numbers if one is not None]):
+            parts.append(_of_kind(kind, "number", f"({column})::numeric = ANY({self._bound(known)}::numeric[])"))
+        return f"({' OR '.join(parts)})" if parts else NEVER
+
+    def _ordered(self, column: str, kind: str, operator: str, value: str | float) -> str:
+        if isinstance(value, str):
+            sign, bound = _ORDER[operator], _orderable(value)
+            if bound != value:  # no stored text equals it
+                sign = "<" if sign.startswith("<") else ">="
+            return _of_kind(kind, "string", f'{column} {sign} {self._bound(to_column(bound))} COLLATE "C"')
+        number = _number(value)
+        if not kind or number is None:
+            return NEVER
+        return _of_kind(kind, "number", f"({column})::numeric {_ORDER[operator]} {self._bound(number)}::numeric")
+
+    def _starting(self, column: str, kind: str, prefix: str) -> str:
+        if not _is_text(prefix):
+            return NEVER
+        return _of_kind(kind, "string", f"starts_with({column}, {self._bound(to_column(prefix))})")
+
+    def _bound(self, value: Any) -> str:
+        name = f"{self._prefix}{len(self.bindings)}"
+        self.bindings[name] = value
+        return f"%({name})s"
+
+
+def _of_kind(kind: str, wanted: str, test: str) -> str:
+    """Write a test that is false for values of another type. What is compared only then may be read as that type."""
+    return f"(CASE WHEN {kind} = '{wanted}' THEN {test} ELSE false END)" if kind else f"(({test}) IS TRUE)"
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether a stored text can be this one: none holds half of a surrogate pair."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _orderable(value: str) -> str:
+    """Return a text that stands between the same stored texts: none holds half of a surrogate pair."""
+    for place, char in enumerate(value):
+        if "\ud800" <= char <= "\udfff":
+            return value[:place] + "\ue000"
+    return value
+
+
+def _number(value: float) -> Decimal | None:
+    """Return a number as it is compared; `None` for one that equals nothing."""
+    if isinstance(value, float) and isnan(value):
+        return None
+    return Decimal(json.loads(json.dumps(_stored(value)), parse_int=str, parse_float=str))
+
+
+def _stored(value: Scalar) -> Scalar | None:
+    """Return what is written as JSON for a value."""
+    if isinstance(value, bool) or not isinstance(value, str | float):
+        return value
+    if isinstance(value, str):
+        return to_column(value)
+    if isnan(value):
+        return None
+    if isinf(value):
+        return _HUGE if value > 0 else f"-{_HUGE}"
+    return int(value) if value.is_integer() else value
