@@ -168,3 +168,15 @@ def test_what_a_crash_left_is_not_written_twice(tmp_path):
     with client_parts.blocking(config) as client:
         assert len(client.retrieve("alignment run")) == 1
     assert len(kept_ids(path)) == 1
+
+
+def test_what_a_crash_left_keeps_nobody_from_storing(tmp_path):
+    written = []
+    left = FileJournal(tmp_path, Packer(Compression()))
+    for number in range(20):
+        left.append(entry(number).data)
+    left.close()
+    buffer = WriteBuffer(written.extend, FileJournal(tmp_path, Packer(Compression())), size=1, interval=10_000)
+    buffer.add(entry(20))
+    buffer.close()
+    assert [one.id for one in written] == [f"src:{number}" for number in range(21)]

@@ -85,6 +85,7 @@ class WriteBuffer:
         Raises `Unavailable` where waiting does not help: the ledger cannot be written.
         """
         with self._changed:
+            self._start()
             if len(self._waiting) >= self._size * _BATCHES_WAITING:
                 self._changed.wait_for(self._has_room, timeout=_PATIENCE)
             if not self._has_room():
@@ -94,7 +95,6 @@ class WriteBuffer:
                 )
             self._journal.append(entry.data)
             self._waiting.append(entry)
-            self._start()
             if len(self._waiting) == 1 or len(self._waiting) >= self._size:
                 self._changed.notify_all()
 
