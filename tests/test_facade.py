@@ -9,6 +9,7 @@ from importlib import import_module
 import pytest
 
 import treering
+import treering.client
 import treering.project_memory
 import treering.testing
 
@@ -114,7 +115,23 @@ FOR_BACKENDS = [
     "instruction_flags",
 ]
 FUNCTIONS = ["delete", "get_hipporag_kwargs", "index", "rag_qa", "retrieve"]
-FACADES = [(treering, PUBLIC), (treering.testing, FOR_BACKENDS), (treering.project_memory, FUNCTIONS)]
+CLIENT = [
+    "AgentProfile",
+    "BlockingMemoryClient",
+    "MemoryConfig",
+    "MemoryDocument",
+    "MemoryItem",
+    "MemorySystemClient",
+    "NestedContext",
+    "Switches",
+    "read_memory_config",
+]
+FACADES = [
+    (treering, PUBLIC),
+    (treering.testing, FOR_BACKENDS),
+    (treering.project_memory, FUNCTIONS),
+    (treering.client, CLIENT),
+]
 NAMES = [module.__name__ for module, _ in FACADES]
 facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=NAMES)
 

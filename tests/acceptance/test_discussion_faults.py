@@ -10,7 +10,13 @@ from threading import Barrier, Thread
 import pytest
 
 from space_parts import open_space
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.tools.turns import Message
@@ -36,13 +42,13 @@ class Script:
 
     def memories(self, chunk: Chunk, _background: Background) -> Generated:
         self.chunks.append(chunk.lines[0].text)
-        return Generated((MemoryItem(title=chunk.lines[0].text, summary=chunk.text),))
+        return Generated((GeneratedMemory(title=chunk.lines[0].text, summary=chunk.text),))
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         title = " + ".join(item.title for item in memories)
-        return Generated((MemoryItem(title=title, summary=title),))
+        return Generated((GeneratedMemory(title=title, summary=title),))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         self.folded.append(tuple(item.title for item in memories))
         return GeneratedText(" / ".join(filter(None, [summary, *self.folded[-1]])))
 

@@ -13,6 +13,7 @@ from sample_repository import make_repository
 from terminal import Terminal, environment, same
 
 import treering
+import treering.client
 import treering.project_memory
 import treering.testing
 from treering.core.policy import Policy
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
-FACADES = {module.__name__: module for module in (treering, treering.project_memory, treering.testing)}
+FACADES = {module.__name__: module for module in (treering, treering.client, treering.project_memory, treering.testing)}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 REQUEST = re.compile(r"^\| [SPD]\d+ \| ")

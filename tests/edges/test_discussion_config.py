@@ -9,14 +9,14 @@ from treering.derived.asking import Budget
 from treering.edges.discussion_config import PlanReader, read_config
 from treering.edges.models.scripted import ScriptedModel
 from treering.memories.discussion.generators.by_model import ModelGenerator
-from treering.memories.discussion.generators.generator import Background, Chunk, MemoryItem, SpokenLine
+from treering.memories.discussion.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.memories.workflow.catalog import NODE_TYPES
 from treering.memories.workflow.generator import WorkflowGenerator
 from treering.testing.clocks import SteppingClock
 
 CHUNK = Chunk((SpokenLine("ann", "We launch on Tuesday."),))
-KNOWN = MemoryItem(title="Before", summary="It rained.")
+KNOWN = GeneratedMemory(title="Before", summary="It rained.")
 BACKGROUND = Background(recent=lambda: [KNOWN], everything=lambda: [KNOWN], summary=lambda: "so far")
 
 

@@ -14,7 +14,13 @@ from pathlib import Path
 
 import treering
 from treering import Space
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.ports.model import Usage
@@ -41,14 +47,14 @@ class CountedModel:
         self._note("memories", chunk.lines[0].text)
         if all(line.text in _SHORT for line in chunk.lines):
             return Generated(())
-        items = [MemoryItem(title=line.text[:20], summary=str(line)) for line in (chunk.lines[0], chunk.lines[-1])]
+        items = [GeneratedMemory(title=line.text[:20], summary=str(line)) for line in (chunk.lines[0], chunk.lines[-1])]
         return Generated(tuple(items), usage=Usage(requests=1))
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         self._note("condense", memories[0].title)
         return Generated(tuple(memories[:1]))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         self._note("fold", memories[0].title)
         return GeneratedText("\n".join(filter(None, [summary, *(item.title for item in memories)])))
 

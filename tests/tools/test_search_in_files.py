@@ -88,3 +88,7 @@ def test_a_note_has_no_place(space):
     (hit,) = search(space, "retried uploads", explain=True, group="source").hits
     assert "role" not in hit.explain
     assert hit.more == ()
+
+
+def test_grouped_by_source_a_search_that_finds_nothing_says_so(space):
+    assert search(space, "how are uploads retried", group="source").status == "empty"

@@ -10,7 +10,7 @@ from treering.core.errors import InvalidInput
 
 ROOT = "/"
 _PART = re.compile(r"[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}")
-_MAX_PARTS = 16
+_MAX_PARTS = 64
 
 
 def parse_scope(text: str) -> str:

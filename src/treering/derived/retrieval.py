@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from treering.core.evidence import Segment
@@ -114,11 +114,13 @@ def retrieve(
     by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
+    repeating: bool = False,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
 
     With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
-    of conversations are read again; what is no conversation is not (`_read_again`).
+    of conversations are read again; what is no conversation is not (`_read_again`). With `repeating` hits that say the
+    same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own.
     """
     steps = retrieval(
         question,
@@ -127,6 +129,7 @@ def retrieve(
         by_source=by_source,
         deep=deep,
         rereading=rereading,
+        repeating=repeating,
     )
     return run(steps, index=index, ledger=ledger)
 
@@ -139,6 +142,7 @@ def retrieval(
     by_source: int = 0,
     deep: bool = False,
     rereading: Rereading | None = None,
+    repeating: bool = False,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
     wanted = max(limit * _OVERFETCH, rereading.pairs if rereading else 0)
@@ -146,14 +150,14 @@ def retrieval(
     ranked = [(fused, ranking.heads[fused.key]) for fused in ranking.hits if fused.key in ranking.heads]
     if by_source:
         ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
-        limit = len(ranked)
+        limit = max(len(ranked), 1)
     reader = _Reader(reach)
     # Most often these are the ones that are shown: their texts come with the states of all.
     at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
     found, dropped = _weighed(ranked, reader)
     found, cost = yield from _read_again(question.text, found, reader, rereading)
-    choosing = partial(_diverse, limit=limit)
+    choosing = partial(_repeating if repeating else _diverse, limit=limit)
     hits, duplicates = yield from _read(found, Wording.of(question.text), reader, choosing, limit=limit)
     if not by_source:  # who groups shows few of many
         hits = yield from _with_replies(hits, ranking, reader)
@@ -397,3 +401,11 @@ class _Reader:
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
     candidates = [Candidate(hit.head.key, hit.score, hit.text, hit.trusted.factor) for hit in hits]
     return diversify(candidates, limit)
+
+
+def _repeating(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:
+    """Choose the best hits, whether or not they say the same."""
+    return DiverseChoice(
+        tuple(hit.head.key for hit in hits[:limit]),
+        open_above=hits[limit - 1].score if 0 < limit <= len(hits) else -inf,
+    )

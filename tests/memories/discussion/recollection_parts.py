@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from treering.memories.discussion.generators.generator import Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import Generated, GeneratedMemory, GeneratedText
 from treering.memories.discussion.memory import DiscussionMemory
 from treering.memories.discussion.settings import DiscussionSettings
 from treering.tools.turns import Message
@@ -15,7 +15,7 @@ TALK = ("Ada bought a red boat", "Ben paints it", "It lies in Turin", "Cleo sail
 
 def item(text, **fields):
     """Return a memory that says what was said."""
-    return MemoryItem(title=text[:300], summary=text, **fields)
+    return GeneratedMemory(title=text[:300], summary=text, **fields)
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Script:
 
     def condense(self, memories):
         words = " & ".join(item.summary for item in memories)
-        return Generated((MemoryItem(title="Condensed", summary=words),))
+        return Generated((GeneratedMemory(title="Condensed", summary=words),))
 
     def fold(self, summary, memories):
         self.folded.append([item.summary for item in memories])

@@ -6,7 +6,7 @@ import pytest
 
 from treering.derived.tokens import estimate_tokens
 from treering.memories.discussion.generators.built_in import STATE_TOKENS, SUMMARY_TOKENS, BuiltInGenerator
-from treering.memories.discussion.generators.generator import Background, Chunk, MemoryItem, SpokenLine
+from treering.memories.discussion.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
 
 AT = datetime(2024, 5, 1, 9, tzinfo=UTC)
 RULES = BuiltInGenerator()
@@ -28,7 +28,7 @@ def remembered(*lines, at=None):
 
 
 def memory(summary, **fields):
-    return MemoryItem(title="A memory", summary=summary, **fields)
+    return GeneratedMemory(title="A memory", summary=summary, **fields)
 
 
 PLAN = (

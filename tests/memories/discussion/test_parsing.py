@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory
 from treering.memories.discussion.generators.parsing import (
     ParsedMemories,
     PlainAnswer,
@@ -19,7 +19,7 @@ from treering.memories.discussion.generators.parsing import (
 
 ITEM = '{"title": "The move", "summary": "Ada moves to Rome in May.", "entities": ["Ada", "Rome"]}'
 OTHER = ITEM.replace("move", "journey")
-MOVE = MemoryItem(title="The move", summary="Ada moves to Rome in May.", entities=("Ada", "Rome"))
+MOVE = GeneratedMemory(title="The move", summary="Ada moves to Rome in May.", entities=("Ada", "Rome"))
 
 
 def titles(answer):

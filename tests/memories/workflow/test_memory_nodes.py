@@ -3,7 +3,7 @@ from workflow_parts import NotingModel, ask, at_hand, discussion, kept_run, mess
 
 from space_parts import records
 from treering.core.fingerprint import without_recalled
-from treering.memories.discussion.generators.generator import Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import Generated, GeneratedMemory, GeneratedText
 from treering.memories.discussion.nothing import NOTHING_YET
 
 TALK = (
@@ -23,7 +23,7 @@ class Counting:
 
     def memories(self, chunk, background):
         said = " / ".join(line.text for line in chunk.lines)
-        return Generated((MemoryItem(title=said[:40], summary=f"Said: {said}", entities=("Heron",)),))
+        return Generated((GeneratedMemory(title=said[:40], summary=f"Said: {said}", entities=("Heron",)),))
 
     def condense(self, memories):
         return Generated((memories[0],))

@@ -4,13 +4,13 @@ from workflow_parts import NotingModel, ask, say
 from treering.core.errors import InvalidInput, Unavailable
 from treering.derived.asking import Budget
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.generators.generator import Background, Chunk, MemoryItem, SpokenLine
+from treering.memories.discussion.generators.generator import Background, Chunk, GeneratedMemory, SpokenLine
 from treering.memories.workflow.checking import from_data
 from treering.memories.workflow.generator import GeneratorWorkflows, WorkflowGenerator
 from treering.testing.clocks import SteppingClock
 
 CHUNK = Chunk((SpokenLine("ann", "We launch on Tuesday."), SpokenLine("bob", "Then {agent2Input} the price.")))
-OLD = [MemoryItem(title=f"t{number}", summary=f"s{number}") for number in range(5)]
+OLD = [GeneratedMemory(title=f"t{number}", summary=f"s{number}") for number in range(5)]
 BACKGROUND = Background(recent=lambda: OLD[-3:], everything=lambda: OLD, summary=lambda: "so far")
 ITEM = '[{"title": "Launch", "summary": "They launch on Tuesday.", "entities": ["ann"]}]'
 

@@ -15,7 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from treering.core.canonical import canonical_json
 from treering.core.errors import NotFound
-from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory
 from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.blocks import ChunkStatus
 from treering.memories.discussion.log.message_log import MessageLog
@@ -74,7 +74,7 @@ class MemoryLine(_FileLine):
     at: AwareDatetime | None = None
     condensed: bool = False
     made_by: str = ""
-    memory: MemoryItem
+    memory: GeneratedMemory
 
 
 class VersionLine(_FileLine):

@@ -4,14 +4,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treering.core.errors import Denied, InvalidInput, Unavailable
+from treering.core.errors import InvalidInput
 from treering.core.fingerprint import cut
 from treering.core.patch import Operation, Receipt
-from treering.core.policy import operations_need_review
 from treering.core.scope import ROOT, parse_scope
+from treering.memories.applying import apply_directly
 from treering.tools.engine import Engine
-from treering.tools.envelope import Call
-from treering.tools.submission import WriteOptions, submit
 
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
@@ -91,15 +89,5 @@ def apply_patch(
 
     Raises `Denied` where the space wants a review, and what the ledger raises.
     """
-    call = Call(engine, ref.scope)
-    if operations_need_review(operations, engine.author.channel, engine.ledger.policy):
-        raise Denied(
-            "Discussion memory writes directly, and this space asks for a review.",
-            hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
-            details={"channel": engine.author.channel},
-        )
-    options = WriteOptions(reason=f"{reason} of discussion {ref.id}", idempotency_key=key)
-    report = submit(call, operations, options, verb="crystallize", mode="knowledge")
-    if report.receipt is None:
-        raise Unavailable("The patch was not applied.", hint="Make the call again.")
-    return report.receipt
+    told = f"{reason} of discussion {ref.id}"
+    return apply_directly(engine, ref.scope, operations, what="Discussion memory", reason=told, key=key)

@@ -10,9 +10,9 @@ from treering.memories.discussion.generators.generator import (
     Background,
     Chunk,
     Generated,
+    GeneratedMemory,
     GeneratedText,
     Generator,
-    MemoryItem,
 )
 from treering.memories.discussion.generators.parsing import (
     ParsedMemories,
@@ -111,13 +111,13 @@ class WorkflowGenerator:
             return self._generated(self._workflows.file_memories, *inputs, text_will_do=True)
         return self._otherwise.memories(chunk, background)
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Make one memory of several."""
         if not self._workflows.condensing:
             return self._otherwise.condense(memories)
         return self._generated(self._workflows.condensing, _told(memories), text_will_do=True)
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         """Return the rolling summary with newer memories folded in."""
         if not self._workflows.summary:
             return self._otherwise.fold(summary, memories)
@@ -166,11 +166,11 @@ class WorkflowGenerator:
         return better_of(first, parse_items(again.text)), again.usage
 
 
-def _told(memories: Sequence[MemoryItem]) -> str:
+def _told(memories: Sequence[GeneratedMemory]) -> str:
     return "\n\n".join(map(_told_one, memories))
 
 
-def _told_one(item: MemoryItem) -> str:
+def _told_one(item: GeneratedMemory) -> str:
     """Write a memory with its title, unless that is the beginning of its text."""
     begins = item.title.rstrip("…")
     return item.summary if item.summary.startswith(begins) else f"{item.title}: {item.summary}"

@@ -16,7 +16,7 @@ from typing import Literal
 import apsw
 
 from treering.core.errors import InvalidInput
-from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory
 from treering.memories.discussion.generators.parsing import first_words
 
 FileKind = Literal["memories", "summary", "state", "tracker"]
@@ -28,7 +28,7 @@ class WilmerMemory:
 
     pointer: str
     text: str
-    item: MemoryItem
+    item: GeneratedMemory
     hash: str = ""
     """SHA-256 of the last message it tells of, where the file names it."""
     added: str = ""
@@ -174,17 +174,17 @@ def _decoded(stored: object) -> str:
         return ""
 
 
-def _plain(text: str) -> MemoryItem:
-    return MemoryItem(title=first_words(text), summary=text)
+def _plain(text: str) -> GeneratedMemory:
+    return GeneratedMemory(title=first_words(text), summary=text)
 
 
-def _described(text: str, metadata: object) -> MemoryItem:
+def _described(text: str, metadata: object) -> GeneratedMemory:
     """Make an item of a text and its metadata. Raises `TypeError` where that is no JSON object."""
     if not isinstance(metadata, Mapping):
         raise TypeError("it is no object")
     title, summary, mood = (_text(metadata.get(name)) for name in ("title", "summary", "sentiment"))
     entities, phrases, topics = (_texts(metadata.get(name)) for name in ("entities", "key_phrases", "topics"))
-    return MemoryItem(
+    return GeneratedMemory(
         title=title[:_MOST_TITLE] or first_words(text),
         summary=summary or text,
         entities=entities,

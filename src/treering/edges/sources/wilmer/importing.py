@@ -21,7 +21,7 @@ from treering.core.patch import Create, Operation, Transition, Update
 from treering.edges.sources.wilmer.covering import cover
 from treering.edges.sources.wilmer.files import FileKind, WilmerFile, WilmerMemory, read_file
 from treering.memories.discussion.files import message_hash
-from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory
 from treering.memories.discussion.generators.parsing import first_words
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import StoredMessage
@@ -225,7 +225,7 @@ def _without_secrets(file: WilmerFile) -> WilmerFile:
     return replace(file, memories=tuple(memories), rejected=tuple(rejected))
 
 
-def _cleaned_item(item: MemoryItem, text: str) -> MemoryItem:
+def _cleaned_item(item: GeneratedMemory, text: str) -> GeneratedMemory:
     texts = {name: cleaned(getattr(item, name)).text for name in ("title", "summary", "sentiment")}
     texts = {**texts, "title": texts["title"].strip() or first_words(text), "summary": texts["summary"].strip() or text}
     lists = {name: tuple(cleaned(one).text for one in getattr(item, name)) for name in _LISTS}

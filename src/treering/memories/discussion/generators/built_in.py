@@ -23,8 +23,8 @@ from treering.memories.discussion.generators.generator import (
     Background,
     Chunk,
     Generated,
+    GeneratedMemory,
     GeneratedText,
-    MemoryItem,
     SpokenLine,
 )
 
@@ -55,7 +55,7 @@ class BuiltInGenerator:
         kept = best(said, most=_SENTENCES, words=_WORDS)
         return Generated((_item(kept, said),) if kept else ())
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Make one memory of several: the sentences of theirs that tell the most."""
         said = [sentence for memory in memories for sentence in retold(memory.summary)]
         kept = best(said, most=2 * _SENTENCES, words=2 * _WORDS) or said[:_SENTENCES]
@@ -72,7 +72,7 @@ class BuiltInGenerator:
         }
         return Generated((item.model_copy(update=shared),))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         """Add what the memories tell, a line each; where that is too long, what tells the least goes, oldest first."""
         lines = [line.strip() for line in summary.split("\n") if line.strip()]
         known = {normalise_text(line) for line in lines}
@@ -134,10 +134,10 @@ def _spoken(chunk: Chunk) -> Iterator[SpokenLine]:
             yield SpokenLine(line.speaker, "\n".join(lines), line.at)
 
 
-def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> MemoryItem:
+def _item(kept: Sequence[Sentence], said: Sequence[Sentence]) -> GeneratedMemory:
     entities = [name for name in entities_of(kept) if name.lower() not in _PARTS]
     phrases = phrases_of([*kept, *said])
-    return MemoryItem(
+    return GeneratedMemory(
         title=_title(kept, entities, phrases),
         summary=told([dated(sentence) for sentence in kept]),
         entities=tuple(entities[:_ENTITIES]),

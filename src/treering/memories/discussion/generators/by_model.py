@@ -8,7 +8,13 @@ from treering.core.canonical import canonical_json, digest
 from treering.core.errors import InvalidInput, TreeringError, Unavailable, nearest
 from treering.core.fingerprint import fence
 from treering.derived.asking import Budget, most_used, repair_prompt
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.memories.discussion.generators.parsing import (
     ParsedMemories,
     PlainAnswer,
@@ -155,11 +161,11 @@ class ModelGenerator:
         }
         return self._items(self._prompts.memories, material, as_text=self._as_text)
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Make one memory of several."""
         return self._items(self._prompts.condense, {"memories": lambda: _listed(memories, "memories")})
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         """Fold newer memories into the summary."""
         material = {
             "summary": lambda: _fenced(summary, "the summary"),
@@ -223,7 +229,7 @@ def _fenced(text: str, origin: str) -> str:
     return fence(text, origin=origin) if text.strip() else _NOTHING_YET
 
 
-def _listed(memories: Sequence[MemoryItem], origin: str) -> str:
+def _listed(memories: Sequence[GeneratedMemory], origin: str) -> str:
     return _fenced("\n".join(f"- {memory.title}: {memory.summary}" for memory in memories), origin)
 
 

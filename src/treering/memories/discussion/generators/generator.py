@@ -11,7 +11,7 @@ from treering.ports.model import Usage
 from treering.tools.envelope import Value
 
 
-class MemoryItem(Value):
+class GeneratedMemory(Value):
     """One memory, as a generator makes it."""
 
     title: str = Field(min_length=1, max_length=300, description="What it is about, in a few words.")
@@ -51,9 +51,9 @@ class Chunk:
 class Background:
     """What a generator may look at besides the chunk. Nothing is read before it is asked for."""
 
-    recent: Callable[[], Sequence[MemoryItem]]
+    recent: Callable[[], Sequence[GeneratedMemory]]
     """The last three memories."""
-    everything: Callable[[], Sequence[MemoryItem]]
+    everything: Callable[[], Sequence[GeneratedMemory]]
     """All memories, in order."""
     summary: Callable[[], str]
     """The rolling summary."""
@@ -63,7 +63,7 @@ class Background:
 class Generated:
     """What a generator made: no item means that there was nothing worth keeping, which is a success."""
 
-    items: tuple[MemoryItem, ...]
+    items: tuple[GeneratedMemory, ...]
     rejected: tuple[str, ...] = ()
     """Items of an answer that could not be used, and why."""
     usage: Usage = field(default_factory=Usage)
@@ -92,11 +92,11 @@ class Generator(Protocol):
         """Make memories of a chunk."""
         ...
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Make one memory of several, oldest first: the first item given counts, none means that it cannot be done."""
         ...
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         """Return the rolling summary with some newer memories folded in."""
         ...
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from treering.core.fingerprint import cut
 from treering.derived.asking import json_values
 from treering.derived.extractive import entities_of, phrases_of, sentences_of
-from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory
 from treering.memories.discussion.nothing import says_nothing
 
 
@@ -20,7 +20,7 @@ from treering.memories.discussion.nothing import says_nothing
 class ParsedMemories:
     """The memories of an answer, and of each item that could not be used, why. Neither: there was nothing to keep."""
 
-    items: tuple[MemoryItem, ...] = ()
+    items: tuple[GeneratedMemory, ...] = ()
     rejected: tuple[str, ...] = ()
 
 
@@ -38,7 +38,7 @@ class PlainAnswer:
     They are one, or one for each block that `CHUNK_BREAK` parts from the next.
     """
 
-    items: tuple[MemoryItem, ...]
+    items: tuple[GeneratedMemory, ...]
 
     @property
     def why(self) -> str:
@@ -70,11 +70,11 @@ def parse_items(answer: str) -> ParsedMemories | PlainAnswer | UnreadableAnswer:
     return _parsed(candidates, cut=_is_cut(said, written)) if written else _after_all(answer)
 
 
-def plain_item(text: str) -> MemoryItem:
+def plain_item(text: str) -> GeneratedMemory:
     """Make a memory of a text: called by its first words, with the names and phrases that stand in it."""
     summary = text if len(text) <= _MOST_SUMMARY else f"{text[: _MOST_SUMMARY - 1].rstrip()}…"
     sentences = sentences_of(summary)
-    return MemoryItem(
+    return GeneratedMemory(
         title=first_words(text),
         summary=summary,
         entities=tuple(entities_of(sentences)[:_MOST_ENTITIES]),
@@ -202,11 +202,11 @@ def _outside(said: str, written: Sequence[str]) -> str:
 
 
 def _parsed(candidates: Sequence[JsonValue], *, cut: bool) -> ParsedMemories | UnreadableAnswer:
-    items: dict[MemoryItem, None] = {}
+    items: dict[GeneratedMemory, None] = {}
     rejected = []
     for number, candidate in enumerate(candidates[:_MOST_ITEMS], start=1):
         made = _item(candidate)
-        if isinstance(made, MemoryItem):
+        if isinstance(made, GeneratedMemory):
             items[made] = None
         else:
             rejected.append(f"item {number}: {made}")
@@ -243,7 +243,7 @@ def _looks_like_item(value: dict[str, JsonValue]) -> bool:
     return any(isinstance(value.get(name), str) for name in ("title", "summary"))
 
 
-def _item(value: JsonValue) -> MemoryItem | str:
+def _item(value: JsonValue) -> GeneratedMemory | str:
     """Make a memory of a value, or say why there is none in it."""
     if not isinstance(value, dict):
         return "it is no JSON object"
@@ -254,7 +254,7 @@ def _item(value: JsonValue) -> MemoryItem | str:
         **{name: _words(value.get(name)) for name in _LISTS},
     }
     try:
-        return MemoryItem.model_validate(fields)
+        return GeneratedMemory.model_validate(fields)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         return "; ".join(f"{problem['loc'][0]}: {problem['msg']}" for problem in problems)

@@ -1,12 +1,12 @@
 """From what a discussion shall say from one block on, to the operations that write it."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, groupby, islice, pairwise, takewhile
+from dataclasses import dataclass
+from itertools import accumulate, groupby, islice, takewhile
 
 from treering.core.conversation import chain_hashes
 from treering.core.evidence import EvidenceRef, Segment, segment_hash
-from treering.core.locator import Locator, Section, Turn
+from treering.core.locator import Locator, Turn
 from treering.core.objects import Knowledge, Source
 from treering.core.patch import Create, Operation, Transition, Update
 from treering.memories.discussion.identity import DiscussionRef
@@ -20,9 +20,9 @@ from treering.memories.discussion.log.blocks import (
     payload_of,
 )
 from treering.memories.discussion.log.snapshot import LogEntry, LogSnapshot, entries_of
+from treering.memories.lossless import lossless
 from treering.ports.adapter import SegmentDraft
 from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
-from treering.ports.segmenter import Segmenter
 from treering.tools.engine import Engine
 from treering.tools.turns import TURNS_BEFORE, Message, TurnWriter
 
@@ -220,31 +220,6 @@ class Rewriting:
         return [item for item in map(ledger.get, ids) if isinstance(item, Knowledge)]
 
 
-def lossless(segmenter: Segmenter) -> Segmenter:
-    """Let a segmenter cut so that its pieces, put together, are the text again, with the gaps between them."""
-
-    def cut(text: str, *, max_chars: int) -> list[SegmentDraft]:
-        pieces = list(segmenter(text, max_chars=max_chars))
-        starts = _starts(text, pieces)
-        if starts is None:
-            return [SegmentDraft(_WHOLE, text[at : at + max_chars]) for at in range(0, len(text), max_chars)]
-        ends = [*starts[1:], len(text)]
-        return [replace(piece, text=text[start:end]) for piece, start, end in zip(pieces, starts, ends, strict=True)]
-
-    return cut
-
-
-def _starts(text: str, pieces: Sequence[SegmentDraft]) -> list[int] | None:
-    """Find where each piece begins, the first one at 0; `None` where one is not the text's own words."""
-    starts, at = [0], 0
-    for before, piece in pairwise(pieces):
-        at = text.find(piece.text, at + len(before.text))
-        if at < 0:
-            return None
-        starts.append(at)
-    return starts if pieces else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Written:
     """A block as it shall be: its first position, and where its entries start in the stretch."""
@@ -301,6 +276,3 @@ def _changed(segment: Segment, **fields: object) -> Segment:
     if all(getattr(segment, name) == value for name, value in fields.items()):
         return segment
     return segment.model_copy(update=fields)
-
-
-_WHOLE = Section()

@@ -8,7 +8,7 @@ from math import log
 from treering.core.conversation import chain_hashes
 from treering.derived.analysis import query_terms
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.generators.generator import Generator, MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory, Generator
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.transcript import TranscriptMessage, transcript_of
 from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of
@@ -112,7 +112,7 @@ def _kept(position: int, told: TranscriptMessage, chain: str) -> StoredMessage:
 
 
 def _memory(kept: StoredMessage) -> Memory:
-    item = MemoryItem(title=(kept.speaker or _MESSAGE)[:_TITLE_CHARS], summary=_said(kept))
+    item = GeneratedMemory(title=(kept.speaker or _MESSAGE)[:_TITLE_CHARS], summary=_said(kept))
     return Memory(f"{_MESSAGE} {kept.position}", item, first=kept.position, last=kept.position, at=kept.at)
 
 

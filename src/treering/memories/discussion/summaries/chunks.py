@@ -15,8 +15,8 @@ from treering.memories.discussion.generators.generator import (
     Background,
     Chunk,
     Generated,
+    GeneratedMemory,
     Generator,
-    MemoryItem,
     SpokenLine,
 )
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
@@ -130,7 +130,7 @@ class ChunkMaker:
         )
 
     def _knowledge(
-        self, job: ChunkState, said: Sequence[StoredMessage], items: Sequence[MemoryItem]
+        self, job: ChunkState, said: Sequence[StoredMessage], items: Sequence[GeneratedMemory]
     ) -> list[Knowledge]:
         coverage, made_by = Coverage(job.first, job.last, citing(said)), self._generator.name
         return [
@@ -192,5 +192,5 @@ def _is_same(now: Block, before: Block, job: ChunkState) -> bool:
     return others == mine and _messages(now, job) == _messages(before, job)
 
 
-def _items(memories: Sequence[Memory]) -> list[MemoryItem]:
+def _items(memories: Sequence[Memory]) -> list[GeneratedMemory]:
     return [memory.item for memory in memories]

@@ -9,7 +9,7 @@ from treering.core.errors import Conflict, InvalidPatch, NotFound
 from treering.core.objects import Knowledge
 from treering.core.patch import Create, Operation, Receipt
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.generators.generator import Generator, MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory, Generator
 from treering.memories.discussion.identity import DiscussionRef, apply_patch
 from treering.memories.discussion.log.blocks import BlockHead, Condensation, heads_of, read_block
 from treering.memories.discussion.settings import DiscussionSettings
@@ -88,7 +88,7 @@ class Condenser:
             return retry_on_conflict(write, on=_BEATEN)
         return None
 
-    def _made_of(self, parents: Sequence[Memory]) -> tuple[MemoryItem, str]:
+    def _made_of(self, parents: Sequence[Memory]) -> tuple[GeneratedMemory, str]:
         """Make one memory of several: by rules where the generator cannot, or it would be asked again and again."""
         items = [parent.item for parent in parents]
         answer = self._generator.condense(items)
@@ -98,7 +98,7 @@ class Condenser:
         rules = BuiltInGenerator()
         return (rules.condense(items).items or items)[0], rules.name
 
-    def _write(self, item: MemoryItem, parents: Sequence[Memory], made_by: str) -> Receipt:
+    def _write(self, item: GeneratedMemory, parents: Sequence[Memory], made_by: str) -> Receipt:
         first, last = parents[0].first, parents[-1].last
         home = next(head for head in self._heads() if head.first <= last < head.end)
         block = read_block(self._engine.ledger, home)
@@ -107,7 +107,7 @@ class Condenser:
         operations: list[Operation] = [block.changed(condensations=known), Create(object=made)]
         return apply_patch(self._engine, self._ref, operations, reason=f"Memories {first} to {last}, condensed,")
 
-    def _knowledge(self, item: MemoryItem, parents: Sequence[Memory], made_by: str) -> Knowledge:
+    def _knowledge(self, item: GeneratedMemory, parents: Sequence[Memory], made_by: str) -> Knowledge:
         ids = [parent.id for parent in parents]
         coverage = Coverage(parents[0].first, parents[-1].last, memories=ids)
         key = digest("\n".join(ids))

@@ -9,7 +9,7 @@ from treering.core.knowledge_payloads import Summary, SummaryForm
 from treering.core.lengths import TITLE, shortened
 from treering.core.locator import Turn
 from treering.core.objects import Knowledge, MemorySource
-from treering.memories.discussion.generators.generator import MemoryItem
+from treering.memories.discussion.generators.generator import GeneratedMemory
 from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.blocks import StoredMessage
 from treering.tools.drafting import make
@@ -22,7 +22,7 @@ class Memory:
     """A memory: what some messages, from position `first` to `last`, came down to."""
 
     id: str
-    item: MemoryItem
+    item: GeneratedMemory
     first: int
     last: int
     at: datetime | None = None
@@ -44,7 +44,7 @@ class Coverage:
 def memory_object(
     engine: Engine,
     ref: DiscussionRef,
-    item: MemoryItem,
+    item: GeneratedMemory,
     coverage: Coverage,
     *,
     key: str,
@@ -100,7 +100,7 @@ def memories_in(engine: Engine, items: Sequence[Knowledge]) -> list[Memory]:
 
 
 def _memory(item: Knowledge, payload: Summary, at: datetime | None) -> Memory:
-    words = MemoryItem(
+    words = GeneratedMemory(
         title=item.title[:_TITLE_CHARS],
         summary=item.summary,
         entities=payload.entities,

@@ -1,0 +1,1 @@
+"""Config groups for Hydra: `pkg://treering.configs` in a search path."""

@@ -1,0 +1,388 @@
+"""The memory client: opens the space that a configuration names, when it is first used."""
+
+import asyncio
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Self, TypeVar
+from uuid import uuid4
+
+from treering.core.errors import InvalidInput
+from treering.core.objects import Channel
+from treering.edges.address import MEMORY, Address, file_address, parse_address
+from treering.edges.settings import Settings
+from treering.edges.wiring import Opened, Opening, author, open_engine
+from treering.memories.client.buffering import NoJournal, WriteJournal
+from treering.memories.client.config import BUILT_IN_MODEL, BUILT_IN_MODELS, MemoryConfig
+from treering.memories.client.documents import MemoryDocument, MemoryItem, RetrievedMemories
+from treering.memories.client.filtering import RecallScope, Who
+from treering.memories.client.memory import ClientMemory
+from treering.memories.client.profiles import AgentProfile
+from treering.memories.client.sessions import NestedContext, nested_context
+from treering.ports.embedder import Embedder
+from treering.ports.reranker import Reranker
+
+_Answer = TypeVar("_Answer")
+THREADS = 4
+"""Calls of one client that are worked on side by side; others wait for their turn."""
+
+
+def _sqlite(config: MemoryConfig, settings: Settings) -> Address:
+    return parse_address(config.sqlite.path, named=settings.data_dir)
+
+
+def _in_memory(_config: MemoryConfig, _settings: Settings) -> Address:
+    return file_address(MEMORY)
+
+
+_ADDRESSES: Mapping[str, Callable[[MemoryConfig, Settings], Address]] = {"sqlite": _sqlite, "in_memory": _in_memory}
+"""The backends that can be opened."""
+
+
+class BlockingMemoryClient:
+    """The memory client with blocking methods, for tool runners and scripts. Safe to use from many threads.
+
+    The space is opened by the first call that needs it. With `enabled=False` nothing is opened, stored or found.
+    """
+
+    def __init__(
+        self,
+        config: MemoryConfig | Mapping[str, Any] | None = None,
+        *,
+        agent_type: str | None = None,
+        user_id: str | None = None,
+        actor: str | None = None,
+        channel: Channel = "agent",
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        background: bool | None = None,
+    ) -> None:
+        self.config = _checked(config)
+        self._who = Who(agent_type, user_id)
+        _check_parts(self.config, embedder)
+        self._open = partial(
+            _opened,
+            self.config,
+            self._who,
+            actor=actor,
+            channel=channel,
+            embedder=embedder,
+            reranker=reranker,
+            background=background,
+        )
+        self._lock = Lock()
+        self._opened: _OpenMemory | None = None
+        self._closed = False
+
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Keep a text, a `MemoryDocument` or a host's own document; see `ClientMemory.store`."""
+        return self._memory.store(content, metadata) if self.config.enabled else ""
+
+    def retrieve(
+        self,
+        query: str,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that answer a query best; see `ClientMemory.retrieve`."""
+        if not self.config.enabled:
+            return RetrievedMemories()
+        return self._memory.retrieve(query, top_k, filters, session_id, scope, profile=profile)
+
+    def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one; see `ClientMemory.get_related_memories`."""
+        return self._memory.get_related_memories(memory_id, types, direction, depth) if self.config.enabled else []
+
+    def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
+        """Return the context of a nested loop: it sees what its parent sees, which does not see it until it is merged.
+
+        The same parent and loop give the same context. Opens nothing. Raises `InvalidInput` where it is too deep.
+        """
+        return nested_context(parent_session_id, loop_id)
+
+    def merge_nested_context(self, context: NestedContext) -> int:
+        """Move what lies in a nested context to its parent; return how many memories that were."""
+        return self._memory.merge_nested_context(context) if self.config.enabled else 0
+
+    def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive what lies in a nested context; return how many memories that were."""
+        return self._memory.discard_nested_context(context) if self.config.enabled else 0
+
+    def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory, or erase it for good; see `ClientMemory.delete`."""
+        return self._memory.delete(memory_id, erase=erase) if self.config.enabled else False
+
+    def flush(self) -> None:
+        """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
+        if self._opened:
+            self._memory.flush()
+
+    def close(self) -> None:
+        """Write what is buffered, and close the space."""
+        with self._lock:
+            opened, self._opened, self._closed = self._opened, None, True
+        if opened:
+            opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _memory(self) -> ClientMemory:
+        with self._lock:
+            if self._closed:
+                raise InvalidInput("This memory client was closed.", hint="Make another one.")
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened.memory
+
+
+class MemorySystemClient:
+    """The memory client, asynchronous; `sync` is the same client with blocking methods.
+
+    Work runs in a few threads of its own, never on the event loop. An asynchronous context manager. A copy of it, deep
+    or not, is the client itself; pickled, it is found again in the same process, or opened anew from its configuration.
+
+    `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend; SQLite
+    has none. `agent_type`, `user_id`: whose memories are stored, where the metadata does not say. `embedder`,
+    `reranker`: instead of those that the configuration names. Raises `InvalidInput` for a configuration that makes no
+    sense, a backend that is not there, and a model that cannot be had; nothing is opened then.
+    """
+
+    def __init__(
+        self,
+        config: MemoryConfig | Mapping[str, Any] | None = None,
+        connection: Any = None,
+        *,
+        agent_type: str | None = None,
+        user_id: str | None = None,
+        actor: str | None = None,
+        channel: Channel = "agent",
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        background: bool | None = None,
+    ) -> None:
+        self.sync = BlockingMemoryClient(
+            config,
+            agent_type=agent_type,
+            user_id=user_id,
+            actor=actor,
+            channel=channel,
+            embedder=embedder,
+            reranker=reranker,
+            background=background,
+        )
+        if connection is not None and self.config.enabled:
+            raise InvalidInput(
+                f"The backend {self.config.backend!r} takes no connection.",
+                hint="Leave it out; where the space lies is said by memory.sqlite.path.",
+            )
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
+        self._key = uuid4().hex
+        self._kept = (self.config, agent_type, user_id, actor, channel)
+        _LIVE[self._key] = self
+        # Where nobody closes it, what is buffered is written at the end all the same.
+        self._end = weakref.finalize(self, self.sync.close)
+
+    @property
+    def config(self) -> MemoryConfig:
+        """What it was configured with."""
+        return self.sync.config
+
+    async def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Keep a text, a `MemoryDocument` or a host's own document, and return its id."""
+        return await self._run(self.sync.store, content, metadata)
+
+    async def retrieve(
+        self,
+        query: str,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that answer a query best, best first."""
+        return await self._run(self.sync.retrieve, query, top_k, filters, session_id, scope, profile=profile)
+
+    async def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one, nearest first."""
+        return await self._run(self.sync.get_related_memories, memory_id, types, direction, depth)
+
+    def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
+        """Return the context of a nested loop. Opens nothing, so that it is no coroutine."""
+        return self.sync.create_nested_context(parent_session_id, loop_id)
+
+    async def merge_nested_context(self, context: NestedContext) -> int:
+        """Move what lies in a nested context to its parent; return how many memories that were."""
+        return await self._run(self.sync.merge_nested_context, context)
+
+    async def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive what lies in a nested context; return how many memories that were."""
+        return await self._run(self.sync.discard_nested_context, context)
+
+    async def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory, or erase it for good; tell whether that was done."""
+        return await self._run(self.sync.delete, memory_id, erase=erase)
+
+    async def flush(self) -> None:
+        """Write what is buffered."""
+        await self._run(self.sync.flush)
+
+    async def aclose(self) -> None:
+        """Write what is buffered, and close the space."""
+        await self._run(self.sync.close)
+        self._threads.shutdown(wait=False)
+        _LIVE.pop(self._key, None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., "MemorySystemClient"], tuple[Any, ...]]:
+        return _found_again, (self._key, *self._kept)
+
+    async def _run(self, work: Callable[..., _Answer], *given: Any, **named: Any) -> _Answer:
+        if not self.config.enabled:
+            return work(*given, **named)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, partial(work, *given, **named))
+
+
+_LIVE: weakref.WeakValueDictionary[str, MemorySystemClient] = weakref.WeakValueDictionary()
+
+
+def _found_again(
+    key: str, config: MemoryConfig, agent_type: str | None, user_id: str | None, actor: str | None, channel: Channel
+) -> MemorySystemClient:
+    """Return the client that was pickled: itself where it lives, else another one of its configuration."""
+    return _LIVE.get(key) or MemorySystemClient(
+        config, agent_type=agent_type, user_id=user_id, actor=actor, channel=channel
+    )
+
+
+class _OpenMemory:
+    """An open memory, and the space it works on."""
+
+    def __init__(self, memory: ClientMemory, space: Opened) -> None:
+        self.memory = memory
+        self._space = space
+
+    def close(self) -> None:
+        """Write what is buffered, and close the space."""
+        try:
+            self.memory.close()
+        finally:
+            self._space.close()
+
+
+def _opened(
+    config: MemoryConfig,
+    who: Who,
+    *,
+    actor: str | None,
+    channel: Channel,
+    embedder: Embedder | None,
+    reranker: Reranker | None,
+    background: bool | None,
+) -> _OpenMemory:
+    settings = Settings.read()
+    address = _ADDRESSES[config.backend](config, settings)
+    opening = Opening(
+        address=address,
+        settings=settings,
+        author=author(actor or who.agent_type, channel, settings),
+        background=settings.background if background is None else background,
+        embedder=embedder,
+        reranker=reranker or config.retrieval.reranking_model,
+    )
+    space = open_engine(opening)
+    try:
+        journal = _journal(config, address)
+        # Where there is no journal beside the space, what is stored is written before the call returns.
+        return _OpenMemory(ClientMemory(space.engine, _direct(config, address), who=who, journal=journal), space)
+    except BaseException:
+        space.close()
+        raise
+
+
+def _journal(config: MemoryConfig, address: Address) -> WriteJournal:
+    file = address.file
+    if file is None or os.name != "posix":
+        return NoJournal()
+    from treering.edges.memory_codecs import Packer
+    from treering.edges.memory_journal import FileJournal
+
+    return FileJournal(Path(f"{file}.journal"), Packer(config.compression))
+
+
+def _direct(config: MemoryConfig, address: Address) -> MemoryConfig:
+    if address.file is None or os.name == "posix":
+        return config
+    storage = config.storage.model_copy(update={"enable_async_writes": False})
+    return config.model_copy(update={"storage": storage})
+
+
+def _checked(config: MemoryConfig | Mapping[str, Any] | None) -> MemoryConfig:
+    if config is None:
+        return MemoryConfig()
+    return config if isinstance(config, MemoryConfig) else MemoryConfig.read(config)
+
+
+def _check_parts(config: MemoryConfig, embedder: Embedder | None) -> None:
+    """Raise `InvalidInput` for a backend, an index or a model that cannot be had."""
+    if not config.enabled:
+        return
+    for key, name in (("backend", config.backend), ("vector_store.backend", config.vector_store.backend)):
+        if name is not None and name not in _ADDRESSES:
+            raise InvalidInput(
+                f"memory.{key}: the backend {name!r} is not available.",
+                hint=f"Available: {', '.join(_ADDRESSES)}.",
+                details={"given": name, "available": list(_ADDRESSES)},
+            )
+    wanted = config.vector_store
+    if wanted.embedding_model in BUILT_IN_MODELS:
+        return  # whatever embedder is given stands in its place
+    if embedder is None:
+        raise InvalidInput(
+            f"memory.vector_store.embedding_model: {wanted.embedding_model!r} is not built in.",
+            hint=f"Give the client an `embedder` that runs it, or name {BUILT_IN_MODEL!r}.",
+        )
+    if "embedding_dimension" in wanted.model_fields_set and embedder.dimension != wanted.embedding_dimension:
+        raise InvalidInput(
+            f"memory.vector_store.embedding_dimension: it is {wanted.embedding_dimension}, "
+            f"and {embedder.model_id} has {embedder.dimension}.",
+            hint="Leave it out, or give the embedder that has it.",
+        )

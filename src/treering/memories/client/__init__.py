@@ -1,0 +1,1 @@
+"""The memory of an agent system: store and retrieve, sessions and nested contexts, profiles."""

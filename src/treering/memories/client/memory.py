@@ -1,0 +1,232 @@
+"""The memory of an agent system over one space: what `MemorySystemClient` does, without opening anything."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.objects import Activity, Object, Source
+from treering.core.patch import Transition
+from treering.core.scope import ROOT
+from treering.memories.applying import apply_directly
+from treering.memories.client import contexts
+from treering.memories.client.buffering import NoJournal, WriteBuffer, WriteJournal
+from treering.memories.client.config import MemoryConfig
+from treering.memories.client.documents import (
+    PREFIX,
+    RELATIONS,
+    MemoryDocument,
+    MemoryItem,
+    RetrievedMemories,
+    item_of,
+    relation_type,
+)
+from treering.memories.client.filtering import Ages, RecallScope, Who, metadata_filter, reach_of
+from treering.memories.client.metadata import AGENT, CONTEXT, TYPE
+from treering.memories.client.profiles import AgentProfile
+from treering.memories.client.recalling import MemoryQuery, recall
+from treering.memories.client.recording import MemoryEntry, entry_of, named_ids, operations_of
+from treering.memories.client.sessions import NestedContext, session_text
+from treering.ports.ledger import ObjectRequest
+from treering.tools import catalog, erasure
+from treering.tools.engine import Engine
+from treering.tools.envelope import Envelope
+from treering.tools.related import RelatedReport
+from treering.tools.retrying import retry_on_conflict
+from treering.tools.rights import READS
+
+_LOG = logging.getLogger(__name__)
+
+MOST_RETRIEVED = 200
+_ATTEMPTS = 20
+_WHAT = "The memory client"
+
+
+class ClientMemory:
+    """Store and retrieve over one space. Safe to use from many threads; many processes may use one space."""
+
+    def __init__(
+        self, engine: Engine, config: MemoryConfig, *, who: Who | None = None, journal: WriteJournal | None = None
+    ) -> None:
+        self._engine = engine
+        self._config = config
+        self._who = who or Who()
+        storage = config.storage
+        kept = journal or NoJournal()
+        self._buffer = WriteBuffer(self._write, kept, size=storage.batch_size, interval=storage.flush_interval)
+
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
+        """Keep a text, a `MemoryDocument` or a host's own document, and return its id.
+
+        An excluded agent stores nothing, and gets an empty id. Raises `InvalidInput` naming what is wrong, and with
+        `enable_async_writes=false` what the ledger raises.
+        """
+        if not isinstance(content, str):
+            document = MemoryDocument.from_document(content)
+            content, metadata = document.content, {**document.told, **(metadata or {})}
+        entry = entry_of(self._engine, content, metadata, self._who)
+        if entry.metadata.get(AGENT) in self._config.excluded_agents:
+            return ""
+        self._buffer.add(entry) if self._config.storage.enable_async_writes else self._write([entry])
+        return entry.id
+
+    def retrieve(
+        self,
+        query: str,
+        top_k: int | None = None,
+        filters: Mapping[str, Any] | None = None,
+        session_id: object | None = None,
+        scope: RecallScope = "lineage",
+        *,
+        profile: AgentProfile | str | None = None,
+    ) -> RetrievedMemories:
+        """Return the memories that answer a query best, best first; what was stored before is among them.
+
+        `top_k`: how many; by default the profile's `max_items`, which bounds it, else the configuration's. `filters`:
+        conditions on metadata, all of which hold. `session_id`: see the lineage of that session, and what belongs to
+        none; without it everything that is in no unmerged nested context. `profile`: a profile, or the name of one; by
+        default that of the client's agent type, if there is one.
+        """
+        if not isinstance(query, str):
+            raise InvalidInput(f"query: {type(query).__name__} is no text.", hint="Ask in words.")
+        asking, settings = self._profile(profile), self._config.retrieval
+        agents = {self._who.agent_type, asking.agent_type if asking else None}
+        if agents & set(self._config.excluded_agents) or not query.strip():
+            return RetrievedMemories()
+        self.flush()
+        threshold = asking.relevance_threshold if asking else None
+        reach = reach_of(
+            scope=scope,
+            session_id=session_text(session_id),
+            who=self._who,
+            ages=Ages(self._config.session_ttl, settings.max_age_seconds),
+            where=metadata_filter(filters),
+            now=self._engine.clock.now(),
+        )
+        asked = MemoryQuery(
+            query=query,
+            limit=self._limit(top_k, asking),
+            reach=reach,
+            min_similarity=settings.min_similarity if threshold is None else threshold,
+            switches=asking.switches.over(settings) if asking else settings,
+            priorities=asking.priorities if asking else (),
+        )
+        return recall(self._engine, asked)
+
+    def get_related_memories(
+        self,
+        memory_id: str,
+        types: Sequence[str] | None = None,
+        direction: Literal["any", "out", "in"] = "any",
+        depth: int = 1,
+    ) -> list[MemoryItem]:
+        """Return the memories linked to one, nearest first. `types`: such as `["FOLLOWS"]`; by default all relations.
+
+        What lies in a nested context is told only of what lies in it, too. Raises `NotFound` for an unknown id.
+        """
+        self.flush()
+        wanted = [relation_type(name) for name in types] if types else list(RELATIONS.values())
+        given = {"id": memory_id, "types": wanted, "direction": direction, "depth": depth}
+        envelope = Envelope(mode="related", scope=ROOT, input=given, options={"descend": True})
+        report = cast("RelatedReport", catalog.call(self._engine, "query", envelope, granted=READS))
+        ids = tuple(dict.fromkeys(one.id for one in report.neighbours))
+        (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id, *ids))])
+        start = _context_of(read.objects.get(memory_id))
+        found = (read.objects[identity] for identity in ids if identity in read.objects)
+        return [_related_item(one) for one in found if _is_told(one, start)]
+
+    def merge_nested_context(self, context: NestedContext) -> int:
+        """Move what lies in a nested context to its parent; return how many memories that were. Again moves nothing."""
+        self.flush()
+        return retry_on_conflict(
+            lambda: contexts.merge(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
+        )
+
+    def discard_nested_context(self, context: NestedContext) -> int:
+        """Archive what lies in a nested context and in those below it; return how many memories that were."""
+        self.flush()
+        return retry_on_conflict(
+            lambda: contexts.discard(self._engine, context), attempts=_ATTEMPTS, on=(Conflict, NotFound)
+        )
+
+    def delete(self, memory_id: str, *, erase: bool = False) -> bool:
+        """Withdraw a memory; tell whether it was there. `erase`: leave nothing of it in any revision or index.
+
+        Raises `Denied` where the author may not erase.
+        """
+        self.flush()
+        if erase:
+            return erasure.erase(self._engine, [memory_id], reason="Erased memory").clean
+        return retry_on_conflict(lambda: self._archive(memory_id), attempts=_ATTEMPTS, on=(Conflict,))
+
+    def flush(self) -> None:
+        """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
+        self._buffer.flush()
+
+    def close(self) -> None:
+        """Write what is buffered, and end."""
+        self._buffer.close()
+
+    def _archive(self, memory_id: str) -> bool:
+        item = self._engine.ledger.get(memory_id)
+        if item.status == "archived":
+            return False
+        step = Transition(id=item.id, expected_revision=item.revision, to="archived")
+        apply_directly(self._engine, ROOT, [step], what=_WHAT, reason="Withdrew a memory")
+        return True
+
+    def _write(self, entries: Sequence[MemoryEntry]) -> None:
+        """Write those of some entries that are not in the ledger yet, in one patch."""
+        ids = [entry.id for entry in entries]
+        heads = self._engine.ledger.heads([*ids, *named_ids(entries)])
+        new = [entry for entry in entries if entry.id not in heads]
+        if not new:
+            return
+        operations = operations_of(self._engine, new, known=heads)
+        try:
+            apply_directly(self._engine, ROOT, operations, what=_WHAT, reason="Stored memories")
+        except Conflict:
+            # An entry that a crash left in the journal may have been written and erased since: it stays erased.
+            if len(new) == 1:
+                _LOG.warning("%s was not written: its id was used before.", new[0].id)
+                return
+            for entry in new:
+                self._write([entry])
+
+    def _profile(self, profile: AgentProfile | str | None) -> AgentProfile | None:
+        if isinstance(profile, AgentProfile):
+            return profile
+        if profile is not None:
+            return self._config.profile(profile)
+        own = self._who.agent_type
+        return self._config.profile(own) if own in self._config.profiles else None
+
+    def _limit(self, top_k: int | None, profile: AgentProfile | None) -> int:
+        most = profile.max_items if profile and profile.max_items else MOST_RETRIEVED
+        if top_k is None:
+            return profile.max_items if profile and profile.max_items else self._config.retrieval.top_k
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= MOST_RETRIEVED:
+            raise InvalidInput(
+                f"top_k: {top_k!r} is not a number from 1 to {MOST_RETRIEVED}.", hint="Ask for 5, for example."
+            )
+        return min(top_k, most)
+
+
+def _context_of(item: Object | None) -> str:
+    return str(item.metadata.get(CONTEXT, "")) if isinstance(item, Source) else ""
+
+
+def _is_told(item: Object, start: str) -> bool:
+    """Tell whether an object is a memory, or an activity that memories are part of, and may be seen from `start`."""
+    if isinstance(item, Activity):
+        return item.status != "archived"
+    context = _context_of(item)
+    is_memory = isinstance(item, Source) and item.status == "active" and item.origin.startswith(PREFIX)
+    return is_memory and (not context or start == context or start.startswith(f"{context}>"))
+
+
+def _related_item(item: Object) -> MemoryItem:
+    if isinstance(item, Source):
+        return item_of(item)
+    title = item.title if isinstance(item, Activity) else ""
+    return MemoryItem(item.id, title, {TYPE: "nested_context"}, 1.0, item.created_at)

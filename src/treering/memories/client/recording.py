@@ -1,0 +1,148 @@
+"""From what a host stores to the operations that write it: one source for each memory, with its links."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from treering.core.canonical import digest
+from treering.core.errors import InvalidInput
+from treering.core.injection import instruction_flags
+from treering.core.lengths import shortened
+from treering.core.locator import Section
+from treering.core.objects import Source
+from treering.core.patch import AddLink, Create, Link, Operation
+from treering.core.screening import screened
+from treering.core.times import parse_time, render_time
+from treering.derived.passages import MAX_GIST_CHARS
+from treering.memories.client.documents import PREFIX, related_ids
+from treering.memories.client.filtering import Who
+from treering.memories.client.metadata import AGENT, CONTEXT, HAPPENED, SESSION, USER, normalised
+from treering.memories.client.sessions import is_nested, scope_of, session_text
+from treering.memories.lossless import lossless
+from treering.ports.adapter import SegmentDraft
+from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
+from treering.tools.engine import Engine
+from treering.tools.segments import first_segments
+from treering.tools.turns import cleaned
+
+_TITLE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """One memory as it will be written: its id is given before that."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    stored_at: datetime
+
+    @property
+    def session_id(self) -> str | None:
+        """The session or nested context it belongs to."""
+        return session_text(self.metadata.get(SESSION))
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The entry as JSON data, for a journal."""
+        return {
+            "id": self.id,
+            "content": self.content,
+            "metadata": dict(self.metadata),
+            "stored_at": render_time(self.stored_at),
+        }
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "MemoryEntry":
+        """Read an entry from what a journal kept."""
+        return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]))
+
+
+def entry_of(engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who) -> MemoryEntry:
+    """Return what is stored of a text: without text recalled from a space and without secrets.
+
+    Raises `InvalidInput` where it is no text, too long, or nothing is left of it.
+    """
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidInput(
+            f"content: {type(content).__name__} is no text."
+            if not isinstance(content, str)
+            else "The content is empty.",
+            hint="Store a text that says something.",
+        )
+    if len(content) > engine.limits.max_file_bytes:
+        raise InvalidInput(
+            f"The content has {len(content):,} characters, over the limit of {engine.limits.max_file_bytes:,}.",
+            hint="Store it in parts, or store what matters of it.",
+        )
+    text = cleaned(content.encode(errors="replace").decode(), redact_secrets=True).text
+    if not text.strip():
+        raise InvalidInput(
+            "The content holds only text that was recalled from this memory.", hint="Store what is new about it."
+        )
+    now = engine.clock.now()
+    told = screened(normalised(_with_author(metadata or {}, who), now=now)).value
+    session_id = session_text(told.get(SESSION))
+    if session_id is not None:
+        told[SESSION] = session_id
+    told.pop(CONTEXT, None)
+    if is_nested(session_id):
+        told[CONTEXT] = session_id
+    return MemoryEntry(fresh_id("source", engine.clock), text, told, now)
+
+
+def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
+    """Return what writes entries. A relation to what is neither among them nor `known` stays in the metadata alone."""
+    there = {*known, *(entry.id for entry in entries)}
+    creating: list[Operation] = [Create(object=_source(engine, entry)) for entry in entries]
+    linking = [
+        AddLink(link=Link(type=link, source=entry.id, target=target))
+        for entry in entries
+        for link, target in related_ids(entry.metadata)
+        if target in there and target != entry.id
+    ]
+    return [*creating, *linking]
+
+
+def named_ids(entries: Iterable[MemoryEntry]) -> list[str]:
+    """Return the objects that entries name."""
+    return list(dict.fromkeys(target for entry in entries for _, target in related_ids(entry.metadata)))
+
+
+def _with_author(metadata: Mapping[str, Any], who: Who) -> dict[str, Any]:
+    known = {AGENT: who.agent_type, USER: who.user_id}
+    return {**{key: value for key, value in known.items() if value is not None}, **metadata}
+
+
+def _source(engine: Engine, entry: MemoryEntry) -> Source:
+    salt = fresh_salt(engine.clock)
+    flags = instruction_flags(entry.content)
+    return Source(
+        id=entry.id,
+        kind="note",
+        scope=scope_of(entry.session_id),
+        created_at=entry.stored_at,
+        updated_at=entry.stored_at,
+        origin_channel=engine.author.channel,
+        salt=salt,
+        origin=f"{PREFIX}{entry.id.partition(':')[2]}",
+        title=_first_line(entry.content),
+        fingerprint=f"text:{digest(entry.content)}",
+        metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},
+        captured_at=parse_time(entry.metadata[HAPPENED]),
+        segments=first_segments(
+            _drafts(engine, entry.content), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
+        ),
+    )
+
+
+def _drafts(engine: Engine, text: str) -> list[SegmentDraft]:
+    most = engine.limits.max_segment_chars
+    if len(text) <= most:
+        return [SegmentDraft(Section(), text, gist=text[:MAX_GIST_CHARS])]
+    return [*lossless(engine.segmenters["text"])(text, max_chars=most)]
+
+
+def _first_line(text: str) -> str:
+    return shortened(next(line.strip() for line in text.splitlines() if line.strip()), _TITLE)

@@ -1,0 +1,42 @@
+"""Memory clients that embed by hashing words, without anything in the background."""
+
+from datetime import timedelta
+
+from treering.client import BlockingMemoryClient, MemoryConfig, MemorySystemClient
+from treering.testing import HashingEmbedder
+
+PARTS = {"background": False, "embedder": HashingEmbedder()}
+
+
+def config(**given):
+    """Return a configuration, of a client in memory unless it says otherwise."""
+    return MemoryConfig.read({"backend": "in_memory", **given})
+
+
+def blocking(given=None, **options):
+    return BlockingMemoryClient(given or config(), **{**PARTS, **options})
+
+
+def asynchronous(given=None, **options):
+    return MemorySystemClient(given or config(), **{**PARTS, **options})
+
+
+def texts(memories):
+    return [memory.content for memory in memories]
+
+
+class Later:
+    """A clock that can be set forward."""
+
+    def __init__(self, clock):
+        self._clock = clock
+        self.ahead = 0.0
+
+    def now(self):
+        return self._clock.now() + timedelta(seconds=self.ahead)
+
+    def elapsed(self):
+        return self._clock.elapsed() + self.ahead
+
+    def random_bytes(self, count):
+        return self._clock.random_bytes(count)

@@ -1,0 +1,155 @@
+import json
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import client_parts
+import pytest
+import yaml
+from pydantic import ValidationError
+
+import treering
+from treering.client import AgentProfile, BlockingMemoryClient, MemoryConfig, MemorySystemClient, read_memory_config
+from treering.testing import HashingEmbedder
+
+HERE = Path(__file__).parent
+CONFIGS = HERE / "configs"
+
+
+def test_a_hosts_configuration_files_load_unchanged():
+    config = read_memory_config(CONFIGS / "default.yaml")
+    assert (config.backend, config.session_ttl, config.compression.algorithm) == ("neo4j", 86_400, "lz4")
+    assert (config.retrieval.top_k, config.retrieval.min_similarity, config.retrieval.max_age_seconds) == (
+        5,
+        0.7,
+        604_800,
+    )
+    assert config.retrieval.reranking_model == "cross-encoder/ms-marco-MiniLM-L-6-v2"
+    assert (config.storage.batch_size, config.storage.flush_interval) == (32, 300)
+    assert (config.vector_store.embedding_dimension, config.vector_store.index_type) == (768, "cosine")
+    assert config.profiles["prime"].enable_temporal_weighting
+
+
+def test_a_file_changes_those_its_defaults_name():
+    config = read_memory_config(CONFIGS / "neo4j.yaml")
+    assert (config.neo4j.vector_index.index_name, config.neo4j.batch_size) == ("memory_embeddings", 100)
+    assert config.profiles["planner"].max_items == 5
+    assert config.compression.algorithm == "lz4"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bakend": "sqlite"}, "memory: there is no key 'bakend' here. Did you mean 'backend'?"),
+        ({"retrieval": {"topk": 3}}, "memory.retrieval: there is no key 'topk' here. Did you mean 'top_k'?"),
+        (
+            {"profiles": {"prime": {"max_item": 3}}},
+            "memory.profiles.prime: there is no key 'max_item' here. Did you mean 'max_items'?",
+        ),
+        ({"backend": "sqlit"}, "memory.backend: there is no backend 'sqlit'. Did you mean 'sqlite'?"),
+    ],
+)
+def test_what_is_not_known_names_the_nearest(given, message):
+    with pytest.raises(treering.InvalidInput) as refused:
+        MemoryConfig.read(given)
+    assert refused.value.message == message
+    with pytest.raises(ValidationError, match="Did you mean"):
+        MemoryConfig(**given)
+
+
+def test_a_profile_is_changed_key_by_key_and_others_are_added():
+    own = AgentProfile(agent_type="reviewer", priorities=("reviews",), max_items=3)
+    config = MemoryConfig(profiles={"prime": {"max_items": 20}, "reviewer": own})
+    assert config.profile("prime").max_items == 20
+    assert config.profile("prime").relevance_threshold == 0.8
+    assert config.profile("reviewer").priorities == ("reviews",)
+    with pytest.raises(treering.InvalidInput) as refused:
+        config.profile("plannr")
+    assert refused.value.hint == "Did you mean 'planner'?"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"backend": "faiss"}, "memory.backend: the backend 'faiss' is not available."),
+        (
+            {"vector_store": {"backend": "qdrant"}},
+            "memory.vector_store.backend: the backend 'qdrant' is not available.",
+        ),
+        (
+            {
+                "vector_store": {
+                    "embedding_model": "sentence-transformers/all-mpnet-base-v2",
+                    "embedding_dimension": 768,
+                }
+            },
+            "memory.vector_store.embedding_model: 'sentence-transformers/all-mpnet-base-v2' is not built in.",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_anything_is_opened(given, named, tmp_path):
+    config = {"sqlite": {"path": str(tmp_path / "memory.db")}, **given}
+    with pytest.raises(treering.InvalidInput) as refused:
+        MemorySystemClient(config)
+    assert refused.value.message == named
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dimension_that_the_model_does_not_have_is_refused():
+    with pytest.raises(treering.InvalidInput, match="has vectors of 384 numbers, not 768"):
+        MemoryConfig.read({"vector_store": {"embedding_dimension": 768}})
+    with pytest.raises(treering.InvalidInput, match="embedding_dimension: it is 7"):
+        BlockingMemoryClient(
+            {"vector_store": {"embedding_model": "own", "embedding_dimension": 7}}, embedder=HashingEmbedder()
+        )
+
+
+def test_a_connection_for_a_backend_that_takes_none_is_refused():
+    with pytest.raises(treering.InvalidInput, match="takes no connection"):
+        MemorySystemClient(client_parts.config(), connection=object())
+
+
+def test_the_shipped_group_is_what_the_code_has_by_itself():
+    text = files("treering.configs").joinpath("memory/default.yaml").read_text(encoding="utf-8")
+    assert MemoryConfig.read(yaml.safe_load(text)) == MemoryConfig()
+
+
+def run(folder, *overrides):
+    environment = {**os.environ, "TREERING_DATA_DIR": str(folder / "data"), "HYDRA_FULL_ERROR": "1"}
+    command = [sys.executable, str(HERE / "hydra_program.py"), *overrides]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "value"),
+    [
+        (["memory.enabled=true", "memory.backend=in_memory", "question=x"], ("backend",), "in_memory"),
+        (["memory=in_memory"], ("backend",), "in_memory"),
+        (["memory.session_ttl=null", "question=x"], ("session_ttl",), None),
+        (["memory.retrieval.top_k=10", "memory.retrieval.min_similarity=0.8"], ("retrieval", "top_k"), 10),
+        (["flows.prime.enabled=true", "memory.profiles.prime.max_items=20"], ("profiles", "prime", "max_items"), 20),
+    ],
+)
+def test_a_program_of_hydra_is_configured_on_its_command_line(tmp_path, overrides, key, value):
+    done = run(tmp_path, *overrides)
+    assert done.returncode == 0, done.stderr
+    config, found = json.loads(done.stdout)
+    for part in key:
+        config = config[part]
+    assert config == value
+    assert found == ["Test execution of BWA tool"]
+
+
+def test_hydra_can_switch_the_memory_off(tmp_path):
+    done = run(tmp_path, "memory.enabled=false")
+    assert json.loads(done.stdout)[1] == []
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("backend", ["neo4j", "faiss"])
+def test_a_backend_that_is_not_there_is_refused_by_name(tmp_path, backend):
+    done = run(tmp_path, "memory.enabled=true", f"memory.backend={backend}", "question=x")
+    assert done.returncode != 0
+    assert f"the backend '{backend}' is not available" in done.stderr

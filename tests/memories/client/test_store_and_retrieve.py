@@ -1,0 +1,370 @@
+import asyncio
+import copy
+import pickle
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+import client_parts
+import pytest
+
+import treering
+from treering.client import MemoryConfig, MemoryDocument, MemorySystemClient
+
+
+def test_what_was_stored_is_found_with_its_metadata(configured):
+    async def use():
+        async with client_parts.asynchronous(configured) as client:
+            memory_id = await client.store("Test execution of BWA tool", {"tool": "bwa", "status": "success"})
+            memories = await client.retrieve("BWA tool execution", top_k=5)
+            return memory_id, memories
+
+    memory_id, (memory,) = asyncio.run(use())
+    assert (memory.id, memory.content) == (memory_id, "Test execution of BWA tool")
+    assert memory.metadata["tool"] == "bwa"
+    assert memory.metadata["status"] == "success"
+
+
+def test_a_filter_on_the_agent_gives_its_memories_alone(configured):
+    async def use():
+        async with client_parts.asynchronous(configured) as client:
+            await client.store("Planner created execution plan", {"agent_type": "planner"})
+            await client.store("Executor ran BWA tool", {"agent_type": "executor"})
+            return await client.retrieve(query="execution", filters={"agent_type": "planner"}, top_k=5)
+
+    assert client_parts.texts(asyncio.run(use())) == ["Planner created execution plan"]
+
+
+def test_a_memory_that_follows_another_is_related_to_it(configured):
+    async def use():
+        async with client_parts.asynchronous(configured) as client:
+            parent = await client.store(content="Parent memory")
+            child = await client.store(content="Child memory", metadata={"follows": parent})
+            return child, await client.get_related_memories(parent)
+
+    child, related = asyncio.run(use())
+    assert [memory.id for memory in related] == [child]
+
+
+def test_the_blocking_client_is_the_same_memory():
+    async def use():
+        async with client_parts.asynchronous() as client:
+            memory_id = await client.store("Salmon quantified 12 samples")
+            (memory,) = client.sync.retrieve("salmon samples")
+            return memory_id, memory.id
+
+    first, second = asyncio.run(use())
+    assert first == second
+
+
+def test_what_is_stored_stays_when_the_client_is_opened_again(tmp_path):
+    config = client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")})
+    with client_parts.blocking(config) as client:
+        memory_id = client.store("The staging host is called quince.")
+    with client_parts.blocking(config) as client:
+        assert [memory.id for memory in client.retrieve("staging host")] == [memory_id]
+
+
+def test_a_disabled_client_opens_stores_and_finds_nothing(tmp_path):
+    path = tmp_path / "memory.db"
+    config = MemoryConfig.read({"enabled": False, "backend": "neo4j", "sqlite": {"path": str(path)}})
+
+    async def use():
+        async with MemorySystemClient(config, connection=object()) as client:
+            context = client.create_nested_context("run", "loop")
+            return [
+                await client.store("Anything"),
+                await client.retrieve("anything"),
+                await client.get_related_memories("src:1"),
+                await client.merge_nested_context(context),
+            ]
+
+    assert asyncio.run(use()) == ["", [], [], 0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_constructor_opens_nothing(tmp_path):
+    client = client_parts.blocking(client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")}))
+    client.create_nested_context("run", "loop")
+    assert list(tmp_path.iterdir()) == []
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [({"tool_name": "bwa"}, {"tool": "bwa"}), ({"tool": "bwa"}, {"tool_name": "bwa"})],
+)
+def test_both_names_of_a_tool_mean_the_same(client, stored, asked):
+    client.store("Ran an alignment", stored)
+    (memory,) = client.retrieve("alignment", filters=asked)
+    assert stored.items() <= memory.metadata.items()
+    assert memory.metadata["tool"] == "bwa"
+
+
+def test_importance_is_kept_under_one_name(client):
+    client.store("Ran an alignment", {"importance": 0.9})
+    (memory,) = client.retrieve("alignment", filters={"importance_score": {"gte": 0.8}})
+    assert memory.metadata["importance_score"] == 0.9
+
+
+@pytest.mark.parametrize("importance", [1.5, -0.1, "high", True])
+def test_an_importance_that_is_no_share_is_refused(client, importance):
+    with pytest.raises(treering.InvalidInput, match="importance_score"):
+        client.store("Ran an alignment", {"importance": importance})
+
+
+MOMENT = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        MOMENT,
+        MOMENT.isoformat(),
+        MOMENT.timestamp(),
+        MOMENT.timestamp() * 1000,
+        MOMENT.astimezone().replace(tzinfo=None).isoformat(),
+    ],
+    ids=["datetime", "iso", "seconds", "milliseconds", "local"],
+)
+def test_a_time_is_read_however_it_is_told(told):
+    with client_parts.blocking(client_parts.config(retrieval={"max_age_seconds": None})) as client:
+        client.store("Ran an alignment", {"timestamp": told})
+        (memory,) = client.retrieve("alignment", filters={"timestamp": {"gte": told, "lt": "2026-03-02T00:00:00Z"}})
+        assert memory.timestamp == MOMENT
+        assert client.retrieve("alignment", filters={"timestamp": {"gt": "2026-03-02T00:00:00Z"}}) == []
+
+
+def test_a_time_that_is_none_is_refused(client):
+    with pytest.raises(treering.InvalidInput, match="timestamp: 'tomorrow' is not a time"):
+        client.store("Ran an alignment", {"timestamp": "tomorrow"})
+
+
+class Status(Enum):
+    GOOD = "success"
+
+
+@dataclass
+class Parameters:
+    threads: int = 4
+    paths: set[str] = field(default_factory=lambda: {"b", "a"})
+
+
+def test_metadata_of_any_kind_is_kept_as_json(client):
+    given = {"status": Status.GOOD, "parameters": Parameters(), "raw": b"1234", "nothing": None, "share": float("nan")}
+    client.store("Ran an alignment", given)
+    (memory,) = client.retrieve("alignment")
+    expected = {
+        "status": "success",
+        "parameters": {"threads": 4, "paths": ["a", "b"]},
+        "raw": "4 bytes",
+        "nothing": None,
+        "share": "nan",
+    }
+    assert expected.items() <= memory.metadata.items()
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"runs": 3}, ["Alignment three"]),
+        ({"runs": [1, 2]}, ["Alignment one"]),
+        ({"runs": {"in": [1, 3]}}, ["Alignment one", "Alignment three"]),
+        ({"runs": {"gt": 1, "lte": 3}}, ["Alignment three"]),
+        ({"sample": {"exists": True}}, ["Alignment one"]),
+        ({"sample": None}, ["Alignment three"]),
+        ({"runs": 1, "sample": "x"}, ["Alignment one"]),
+        ({"runs": 3, "sample": "x"}, []),
+    ],
+)
+def test_filters_hold_all_at_once(client, filters, found):
+    client.store("Alignment one", {"runs": 1, "sample": "x"})
+    client.store("Alignment three", {"runs": 3})
+    assert sorted(client_parts.texts(client.retrieve("alignment", filters=filters))) == found
+
+
+def test_a_filter_never_starves_the_result(client):
+    for number in range(60):
+        client.store(f"Alignment run {number}", {"agent_type": "executor"})
+    client.store("An alignment was planned among many other things", {"agent_type": "planner"})
+    assert len(client.retrieve("alignment run", filters={"agent_type": "planner"}, top_k=3)) == 1
+
+
+def test_an_unknown_operator_names_the_nearest(client):
+    with pytest.raises(treering.InvalidInput) as refused:
+        client.retrieve("alignment", filters={"runs": {"gtee": 1}})
+    assert refused.value.hint == "Did you mean 'gte'?"
+
+
+def test_a_document_is_stored_with_all_it_says(client):
+    cause = client.store("The index was missing")
+    document = MemoryDocument(
+        content="BWA failed",
+        memory_type="tool_execution",
+        agent_type="executor",
+        importance_score=0.8,
+        caused_by=[cause],
+        quality_score=0.5,
+        created_at=datetime.now(UTC) - timedelta(hours=1),
+        metadata={"tool": "bwa"},
+    )
+    client.store(document)
+    (memory,) = client.retrieve("BWA failed", top_k=1)
+    assert memory.metadata["memory_type"] == "tool_execution"
+    assert memory.metadata["quality_score"] == 0.5
+    assert memory.timestamp == document.created_at
+    assert [one.id for one in client.get_related_memories(memory.id, types=["CAUSED_BY"])] == [cause]
+    assert client.get_related_memories(memory.id, types=["FOLLOWS"]) == []
+
+
+@dataclass
+class HostDocument:
+    content: str
+    id: str = "doc_1"
+    metadata: dict[str, object] = field(default_factory=lambda: {"genes": ["BRCA1"]})
+
+
+def test_a_hosts_own_document_is_stored(client):
+    client.store(HostDocument("BRCA1 repairs DNA"))
+    (memory,) = client.retrieve("DNA repair BRCA1")
+    assert memory.metadata["genes"] == ["BRCA1"]
+    assert memory.metadata["document_id"] == "doc_1"
+
+
+def test_an_unknown_relation_names_the_nearest(client):
+    memory_id = client.store("Parent memory")
+    with pytest.raises(treering.InvalidInput) as refused:
+        client.get_related_memories(memory_id, types=["FOLLOW"])
+    assert refused.value.hint == "Did you mean 'FOLLOWS'?"
+
+
+def test_relations_have_directions_and_depth(client):
+    first = client.store("First step")
+    second = client.store("Second step", {"follows": first})
+    third = client.store("Third step", {"follows": second})
+    ids = lambda memories: [memory.id for memory in memories]  # noqa: E731
+    assert ids(client.get_related_memories(second, direction="out")) == [first]
+    assert ids(client.get_related_memories(second, direction="in")) == [third]
+    assert ids(client.get_related_memories(first, depth=2)) == [second, third]
+
+
+def test_a_relation_to_nothing_stays_in_the_metadata_alone(client):
+    memory_id = client.store("Child memory", {"follows": "src:01k00000000000000000000000"})
+    assert client.get_related_memories(memory_id) == []
+    (memory,) = client.retrieve("child memory")
+    assert memory.metadata["follows"] == "src:01k00000000000000000000000"
+
+
+def test_a_long_text_comes_back_word_for_word(client):
+    text = "\n\n".join(f"Chapter {n}. " + "The  aligner ran again.\t" * 400 for n in range(12)) + "\n"
+    client.store(text)
+    (memory,) = client.retrieve("aligner chapter", top_k=1)
+    assert memory.content == text
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+
+
+def test_secrets_are_redacted_before_anything_is_kept(client):
+    client.store(f"Called with {SECRET} today", {"parameters": {"env": f"GITHUB_TOKEN={SECRET}"}})
+    (memory,) = client.retrieve("called today", top_k=1)
+    assert SECRET not in memory.content
+    assert SECRET not in str(memory.metadata)
+
+
+@pytest.mark.parametrize("content", ["", "  \n", 7, None])
+def test_what_is_no_text_is_refused(client, content):
+    with pytest.raises(treering.InvalidInput):
+        client.store(content)
+
+
+@pytest.mark.parametrize("top_k", [0, -1, 201, True, "5"])
+def test_a_count_that_makes_no_sense_is_refused(client, top_k):
+    with pytest.raises(treering.InvalidInput, match="top_k"):
+        client.retrieve("anything", top_k=top_k)
+
+
+def test_an_agent_that_is_excluded_stores_and_finds_nothing():
+    config = client_parts.config(excluded_agents=["evaluator"])
+    with client_parts.blocking(config, agent_type="evaluator") as client:
+        assert client.store("Alignment scored 7") == ""
+        assert client.retrieve("alignment") == []
+    with client_parts.blocking(config) as client:
+        assert client.store("Alignment scored 7", {"agent_type": "evaluator"}) == ""
+        assert client.store("Alignment scored 8", {"agent_type": "planner"})
+        assert client_parts.texts(client.retrieve("alignment scored")) == ["Alignment scored 8"]
+
+
+def test_agent_and_user_scopes_give_what_is_theirs(tmp_path):
+    config = client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")})
+    with client_parts.blocking(config, agent_type="planner", user_id="ada") as planner:
+        planner.store("Alignment was planned", {"session_id": "one"})
+        planner.flush()
+        with client_parts.blocking(config, agent_type="executor", user_id="bob") as executor:
+            executor.store("Alignment was executed", {"session_id": "two"})
+            executor.flush()
+        of = lambda scope: sorted(client_parts.texts(planner.retrieve("alignment", scope=scope, session_id="one")))  # noqa: E731
+        assert of("agent") == of("user") == of("lineage") == of("session") == ["Alignment was planned"]
+        assert of("space") == ["Alignment was executed", "Alignment was planned"]
+
+
+def test_a_scope_that_needs_an_agent_says_so(client):
+    with pytest.raises(treering.InvalidInput) as refused:
+        client.retrieve("alignment", scope="agent")
+    assert "agent_type" in refused.value.message
+
+
+def test_a_deleted_memory_is_found_no_more(client):
+    memory_id = client.store("Alignment was planned")
+    assert client.delete(memory_id)
+    assert not client.delete(memory_id)
+    assert client.retrieve("alignment") == []
+
+
+def test_an_erased_memory_leaves_nothing():
+    with client_parts.blocking(channel="user") as client:
+        memory_id = client.store("Alignment was planned")
+        assert client.delete(memory_id, erase=True)
+        with pytest.raises(treering.NotFound):
+            client.get_related_memories(memory_id)
+
+
+def test_a_copy_of_a_client_is_the_client_and_pickled_it_is_found_again():
+    client = client_parts.asynchronous()
+    assert copy.deepcopy({"memory_client": client})["memory_client"] is client
+    assert pickle.loads(pickle.dumps(client)) is client
+    asyncio.run(client.aclose())
+    again = pickle.loads(pickle.dumps(client))
+    assert again is not client
+    assert again.config == client.config
+    asyncio.run(again.aclose())
+
+
+def test_a_closed_client_says_so(client):
+    client.close()
+    with pytest.raises(treering.InvalidInput, match="closed"):
+        client.store("Too late")
+
+
+def test_the_event_loop_goes_on_while_a_memory_is_stored():
+    async def use():
+        async with client_parts.asynchronous() as client:
+            ids = await asyncio.gather(*(client.store(f"Alignment {n}") for n in range(20)))
+            found = await asyncio.gather(*(client.retrieve(f"alignment {n}", top_k=1) for n in range(20)))
+            return ids, found
+
+    ids, found = asyncio.run(use())
+    assert len(set(ids)) == 20
+    assert [memory.content for (memory,) in found] == [f"Alignment {n}" for n in range(20)]
+
+
+def test_every_store_is_in_the_audit_log(tmp_path):
+    path = tmp_path / "memory.db"
+    with client_parts.blocking(
+        client_parts.config(backend="sqlite", sqlite={"path": str(path)}), actor="ada"
+    ) as client:
+        memory_id = client.store("Alignment was planned")
+    with treering.open(str(path), background=False, embedder=client_parts.PARTS["embedder"]) as space:
+        (event,) = [one for one in space.engine.ledger.events(after=0) if one.target == memory_id]
+        assert (event.actor, event.channel, event.event_type) == ("ada", "agent", "created")
+        assert space.lint(mode="audit").status == "ok"
