@@ -20,7 +20,8 @@ class Access:
         Option(
             "--space",
             metavar="ADDRESS",
-            help="sqlite:PATH, or the name of a space. Default: TREERING_SPACE, else the nearest .treering/ folder.",
+            help="sqlite:PATH, postgresql://USER@HOST/DATABASE?space=NAME, or the name of a space. "
+            "Default: TREERING_SPACE, else the nearest .treering/ folder.",
         ),
     ] = field(default="", repr=False)  # there may be a password in it
     as_json: Annotated[bool, Option("--json", help="Print the report as JSON, and nothing else.")] = False
