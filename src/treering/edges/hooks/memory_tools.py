@@ -58,6 +58,11 @@ async def store_memory(
     return _not_stored(NO_CLIENT) if access is None else await _stored(access, content, metadata, importance)
 
 
+for _tool in (retrieve_memory, store_memory):
+    # Pydantic AI takes a context of its own type, which this module cannot name, or of none.
+    del _tool.__annotations__["ctx"]
+
+
 def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
     """Return both tools for dependencies, as functions without a context, for frameworks that give tools none."""
 
