@@ -192,14 +192,15 @@ def insert(path: str, seconds: float) -> Answer:
     return {"made": made}
 
 
-def commit(address: str, seconds: float) -> Answer:
-    """Commit one new node after the other to a ledger without an index, each durable before the next."""
+def commit(address: str, seconds: float, indexed: bool) -> Answer:
+    """Commit one new node after the other to a ledger, alone or with its index, each durable before the next."""
     import os
 
+    import treering
     from treering.testing import Builder, SteppingClock
 
     make = Builder(SteppingClock(seed=f"{os.getpid()}"))
-    ledger = _ledger_alone(address)
+    ledger = treering.open_ledger(address) if indexed else _ledger_alone(address)
     made, longest, spent = 0, 0.0, 0.0
     for number in _racing(seconds):
         began, cpu = time.monotonic(), time.process_time()
@@ -210,14 +211,17 @@ def commit(address: str, seconds: float) -> Answer:
 
 
 def _ledger_alone(address: str) -> "Ledger":
-    import treering
+    from treering.edges.address import parse_address
     from treering.edges.clock import SystemClock
+    from treering.edges.stores.postgres.ledger import PostgresLedger
+    from treering.edges.stores.postgres.space import PostgresSpace
+    from treering.edges.stores.postgres.target import target_of
     from treering.edges.stores.sqlite.database import Database
     from treering.edges.stores.sqlite.ledger import SqliteLedger
 
     if address.startswith("sqlite:"):
         return SqliteLedger(Database(address.removeprefix("sqlite:")), clock=SystemClock())
-    return treering.open_ledger(address)
+    return PostgresLedger(PostgresSpace(target_of(parse_address(address, named="the database"))), clock=SystemClock())
 
 
 def load_encoder(question: str) -> Answer:
