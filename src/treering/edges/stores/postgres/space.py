@@ -27,6 +27,7 @@ _SPACE_ROW = (
 )
 _SEEN = f"SET LOCAL search_path = {SCHEMA}; SET LOCAL treering.space = '{{space}}'; "
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SEEN + _SPACE_ROW
+_BESIDE = "BEGIN ISOLATION LEVEL READ COMMITTED; " + _SEEN + _SPACE_ROW
 _WRITE = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; " + _SEEN + "SET LOCAL synchronous_commit = on; "
     # The statements of a commit are few and simple: planning each anew would take longer than running it.
@@ -55,7 +56,9 @@ class PostgresSpace:
             except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
                 self._pool.give_up()
                 raise
-        self._read_sql, self._write_sql = (sql.format(space=self._number) for sql in (_READ, _WRITE))
+        self._read_sql, self._beside_sql, self._write_sql = (
+            sql.format(space=self._number) for sql in (_READ, _BESIDE, _WRITE)
+        )
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -65,6 +68,21 @@ class PostgresSpace:
             connection, row = self._begun(self._read_sql, self._deadline())
             try:
                 yield Transaction(connection, self._number, row)
+            finally:
+                self._ended(connection)
+
+    @contextmanager
+    def beside(self) -> Iterator[Transaction]:
+        """Write rows that are no part of the ledger (leases, claims of work), without the turn of a writer.
+
+        Other writers are neither waited for nor held up. Who uses it makes each change in one statement.
+        """
+        with translated(self.place):
+            connection, row = self._begun(self._beside_sql, self._deadline())
+            try:
+                writing = Transaction(connection, self._number, row)
+                yield writing
+                writing.commit()
             finally:
                 self._ended(connection)
 
