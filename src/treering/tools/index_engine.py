@@ -14,7 +14,7 @@ class EngineInput(Value):
     """Which engine."""
 
     address: str = Field(
-        description="faiss:FOLDER or redis://HOST:PORT/0; with a user and a password where needed.",
+        description="faiss:FOLDER, redis://HOST:PORT/0 or neo4j://HOST:PORT; with a user and a password where needed.",
         repr=False,
     )
 
