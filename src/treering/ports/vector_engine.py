@@ -106,8 +106,11 @@ class VectorFeed(Protocol):
         """Return the vectors of those of the passages that have one, current or not."""
         ...
 
-    def chosen(self) -> ChosenEngine | None:
-        """Return the engine that the space uses, or `None` where it uses none."""
+    def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:
+        """Return the engine that the space uses, or `None` where it uses none.
+
+        Not `fresh`: as this process last read it, where asking would cost a round trip to a server.
+        """
         ...
 
     def choose(self, engine: ChosenEngine | None) -> None:

@@ -75,7 +75,8 @@ def _filled(call: Call, selection: EngineSelection, options: EngineOptions) -> E
 def _selection(call: Call) -> EngineSelection:
     if call.engine.selection is None:
         raise InvalidInput(
-            "The vectors of this space cannot be searched by an engine.", hint="Use one with a space that is a file."
+            "The vectors of this space cannot be searched by an engine.",
+            hint="Use one with a space that is a file, or on Postgres.",
         )
     return call.engine.selection
 

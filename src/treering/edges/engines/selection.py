@@ -80,7 +80,8 @@ class SelectedEngine:
         if self._problem and self._clock.elapsed() < self._retry:
             return None
         try:
-            opened = self._opened()
+            # Every search asks. One that goes to an engine of before, or to none, finds the same.
+            opened = self._opened(fresh=False)
         except TreeringError as error:
             self.failed(error)
             return None
@@ -218,9 +219,9 @@ class SelectedEngine:
                 self._open.used.engine.close()
                 self._open = None
 
-    def _opened(self) -> _Opened | None:
+    def _opened(self, *, fresh: bool = True) -> _Opened | None:
         """Return the engine that the space says, opened. Raises what opening it raises."""
-        chosen = self.feed.chosen()
+        chosen = self.feed.chosen(fresh=fresh)
         with self._lock:
             if self._open and self._open.chosen != chosen:
                 self.close()
