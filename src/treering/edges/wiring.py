@@ -116,8 +116,15 @@ def _redis() -> OpenEngine:
     return open_redis
 
 
+def _pgvector() -> OpenEngine:
+    from treering.edges.engines.pgvector_engine import open_pgvector
+
+    return open_pgvector
+
+
 ENGINES: Mapping[str, EngineBackend] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
+    "pgvector": EngineBackend(_pgvector, extra="postgres"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
 }

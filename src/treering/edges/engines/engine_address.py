@@ -2,6 +2,7 @@
 
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from treering.core.errors import InvalidInput
 from treering.edges.address import Address, parse_address
 
 FAISS = "faiss"
-FORMS = "faiss:FOLDER or redis://HOST:PORT/0"
+FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE or redis://HOST:PORT/0"
 _HINT = f"Write {FORMS}."
 
 
