@@ -18,7 +18,8 @@ _SECONDS = 10.0
 _QUICK_SECONDS = 1.0
 _ONE_SPACE = 200
 _MANY_SPACES = 800
-_SERVER = "TREERING_BENCH_POSTGRES"
+SERVER = "TREERING_BENCH_POSTGRES"
+NO_SERVER = f"{SERVER} names no database: postgresql://USER@HOST/DATABASE"
 
 
 def measure(plan: Plan) -> list[Row]:
@@ -26,11 +27,19 @@ def measure(plan: Plan) -> list[Row]:
     seconds = _QUICK_SECONDS if plan.quick else _SECONDS
     with workplace() as folder:
         rows: list[Row] = [*_committing("SQLite", lambda name: _file(folder, name), seconds)]
-    server = os.environ.get(_SERVER)
+    on_server = postgres_spaces()
+    if on_server is None:
+        return [*rows, Missing("commits on Postgres", NO_SERVER)]
+    return [*rows, *_committing("Postgres", on_server, seconds)]
+
+
+def postgres_spaces() -> Callable[[str], str] | None:
+    """Return how the address of a space on the server is made; `None` where no server is named."""
+    server = os.environ.get(SERVER)
     if not server:
-        return [*rows, Missing("commits on Postgres", f"{_SERVER} names no database: postgresql://USER@HOST/DATABASE")]
+        return None
     joint = "&" if "?" in server else "?"
-    return [*rows, *_committing("Postgres", lambda name: f"{server}{joint}space={name}", seconds)]
+    return lambda name: f"{server}{joint}space={name}"
 
 
 def _committing(store: str, address: Callable[[str], str], seconds: float) -> Iterator[Figure]:

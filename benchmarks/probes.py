@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +210,42 @@ def commit(address: str, seconds: float, indexed: bool) -> Answer:
     return {"made": made, "longest": longest, "cpu": spent}
 
 
+def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
+    """Commit to one space after the other and, every fourth time, search what was committed; tell how long each took.
+
+    A commit is durable, and what was written is found, before the next begins.
+    """
+    import os
+    import random
+    from contextlib import ExitStack
+
+    import treering
+    from benchmarks.synthetic import StandIn
+    from treering.testing import Builder, SteppingClock
+
+    make, chance = Builder(SteppingClock(seed=f"{os.getpid()}")), random.Random(os.getpid())
+    embedder = StandIn()
+    commits: list[float] = []
+    queries: list[float] = []
+    made = [0] * len(addresses)
+    with ExitStack() as opened:
+        spaces = [
+            opened.enter_context(treering.open(address, background=False, embedder=embedder)) for address in addresses
+        ]
+        for number in _racing(seconds):
+            which = number % len(spaces)
+            began = time.perf_counter()
+            title = f"Beam {number} of {os.getpid()}"
+            spaces[which].engine.ledger.commit(make.patch(make.node(title)))
+            commits.append(time.perf_counter() - began)
+            made[which] += 1
+            if not chance.randrange(4):
+                began = time.perf_counter()
+                spaces[which].query("search", input={"text": title})
+                queries.append(time.perf_counter() - began)
+    return {"commits": commits, "queries": queries, "made": made}
+
+
 def _ledger_alone(address: str) -> "Ledger":
     from treering.edges.address import parse_address
     from treering.edges.clock import SystemClock
@@ -265,6 +301,7 @@ PROBES: Mapping[str, Callable[..., Answer]] = {
         record,
         insert,
         commit,
+        use_spaces,
         load_encoder,
         start_on_paragraphs,
         start_of_script,
