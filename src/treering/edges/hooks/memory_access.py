@@ -45,7 +45,7 @@ class NodeMemory:
 
 
 NODE: ContextVar[NodeMemory | None] = ContextVar("treering_node_memory", default=None)
-"""The memory of the node that runs: what it calls uses the same client and session."""
+"""The memory of the node that runs: the runs of tools that it calls are kept in it."""
 
 
 def memory_access(state: Any = None, deps: Any = None, *, agent_type: str | None = None) -> MemoryAccess | None:
