@@ -300,3 +300,17 @@ def test_a_node_sees_its_own_run_and_others_where_that_is_asked():
         return seen
 
     assert with_client(work)[0] == ["Which kinase binds? ABL1 binds", "", "Which kinase binds? ABL1 binds"]
+
+
+def test_the_agent_that_a_node_names_is_not_the_one_of_shared_dependencies():
+    async def work(client):
+        deps = MemoryDependencies(agent_profile="executor")
+        state = State(memory_client=client)
+        await memory_node(plan, agent_type="planner", name="named")(Context(state, deps))
+        await memory_node(plan, name="not named")(Context(state, deps))
+
+    _, found = with_client(work)
+    assert {one.metadata["node"]: one.metadata["agent_type"] for one in found} == {
+        "named": "planner",
+        "not named": "executor",
+    }

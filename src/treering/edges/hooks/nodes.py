@@ -42,12 +42,6 @@ class _Hook:
     store: bool
 
 
-def recalled_memories() -> RetrievedMemories:
-    """Return what was retrieved for the graph node that runs; nothing where it has no memory."""
-    node = NODE.get()
-    return node.recalled if node else RetrievedMemories()
-
-
 @overload
 def memory_node(
     node: _Node,
@@ -102,11 +96,11 @@ def memory_node(
     `run`, which is replaced. Without it a decorator is returned. `recalled_memories()` gives the node what was
     retrieved. Without a memory, and for an excluded agent, the node runs as if it were not decorated.
 
-    `name`: by default the node's own. `agent_type`: whose memory it is where the dependencies have no profile. `query`:
-    what to look for, from the context; by default the state's `question`, else the input, where they are texts.
-    `content`: what to store, from context and result, or `None` for nothing; by default the result. `memory_type`: what
-    kind of memory that is. `top_k`, `filters`, `scope`: as of `retrieve`; with `scope="space"` earlier runs are seen,
-    too. `recall`, `store`: whether it does that.
+    `name`: by default the node's own. `agent_type`: whose memory it is; by default that of the dependencies' profile.
+    `query`: what to look for, from the context; by default the state's `question`, else the input, where they are
+    texts. `content`: what to store, from context and result, or `None` for nothing; by default the result.
+    `memory_type`: what kind of memory that is. `top_k`, `filters`, `scope`: as of `retrieve`; with
+    `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
 
     What goes wrong with the memory is logged: without memories retrieved the node runs with none. Of a node that fails
     the failure is stored, and raised again.
