@@ -127,9 +127,10 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
 
 def _config_of(holder: Any) -> MemoryConfig | None:
     config = read_field(holder, CONFIG)
-    if config is None or isinstance(config, MemoryConfig):
-        return config
-    return MemoryConfig.read(config)
+    if isinstance(config, Mapping):
+        return MemoryConfig.read(config)
+    # What a host made of a configuration when it wrote the state as text is none.
+    return config if isinstance(config, MemoryConfig) else None
 
 
 def _found_again(state: Any) -> MemorySystemClient | None:
