@@ -14,6 +14,7 @@ from psycopg import errors
 
 import postgres_server
 import treering
+from treering.edges.stores.postgres.directory_schema import DIRECTORY_TABLES
 from treering.edges.stores.postgres.schema import TABLES
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
@@ -50,7 +51,7 @@ def test_names_that_are_none_and_plans_that_exclude_each_other_are_refused():
 
 def test_the_printed_rights_name_all_tables():
     told = printed("--writer", "app").stdout
-    assert all(f"treering.{table}" in told for table in ("space_names", "migrations", *TABLES))
+    assert all(f"treering.{table}" in told for table in ("space_names", "migrations", *DIRECTORY_TABLES, *TABLES))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from psycopg.sql import Identifier
 from treering.core.errors import InvalidInput
 from treering.edges.stores.postgres.schema import PARTITIONS, SCHEMA, TABLES
 
-_DIRECTORY = "space_names"
+_NAMES = "space_names"
 _STEPS = "migrations"
 _SHARDS = 16
 
@@ -38,9 +38,9 @@ def plan_of(wanted: Wanted) -> str:
     if wanted.tablespaces:
         parts.append(_on_disks(wanted.tablespaces))
     if wanted.writer:
-        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE"))
+        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE", _PLACES))
     if wanted.reader:
-        parts.append(_granted(wanted.reader, "only reads", "SELECT"))
+        parts.append(_granted(wanted.reader, "only reads", "SELECT", _FINDS))
     return "\n\n".join(parts) + "\n"
 
 
@@ -49,16 +49,24 @@ _BEFORE = """\
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE"""
 
 
-def _granted(role: str, does: str, rights: str) -> str:
+_FINDS = ("SELECT ON {schema}.servers, {schema}.placements, {schema}.membership",)
+"""What a role needs where the database is a directory of servers, or one of its servers."""
+
+_PLACES = (*_FINDS, "INSERT, UPDATE ON {schema}.placements", "UPDATE (spaces) ON {schema}.servers")
+"""What a role needs that makes spaces, and goes on with a move that was broken off."""
+
+
+def _granted(role: str, does: str, rights: str, directory: Sequence[str]) -> str:
     """Grant what a role needs: on the tables that statements name, never on their partitions."""
     name = _quoted(role)
-    tables = ", ".join(f"{SCHEMA}.{table}" for table in (_DIRECTORY, *TABLES))
+    tables = ", ".join(f"{SCHEMA}.{table}" for table in (_NAMES, *TABLES))
     return "\n".join(
         (
             f"-- A role that {does}. It is held to the space it has opened (row-level security), and owns nothing.",
             f"GRANT USAGE ON SCHEMA {SCHEMA} TO {name};",
             f"GRANT SELECT ON {SCHEMA}.{_STEPS} TO {name};",
             f"GRANT {rights} ON {tables} TO {name};",
+            *(f"GRANT {right.format(schema=SCHEMA)} TO {name};" for right in directory),
         )
     )
 
@@ -95,7 +103,7 @@ def _distributed() -> str:
         "-- advisory locks and NOTIFY are the coordinator's; no key is unique without the space.",
         f"SET citus.shard_count = {_SHARDS};",
         "SET citus.shard_replication_factor = 1;",
-        f"SELECT create_reference_table('{SCHEMA}.{_DIRECTORY}');",
+        f"SELECT create_reference_table('{SCHEMA}.{_NAMES}');",
         f"SELECT create_reference_table('{SCHEMA}.{_STEPS}');",
         f"SELECT create_distributed_table('{SCHEMA}.{first}', 'space');",
     ]
