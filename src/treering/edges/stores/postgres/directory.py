@@ -18,7 +18,8 @@ from treering.edges.address import Address, parse_address
 from treering.edges.stores.postgres.failures import translated
 from treering.edges.stores.postgres.marks import Arriving, MovedAway
 from treering.edges.stores.postgres.pools import shared_pool
-from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
+from treering.edges.stores.postgres.schema import is_current, migrate
+from treering.edges.stores.postgres.seeing import see_name, see_space
 from treering.edges.stores.postgres.target import Target, on_server
 
 KEPT_SECONDS = 60.0
@@ -64,6 +65,8 @@ class _Known:
 
     placements: dict[str, tuple[Placement, float]] = field(default_factory=dict)
     """By space, what was read, and until when it is used."""
+    servers: dict[str, SpaceServer] = field(default_factory=dict)
+    """As they were read last: what is used of them is the address, which hardly ever changes."""
     has_tables: bool = False
 
 
@@ -120,9 +123,7 @@ class Directory:
 
         Doing it twice is harmless: the first one does it, and the id of the move keeps out what belongs to another.
         """
-        target = self.target_of(self.server(mark.server), space)
-        with translated(target.shown), psycopg.connect(target.conninfo) as connection:
-            number = seen_as(connection, space)
+        with self.on_server(mark.server, space) as (connection, number):
             connection.execute(_SERVE, (number, str(Arriving(mark.move))))
         with self.transaction(space) as connection:
             named = {"space": space, "server": mark.server, "move": mark.move}
@@ -135,11 +136,20 @@ class Directory:
         """Read the placement of a space anew the next time."""
         self._known.placements.pop(space, None)
 
+    @contextmanager
+    def on_server(self, name: str, space: str) -> Iterator[tuple[psycopg.Connection, int | None]]:
+        """Hold a transaction of a server that sees the rows of a space; with its number there, if it has one."""
+        target = self.target_of(self._known.servers.get(name) or self.server(name), space)
+        with _connected(target, target.shown) as connection, connection.transaction():
+            yield connection, see_space(connection, space)
+
     def servers(self) -> list[SpaceServer]:
         """Return all servers, by name."""
         with self.transaction("") as connection:
             rows = connection.execute("SELECT name, address, draining, spaces FROM servers ORDER BY name").fetchall()
-        return [SpaceServer(*row) for row in rows]
+        servers = [SpaceServer(*row) for row in rows]
+        self._known.servers = {server.name: server for server in servers}
+        return servers
 
     def server(self, name: str) -> SpaceServer:
         """Return one server. Raises `NotFound`."""
@@ -170,24 +180,15 @@ class Directory:
     def transaction(self, space: str) -> Iterator[psycopg.Connection]:
         """Hold a transaction of the directory's database, in which one space is named."""
         with self.connection() as connection, connection.transaction():
-            connection.execute(f"SET LOCAL search_path = {SCHEMA}")
-            connection.execute("SELECT set_config('treering.space_name', %s, true)", (space,))
+            see_name(connection, space)
             yield connection
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
         """Hold a connection to the directory's database, in no transaction."""
-        with translated(self.shown):
-            pool = shared_pool(self._target)
-            try:
-                connection = pool.take(timeout=_WAIT_SECONDS)
-                try:
-                    self._make_tables(connection)
-                    yield connection
-                finally:
-                    pool.put_back(connection)
-            finally:
-                pool.give_up()
+        with _connected(self._target, self.shown) as connection:
+            self._make_tables(connection)
+            yield connection
 
     def _make_tables(self, connection: psycopg.Connection) -> None:
         if not self._known.has_tables:
@@ -202,6 +203,21 @@ class Directory:
         placements[space] = (placement, time.monotonic() + KEPT_SECONDS)
 
 
+@contextmanager
+def _connected(target: Target, shown: str) -> Iterator[psycopg.Connection]:
+    """Hold one of this process's connections to a database."""
+    with translated(shown):
+        pool = shared_pool(target)
+        try:
+            connection = pool.take(timeout=_WAIT_SECONDS)
+            try:
+                yield connection
+            finally:
+                pool.put_back(connection)
+        finally:
+            pool.give_up()
+
+
 def read_placement(connection: psycopg.Connection, space: str) -> Placement | None:
     """Read where a space is, in a transaction of the directory."""
     row = connection.execute(_FIND, {"space": space}).fetchone()
@@ -211,17 +227,6 @@ def read_placement(connection: psycopg.Connection, space: str) -> Placement | No
 def server_address(text: str) -> Address:
     """Read the address of a server, which names a database and no space. Raises `InvalidInput`."""
     return parse_address(text, named=Path())
-
-
-def seen_as(connection: psycopg.Connection, space: str) -> int | None:
-    """Have a transaction of a server see the rows of a space; return its number there, or `None` where it is not."""
-    connection.execute(f"SET LOCAL search_path = {SCHEMA}")
-    connection.execute("SELECT set_config('treering.space_name', %s, true)", (space,))
-    row = connection.execute("SELECT space FROM space_names WHERE name = %s", (space,)).fetchone()
-    if row is None:
-        return None
-    connection.execute("SELECT set_config('treering.space', %s, true)", (str(row[0]),))
-    return int(row[0])
 
 
 def _fill(server: SpaceServer) -> tuple[int, str]:

@@ -1,10 +1,9 @@
 """Where a space is served: a database, the number that the space has there, and how its transactions begin."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 from psycopg import errors
@@ -14,6 +13,7 @@ from treering.edges.stores.postgres.failures import locked, translated
 from treering.edges.stores.postgres.marks import Mark, parse_mark
 from treering.edges.stores.postgres.pools import Pool, shared_pool
 from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
+from treering.edges.stores.postgres.seeing import number_of, see_name, see_number
 from treering.edges.stores.postgres.target import Target
 from treering.edges.stores.postgres.transactions import SpaceRow
 from treering.ports.interrupt import check_interrupt, uninterrupted
@@ -138,9 +138,8 @@ def _found(connection: psycopg.Connection, target: Target, *, create: bool, serv
             raise _no_space(target)
         migrate(connection)
     with connection.transaction():
-        connection.execute("SELECT set_config('treering.space_name', %s, true)", (target.space,))
-        connection.execute(f"SET LOCAL search_path = {SCHEMA}")
-        space = _number_of(connection, target.space)
+        see_name(connection, target.space)
+        space = number_of(connection, target.space)
         if space is None and not create:
             raise _no_space(target)
         return space or _made(connection, target, server, mark)
@@ -154,22 +153,17 @@ def _no_space(target: Target) -> NotFound:
 
 
 def _has_schema(connection: psycopg.Connection) -> bool:
-    sql = "SELECT to_regclass(%s) IS NOT NULL"
-    return bool(_first(connection, sql, (f"{SCHEMA}.space_names",)))
-
-
-def _number_of(connection: psycopg.Connection, name: str) -> int | None:
-    found: int | None = _first(connection, "SELECT space FROM space_names WHERE name = %s", (name,))
-    return found
+    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.space_names",)).fetchone()
+    return bool(row and row[0])
 
 
 def _made(connection: psycopg.Connection, target: Target, server: str, mark: Mark | None) -> int:
     _check_member(connection, target, server)
     connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (target.space,))
-    space = _number_of(connection, target.space)
+    space = number_of(connection, target.space)
     if space is None:
         raise Corrupt(f"The space {target.space!r} cannot be made.", hint="Look at the policies of the tables.")
-    connection.execute("SELECT set_config('treering.space', %s, true)", (str(space),))
+    see_number(connection, space)
     sql = "INSERT INTO spaces(space, sequence, hash, moving) VALUES(%s, 0, %s, %s) ON CONFLICT DO NOTHING"
     connection.execute(sql, (space, SpaceRow.EMPTY_HASH, str(mark) if mark else None))
     return space
@@ -183,8 +177,3 @@ def _check_member(connection: psycopg.Connection, target: Target, server: str) -
             f"{target.shown} would be a new space that {member[1]} does not know: this is its server {member[0]!r}.",
             hint="Make it by the address of the directory, with directory=on: it says which server takes it.",
         )
-
-
-def _first(connection: psycopg.Connection, sql: str, bindings: Sequence[Any] | Mapping[str, Any]) -> Any:
-    row = connection.execute(sql, bindings).fetchone()
-    return None if row is None else row[0]

@@ -94,25 +94,41 @@ END $$;"""
 
 
 def _distributed() -> str:
-    """Distribute every table by the space, all together, and keep the directory of names on every server."""
+    """Distribute every table by the space, all together, and keep the names of spaces on every server."""
     first = next(iter(TABLES))
+    together = f", colocate_with => '{SCHEMA}.{first}'"
     lines = [
-        "-- A distributed Postgres (Citus), run at its coordinator while the tables are still empty.",
-        "-- Rows of one space lie on one server, in all tables: a commit stays on one server.",
-        "-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only;",
-        "-- advisory locks and NOTIFY are the coordinator's; no key is unique without the space.",
+        _CITUS,
         f"SET citus.shard_count = {_SHARDS};",
         "SET citus.shard_replication_factor = 1;",
-        f"SELECT create_reference_table('{SCHEMA}.{_NAMES}');",
-        f"SELECT create_reference_table('{SCHEMA}.{_STEPS}');",
-        f"SELECT create_distributed_table('{SCHEMA}.{first}', 'space');",
+        *(_once(table, f"create_reference_table('{SCHEMA}.{table}')") for table in (_NAMES, _STEPS)),
     ]
-    lines += [
-        f"SELECT create_distributed_table('{SCHEMA}.{table}', 'space', colocate_with => '{SCHEMA}.{first}');"
-        for table in TABLES
-        if table != first
-    ]
+    for table in TABLES:
+        beside = "" if table == first else together
+        lines.append(_once(table, f"create_distributed_table('{SCHEMA}.{table}', 'space'{beside})"))
     return "\n".join(lines)
+
+
+_CITUS = """\
+-- A distributed Postgres (Citus), run at its coordinator, with all of its workers added, before spaces are filled, and
+-- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
+-- there already from the owner of the tables, and they would stay behind.
+-- Rows of one space lie on one server, in all tables: a commit stays on one server.
+-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
+-- the coordinator's, and so is a directory of servers; no key is unique without the space. Programs connect to the
+-- coordinator. Each table has eight partitions, and each partition its shards.
+-- Row-level security on the workers goes by settings of the transaction, which Citus hands on only if it is told to.
+-- Without this line a role that is held to row-level security sees no rows at all.
+DO $$ BEGIN
+  EXECUTE format($q$ALTER DATABASE %I SET citus.propagate_set_commands = 'local'$q$, current_database());
+END $$;
+SET citus.propagate_set_commands = 'local';"""
+
+
+def _once(table: str, call: str) -> str:
+    """Call a function of Citus for a table that is not distributed yet."""
+    there = f"SELECT FROM pg_dist_partition WHERE logicalrelid = '{SCHEMA}.{table}'::regclass"
+    return f"SELECT {call} WHERE NOT EXISTS ({there});"
 
 
 def _quoted(name: str) -> str:

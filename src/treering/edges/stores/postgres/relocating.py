@@ -9,8 +9,7 @@
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 
 import psycopg
 
@@ -27,8 +26,7 @@ from treering.edges.stores.postgres.carrying import (
     empty_space,
     record_counts,
 )
-from treering.edges.stores.postgres.directory import Directory, seen_as
-from treering.edges.stores.postgres.failures import translated
+from treering.edges.stores.postgres.directory import Directory
 from treering.edges.stores.postgres.homes import open_home
 from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.ledger import PostgresLedger
@@ -97,7 +95,7 @@ class _Move:
     def give_up(self, target: str | None) -> None:
         """Remove the copy that a move has begun, and note that the space stays where it is."""
         if target:
-            with self._rows_on(target) as (connection, number):
+            with self._directory.on_server(target, self._space) as (connection, number):
                 if number is not None and isinstance(_mark_of(connection, number), Arriving):
                     empty_space(connection, number, Arriving(""))
         placing.give_up_move(self._directory, self._space)
@@ -140,7 +138,7 @@ class _Move:
         """Have the new server keep a copy: the one of this move, or an empty one. Raises `Conflict`."""
         target = self._target(server)
         open_home(target, create=True, wait_seconds=_WAIT_SECONDS, server=server, mark=mark).give_up()
-        with self._rows_on(server) as (connection, number):
+        with self._directory.on_server(server, self._space) as (connection, number):
             if number is None:
                 raise Corrupt(f"{target.shown} cannot be made.", hint="Look at the policies of its tables.")
             found = _mark_of(connection, number)
@@ -154,22 +152,15 @@ class _Move:
 
     def _remove(self, server: str) -> None:
         """Remove the copy that a server keeps of a space that moved away, and note that."""
-        with self._rows_on(server) as (connection, number):
+        with self._directory.on_server(server, self._space) as (connection, number):
             mark = None if number is None else _mark_of(connection, number)
             if number is not None and isinstance(mark, MovedAway):
                 empty_space(connection, number, mark)
         placing.note_removed(self._directory, self._space)
 
     def _mark_on(self, server: str) -> Mark | None:
-        with self._rows_on(server) as (connection, number):
+        with self._directory.on_server(server, self._space) as (connection, number):
             return None if number is None else _mark_of(connection, number)
-
-    @contextmanager
-    def _rows_on(self, server: str) -> Iterator[tuple[psycopg.Connection, int | None]]:
-        """Hold a transaction of a server that sees the space, and its number there."""
-        target = self._target(server)
-        with translated(target.shown), psycopg.connect(target.conninfo) as connection:
-            yield connection, seen_as(connection, self._space)
 
     def _target(self, server: str) -> Target:
         return self._directory.target_of(self._directory.server(server), self._space)
