@@ -331,7 +331,7 @@ def test_secrets_are_not_kept(client):
         assert stored.count("[redacted:") >= 4
 
 
-@pytest.mark.parametrize("cut", range(1990, 2010, 3))
+@pytest.mark.parametrize("cut", [1990, 1999, 2008])
 def test_a_secret_is_not_kept_where_the_text_is_cut(client, cut):
     log_tool_runs(lambda: "x " * (cut // 2) + SECRET, client=client, name="fetch")()
     (run,) = kept(client)
