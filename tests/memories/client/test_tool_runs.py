@@ -381,19 +381,23 @@ def test_the_session_and_the_agent_of_the_dependencies_are_known():
     class RunContext:
         deps: Any
 
-    async def align(ctx, reads):
+    @dataclass
+    class GenomeContext:
+        build: str
+
+    async def align(ctx, reads, genome):
         return reads
 
     async def use():
         async with client_parts.asynchronous() as client:
             deps = MemoryDependencies(memory_client=client, session_id="run-1", agent_profile="executor")
-            await log_tool_runs(align)(RunContext(deps), "a.fq")
+            await log_tool_runs(align)(RunContext(deps), "a.fq", GenomeContext("hg38"))
             return kept(client.sync)
 
     (run,) = asyncio.run(use())
     assert run.metadata["session_id"] == "run-1"
     assert run.metadata["agent_type"] == "executor"
-    assert run.metadata["parameters"] == {"reads": "a.fq"}
+    assert run.metadata["parameters"] == {"reads": "a.fq", "genome": {"build": "hg38"}}
 
 
 def test_a_tool_that_a_node_calls_is_kept_in_its_memory():
