@@ -12,6 +12,7 @@ import treering
 import treering.client
 import treering.project_memory
 import treering.testing
+import treering.wiki
 
 PUBLIC = [
     "NODE_TYPES",
@@ -142,6 +143,7 @@ FACADES = [
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
+    (treering.wiki, ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]
 facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=NAMES)
