@@ -295,7 +295,7 @@ def test_a_memory_that_fails_leaves_the_tool_alone(client, caplog, fault):
     assert len([one for one in caplog.records if "tool" in one.message]) == 2
 
 
-def test_without_a_client_a_tool_is_what_it_was():
+def test_without_a_client_a_tool_is_what_it_was(caplog):
     def align(reads):
         return reads
 
@@ -303,6 +303,12 @@ def test_without_a_client_a_tool_is_what_it_was():
     for logged in (log_tool_runs(align), log_tool_runs(align, client=off)):
         assert logged("a.fq") == "a.fq"
     assert log_tool_runs(ToolRunner()).run({"reads": "a.fq"}).success
+    assert caplog.records == []
+
+
+def test_a_function_of_one_mapping_has_it_as_its_parameter(client):
+    log_tool_runs(lambda reads: reads, client=client, name="bwa")({"file": "a.fq"})
+    assert kept(client)[0].metadata["parameters"] == {"reads": {"file": "a.fq"}}
 
 
 def test_an_excluded_agent_has_no_tool_runs():
