@@ -137,6 +137,7 @@ CLIENT = [
 ]
 FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
+    "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
 }
 """By module; those of frameworks that are not installed are looked at where they are."""
