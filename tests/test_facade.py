@@ -137,6 +137,7 @@ CLIENT = [
 ]
 FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
+    "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
 }
