@@ -148,7 +148,9 @@ CLIENT = [
 ]
 FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
+    "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
     "langgraph": ["TreeringSaver", "TreeringStore"],
+    "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
 }
 """By module; those of frameworks that are not installed are looked at where they are."""

@@ -58,8 +58,7 @@ class Records:
 
         `below`: only that of this key, and those whose keys begin with it and `/`.
         """
-        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
-        ids = [state.id for state in states.values() if state.status == "active"]
+        ids = self._ids(collection, below)
         return sorted(map(record_of, self._read(ids).values()), key=lambda record: record.key)
 
     def last_of(self, collection: RecordCollection, below: str) -> KeptRecord | None:
@@ -70,6 +69,10 @@ class Records:
             return max(self.all_of(collection, below), key=lambda record: record.key, default=None)
         found = self._read([active[max(active)]] if active else [])
         return next(map(record_of, found.values()), None)
+
+    def count(self, collection: RecordCollection) -> int:
+        """Return how many records a collection has, without reading them."""
+        return len(self._ids(collection))
 
     def search(
         self,
@@ -133,6 +136,10 @@ class Records:
         """Leave nothing of the records of a collection, nor of those that were withdrawn from it before."""
         selection = Selection(collection.scope, types=("source",), where=And(_in(collection)))
         self.erase([item.id for item in self.engine.ledger.select(selection)], reason=reason)
+
+    def _ids(self, collection: RecordCollection, below: str = "") -> list[str]:
+        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
+        return [state.id for state in states.values() if state.status == "active"]
 
     def _sources(self, names: Iterable[RecordName]) -> dict[RecordName, Source]:
         by_scope: dict[str, list[RecordName]] = {}
