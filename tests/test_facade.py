@@ -149,6 +149,7 @@ CLIENT = [
 FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
     "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
+    "langchain": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
     "langgraph": ["TreeringSaver", "TreeringStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
