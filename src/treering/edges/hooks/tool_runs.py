@@ -79,14 +79,24 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
         if callable(found := getattr(tool, method, None)):
             is_class = isinstance(tool, type)
             owner = given.holding(None if is_class else tool, is_method=is_class, is_server=method == _CALL_TOOL)
-            setattr(tool, method, _logged(found, owner))
-            return tool
+            return _with_method(tool, method, _logged(found, owner))
     if isinstance(tool, type) or not callable(tool):
         raise InvalidInput(
             f"{getattr(tool, '__name__', type(tool).__name__)} is no tool: it is no function and has no method `run`.",
             hint="Give a function, an object with a method `run`, or the class of one.",
         )
     return _logged(tool, given)
+
+
+def _with_method(tool: Any, name: str, method: Callable[..., Any]) -> Any:
+    try:
+        setattr(tool, name, method)
+    except (AttributeError, ValueError) as error:  # it has slots, or is a model
+        raise InvalidInput(
+            f"The method {name!r} of {type(tool).__name__} cannot be replaced.",
+            hint="Wrap its class, or the function that it runs.",
+        ) from error
+    return tool
 
 
 def _logged(function: Callable[..., Any], owner: Owner) -> Callable[..., Any]:
@@ -177,8 +187,7 @@ async def _kept(run: _Run, outcome: Any) -> None:
 def _keeping(run: _Run, outcome: Any) -> "asyncio.Future[None] | None":
     """Store how a run ended, off the event loop where there is one. It is stored even where nobody waits for it."""
     try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+        return asyncio.get_running_loop().run_in_executor(None, run.keep, outcome)
+    except RuntimeError:  # there is no loop, or it has ended its threads
         run.keep(outcome)
         return None
-    return loop.run_in_executor(None, run.keep, outcome)
