@@ -24,6 +24,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
+    "pydantic_ai": Framework("Pydantic AI", "pydantic-ai", "pydantic_ai"),
 }
 """By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""
 
