@@ -6,6 +6,9 @@ import pytest
 
 import space_parts
 
+# Read when the framework is imported: nothing of a test is sent anywhere.
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch):

@@ -4,7 +4,10 @@ import ast
 import inspect
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,12 @@ import treering.client
 import treering.project_memory
 import treering.testing
 import treering.wiki
+from treering.edges.frameworks import extras
+
+
+def is_installed(module):
+    return find_spec(extras.FRAMEWORKS[module].package) is not None
+
 
 PUBLIC = [
     "NODE_TYPES",
@@ -138,12 +147,23 @@ CLIENT = [
     "retrieve_memory",
     "store_memory",
 ]
+FRAMEWORKS = {
+    "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
+    "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
+    "langchain": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
+    "langgraph": ["TreeringSaver", "TreeringStore"],
+    "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
+    "openai_agents": ["TreeringSession", "recall_before_model"],
+    "pydantic_ai": ["TreeringMemory", "memory_toolset"],
+}
+"""By module; those of frameworks that are not installed are looked at where they are."""
 FACADES = [
     (treering, PUBLIC),
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
     (treering.wiki, ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
+    *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]
 facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=NAMES)
@@ -201,3 +221,27 @@ def modules_after(statement):
     # -I: nothing of this folder or environment is loaded besides.
     done = subprocess.run([sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True)
     return set(done.stdout.split())
+
+
+def test_every_framework_has_a_facade_whose_names_are_pinned():
+    assert sorted(FRAMEWORKS) == sorted(extras.FRAMEWORKS)
+
+
+@pytest.mark.parametrize("module", sorted(FRAMEWORKS))
+def test_a_facade_of_a_framework_that_is_not_installed_names_the_extra(module, monkeypatch):
+    framework = extras.FRAMEWORKS[module]
+    for name in [name for name in sys.modules if name.startswith(f"{framework.package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, framework.package, None)
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"treering.edges.frameworks.{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
+
+    facade = import_module(f"treering.{module}")
+    with pytest.raises(treering.MissingExtra, match=framework.extra) as raised:
+        getattr(facade, FRAMEWORKS[module][0])
+    assert f"treering[{framework.extra}]" in raised.value.hint
+
+
+def test_every_extra_of_a_framework_is_one_of_the_package():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {framework.extra for framework in extras.FRAMEWORKS.values()} <= set(project["optional-dependencies"])

@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,15 @@ import treering.project_memory
 import treering.testing
 import treering.wiki
 from treering.core.policy import Policy
+from treering.edges.frameworks.extras import FRAMEWORKS, Framework
 from treering.edges.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
-_MODULES = (treering, treering.client, treering.project_memory, treering.testing, treering.wiki)
+FRAMEWORK_FACADES = tuple(import_module(f"treering.{name}") for name in FRAMEWORKS)
+_MODULES = (treering, treering.client, treering.project_memory, treering.testing, treering.wiki, *FRAMEWORK_FACADES)
 FACADES = {module.__name__: module for module in _MODULES}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
@@ -39,6 +42,8 @@ def named(page: Path) -> str:
 
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for framework in frameworks_of(page):
+        pytest.importorskip(framework.package, reason=f"needs the extra {framework.extra!r}")
     folder = tmp_path / "acme-web"
     make_repository(folder)
     monkeypatch.chdir(folder)
@@ -47,6 +52,12 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypat
         monkeypatch.setenv(name, value)
     with Terminal(folder, tmp_path) as terminal:
         follow(page, terminal)
+
+
+def frameworks_of(page: Path) -> list[Framework]:
+    """Return the frameworks whose adapters the code of a page imports."""
+    text = "\n".join(block.text for block in blocks_of(page) if block.language == "python")
+    return [known for name, known in FRAMEWORKS.items() if f"from treering.{name} import" in text]
 
 
 def follow(page: Path, terminal: Terminal) -> None:

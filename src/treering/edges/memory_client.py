@@ -26,6 +26,7 @@ from treering.memories.client.filtering import RecallScope, Who
 from treering.memories.client.memory import ClientMemory
 from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.recording import KeyedMemory
+from treering.memories.client.records.records import Records
 from treering.memories.client.sessions import NestedContext, nested_context
 from treering.ports.embedder import Embedder
 from treering.ports.reranker import Reranker
@@ -135,6 +136,13 @@ class BlockingMemoryClient:
     def delete(self, memory_id: str, *, erase: bool = False) -> bool:
         """Withdraw a memory, or erase it for good; see `ClientMemory.delete`."""
         return self._memory.delete(memory_id, erase=erase) if self.config.enabled else False
+
+    @property
+    def records(self) -> Records:
+        """Values kept under names, for framework adapters. Raises `InvalidInput` where the client is disabled."""
+        if not self.config.enabled:
+            raise InvalidInput("This memory client is disabled, and keeps no records.", hint="Set memory.enabled=true.")
+        return self._memory.records
 
     def flush(self) -> None:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""

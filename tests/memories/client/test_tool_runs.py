@@ -151,6 +151,16 @@ def test_a_function_keeps_its_name_its_signature_and_its_result(client):
     assert told(kept(client)[0])["parameters"] == {"reads": "a.fq", "threads": 4}
 
 
+def test_a_run_that_is_put_off_is_no_run(client):
+    def align(reads):
+        raise InterruptedError(reads)
+
+    for unfinished, count in (((InterruptedError,), 0), ((), 1)):
+        with pytest.raises(InterruptedError):
+            log_tool_runs(align, client=client, unfinished=unfinished)("S7")
+        assert len(kept(client)) == count
+
+
 def test_arguments_that_a_function_does_not_take_are_a_failed_run(client):
     logged = log_tool_runs(lambda reads: reads, client=client, name="bwa")
     with pytest.raises(TypeError, match="unexpected keyword"):

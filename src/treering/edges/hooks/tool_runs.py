@@ -33,6 +33,7 @@ def log_tool_runs(
     name: str | None = None,
     session_id: str | None = None,
     agent_type: str | None = None,
+    unfinished: tuple[type[Exception], ...] = (),
 ) -> _Tool: ...
 
 
@@ -44,6 +45,7 @@ def log_tool_runs(
     name: str | None = None,
     session_id: str | None = None,
     agent_type: str | None = None,
+    unfinished: tuple[type[Exception], ...] = (),
 ) -> Callable[[_Tool], _Tool]: ...
 
 
@@ -54,6 +56,7 @@ def log_tool_runs(
     name: str | None = None,
     session_id: str | None = None,
     agent_type: str | None = None,
+    unfinished: tuple[type[Exception], ...] = (),
 ) -> Any:
     """Return a tool that stores one memory of each of its runs, and else does what it did.
 
@@ -64,11 +67,12 @@ def log_tool_runs(
     `client`: by default `memory_client` of the object, of the dependencies in the tool's first argument, or of the
     graph node that calls it; without one nothing is stored. `name`: by default that of the object's `spec`, its `name`,
     or the function's. `session_id`, `agent_type`: by default those of the object, the dependencies or the node.
+    `unfinished`: exceptions that put a run off, as for an approval: nothing is stored where one is raised.
 
     Parameters, results and errors are kept without secrets, in at most 2,000 characters each. What goes wrong with the
     memory is logged, and the tool goes on. Raises `InvalidInput` for what cannot be run, and for generators.
     """
-    given = Owner(name=name, client=client, session_id=session_id, agent_type=agent_type)
+    given = Owner(name=name, client=client, session_id=session_id, agent_type=agent_type, unfinished=unfinished)
     return partial(_wrapped, given=given) if tool is None else _wrapped(tool, given=given)
 
 
@@ -124,9 +128,12 @@ def _logged(function: Callable[..., Any], owner: Owner) -> Callable[..., Any]:
 class _Run:
     call: LoggedCall
     began: float
+    unfinished: tuple[type[Exception], ...]
 
     def keep(self, outcome: Any) -> None:
         """Store how it ended. What goes wrong with that is logged."""
+        if isinstance(outcome, self.unfinished):
+            return
         try:
             lasted = perf_counter() - self.began
             run = run_of(self.call.tool, self.call.parameters, lasted, outcome, self.call.extra)
@@ -144,7 +151,7 @@ def _begun(function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], n
         return None
     if call is None or any(outer.is_same(call) for outer in _RUNNING.get()):
         return None
-    return _Run(call, perf_counter())
+    return _Run(call, perf_counter(), owner.unfinished)
 
 
 def _called(work: Callable[[], Any], run: _Run) -> Any:

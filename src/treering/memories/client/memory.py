@@ -27,6 +27,7 @@ from treering.memories.client.metadata import AGENT, CONTEXT, TYPE
 from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.recalling import MemoryQuery, recall
 from treering.memories.client.recording import KeyedMemory, MemoryEntry, entry_of, named_ids, operations_of
+from treering.memories.client.records.records import Records
 from treering.memories.client.sessions import NestedContext, session_text
 from treering.ports.ledger import ObjectRequest
 from treering.tools import catalog, erasure
@@ -174,6 +175,11 @@ class ClientMemory:
         if erase:
             return erasure.erase(self._engine, [memory_id], reason="Erased memory").clean
         return retry_on_conflict(lambda: self._archive(memory_id), attempts=_ATTEMPTS, on=(Conflict,))
+
+    @property
+    def records(self) -> Records:
+        """The values that are kept under names, such as the items of a session."""
+        return Records(self._engine)
 
     def flush(self) -> None:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""

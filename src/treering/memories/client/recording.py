@@ -156,22 +156,26 @@ def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) ->
         origin_channel=engine.author.channel,
         salt=salt,
         origin=f"{prefix}{entry.id.partition(':')[2]}",
-        title=_first_line(entry.content),
+        title=first_line(entry.content),
         fingerprint=f"text:{digest(entry.content)}",
         metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},
         captured_at=parse_time(entry.metadata[HAPPENED]),
         segments=first_segments(
-            _drafts(engine, entry.content), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
+            text_drafts(engine, entry.content), salt=salt, new_id=lambda: fresh_segment_id(engine.clock)
         ),
     )
 
 
-def _drafts(engine: Engine, text: str) -> list[SegmentDraft]:
+def text_drafts(engine: Engine, text: str) -> list[SegmentDraft]:
+    """Return the segments of a text: put together, they are the text."""
+    if not text:
+        return []
     most = engine.limits.max_segment_chars
     if len(text) <= most:
         return [SegmentDraft(Section(), text, gist=text[:MAX_GIST_CHARS])]
     return [*lossless(engine.segmenters["text"])(text, max_chars=most)]
 
 
-def _first_line(text: str) -> str:
-    return shortened(next(line.strip() for line in text.splitlines() if line.strip()), _TITLE)
+def first_line(text: str) -> str:
+    """Return what a text begins with, as a title; nothing for an empty one."""
+    return shortened(next((line.strip() for line in text.splitlines() if line.strip()), ""), _TITLE)

@@ -1,0 +1,1 @@
+"""Adapters to agent frameworks: a module for each, which nothing else imports."""

@@ -1,0 +1,46 @@
+"""Which frameworks there are adapters for, and what each needs installed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from treering.core.errors import MissingExtra
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """A framework: what people call it, the extra that installs it, and a package that is there then."""
+
+    title: str
+    extra: str
+    package: str
+
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    "anthropic": Framework("The Anthropic memory tool", "anthropic", "anthropic"),
+    "haystack": Framework("Haystack", "haystack", "haystack"),
+    "langchain": Framework("LangChain", "langchain", "langchain_core"),
+    "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
+    "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
+    "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
+    "pydantic_ai": Framework("Pydantic AI", "pydantic-ai", "pydantic_ai"),
+}
+"""By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""
+
+
+def offered(module: str, name: str, names: list[str]) -> Any:
+    """Return what the adapter `module` offers under a name, importing the adapter when it is first used.
+
+    Raises `MissingExtra` where the framework is not installed, `AttributeError` for a name that is not among `names`.
+    """
+    if name not in names:
+        raise AttributeError(f"module 'treering.{module}' has no attribute {name!r}")
+    framework = FRAMEWORKS[module]
+    try:
+        adapter = import_module(f"treering.edges.frameworks.{module}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != framework.package.partition(".")[0]:
+            raise
+        raise MissingExtra(framework.extra, needed_for=framework.title) from error
+    return getattr(adapter, name)

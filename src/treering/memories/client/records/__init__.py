@@ -1,0 +1,1 @@
+"""Records: values that programs keep under names of their own."""
