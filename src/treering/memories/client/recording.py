@@ -1,12 +1,13 @@
 """From what a host stores to the operations that write it: one source for each memory, with its links."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
+from treering.core.ids import make_id
 from treering.core.injection import instruction_flags
 from treering.core.lengths import shortened
 from treering.core.locator import Section
@@ -27,6 +28,8 @@ from treering.tools.segments import first_segments
 from treering.tools.turns import cleaned
 
 _TITLE = 80
+_KEYED = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time in ids that are made of keys: an id has one, and a key has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,31 @@ class MemoryEntry:
         return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]))
 
 
-def entry_of(engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who) -> MemoryEntry:
+@dataclass(frozen=True, slots=True)
+class KeyedMemory:
+    """A memory that is stored once, however often it is given: `key` says what it is, such as a message's id."""
+
+    key: str
+    content: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The id it is stored under: the same key has the same id in every process."""
+        return keyed_id(self.key)
+
+
+def keyed_id(key: str) -> str:
+    """Return the id of what is stored under a key."""
+    return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{key}")))
+
+
+def entry_of(
+    engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who, *, key: str | None = None
+) -> MemoryEntry:
     """Return what is stored of a text: without text recalled from a space and without secrets.
 
+    `key`: gives its id; without one it has an id of its own.
     Raises `InvalidInput` where it is no text, too long, or nothing is left of it.
     """
     if not isinstance(content, str) or not content.strip():
@@ -89,7 +114,8 @@ def entry_of(engine: Engine, content: object, metadata: Mapping[str, Any] | None
     told.pop(CONTEXT, None)
     if is_nested(session_id):
         told[CONTEXT] = session_id
-    return MemoryEntry(fresh_id("source", engine.clock), text, told, now)
+    identity = fresh_id("source", engine.clock) if key is None else keyed_id(key)
+    return MemoryEntry(identity, text, told, now)
 
 
 def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
