@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treering.edges.hooks.execution_history import ExecutionHistoryMemoryBridge
+    from treering.edges.hooks.memory_access import recalled_memories
     from treering.edges.hooks.memory_tools import memory_tools, retrieve_memory, store_memory
     from treering.edges.hooks.nested_loops import nested_memory
-    from treering.edges.hooks.nodes import memory_node, recalled_memories
+    from treering.edges.hooks.nodes import memory_node
     from treering.edges.hooks.state_fields import MemoryDependencies, MemoryState
     from treering.edges.hooks.tool_runs import log_tool_runs
     from treering.edges.memory_client import BlockingMemoryClient, MemorySystemClient
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "treering.edges.hooks.execution_history": ["ExecutionHistoryMemoryBridge"],
+    "treering.edges.hooks.memory_access": ["recalled_memories"],
     "treering.edges.hooks.memory_tools": ["memory_tools", "retrieve_memory", "store_memory"],
     "treering.edges.hooks.nested_loops": ["nested_memory"],
-    "treering.edges.hooks.nodes": ["memory_node", "recalled_memories"],
+    "treering.edges.hooks.nodes": ["memory_node"],
     "treering.edges.hooks.state_fields": ["MemoryDependencies", "MemoryState"],
     "treering.edges.hooks.tool_runs": ["log_tool_runs"],
     "treering.edges.memory_client": ["BlockingMemoryClient", "MemorySystemClient"],

@@ -143,7 +143,7 @@ def test_a_failing_node_records_its_failure_and_fails():
     assert failure.metadata["error"] == "ValueError: no such kinase"
 
 
-@pytest.mark.parametrize("fault", ["retrieve", "store", "closed"])
+@pytest.mark.parametrize("fault", ["retrieve", "store", "closed", "query", "content"])
 def test_a_memory_that_fails_leaves_the_node_alone(caplog, monkeypatch, fault):
     async def fails(*_given, **_named):
         raise OSError("the disk is gone")
@@ -152,10 +152,11 @@ def test_a_memory_that_fails_leaves_the_node_alone(caplog, monkeypatch, fault):
         client = client_parts.asynchronous()
         if fault == "closed":
             await client.aclose()
-        else:
+        elif fault in {"retrieve", "store"}:
             monkeypatch.setattr(client, fault, fails)
+        options = {fault: lambda *_: 1 // 0} if fault in {"query", "content"} else {}
         state = State(memory_client=client)
-        answer = await decorated()(Context(state))
+        answer = await decorated(**options)(Context(state))
         await client.aclose()
         return answer, state.seen
 
@@ -286,3 +287,30 @@ def test_the_number_of_memories_is_that_of_the_agents_settings():
         return counts
 
     assert with_client(work)[0] == [5, 7]
+
+
+def test_a_node_sees_its_own_run_and_others_where_that_is_asked():
+    async def work(client):
+        await client.store("Which kinase binds? ABL1 binds", {"session_id": "run-1"})
+        seen = []
+        for session_id, options in (("run-1", {}), ("run-2", {}), ("run-2", {"scope": "space"})):
+            state = State(memory_client=client, memory_session_id=session_id)
+            await decorated(store=False, **options)(Context(state))
+            seen += state.seen
+        return seen
+
+    assert with_client(work)[0] == ["Which kinase binds? ABL1 binds", "", "Which kinase binds? ABL1 binds"]
+
+
+def test_the_agent_that_a_node_names_is_not_the_one_of_shared_dependencies():
+    async def work(client):
+        deps = MemoryDependencies(agent_profile="executor")
+        state = State(memory_client=client)
+        await memory_node(plan, agent_type="planner", name="named")(Context(state, deps))
+        await memory_node(plan, name="not named")(Context(state, deps))
+
+    _, found = with_client(work)
+    assert {one.metadata["node"]: one.metadata["agent_type"] for one in found} == {
+        "named": "planner",
+        "not named": "executor",
+    }

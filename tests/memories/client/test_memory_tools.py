@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import client_parts
 import pytest
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
 
 import treering
 from treering.client import (
@@ -181,3 +183,22 @@ def test_tools_without_a_context_are_the_same_tools():
     assert [one["content"] for one in with_memory(work)] == ["BWA needs an index"]
     assert asyncio.run(memory_tools(None)[0]("BWA")) == []
     assert asyncio.run(memory_tools(None)[1]("BWA"))["reason"] == "Memory client not available"
+
+
+def test_the_tools_are_tools_of_pydantic_ai():
+    model = TestModel(call_tools=["store_memory", "retrieve_memory"])
+    agent = Agent(model, deps_type=MemoryDependencies)
+    agent.tool(retrieve_memory)
+    agent.tool(store_memory)
+
+    async def work(ctx, client):
+        await agent.run("Remember this.", deps=ctx.deps)
+        return await client.retrieve("a", profile=AgentProfile(agent_type="", relevance_threshold=0))
+
+    (found,) = with_memory(work, agent_profile="planner", session_id="run-1")
+    assert (found.metadata["agent_type"], found.metadata["session_id"]) == ("planner", "run-1")
+    tools = {tool.name: tool for tool in model.last_model_request_parameters.function_tools}
+    assert tools["retrieve_memory"].description.startswith("<summary>Retrieve memories")
+    properties = tools["retrieve_memory"].parameters_json_schema["properties"]
+    assert [*properties] == ["query", "top_k", "filters"]
+    assert properties["query"]["description"] == "What to look for, in words."

@@ -6,7 +6,16 @@ import client_parts
 import pytest
 
 import treering
-from treering.client import MemoryDependencies, MemoryState, nested_memory, retrieve_memory, store_memory
+from treering.client import (
+    MemoryDependencies,
+    MemoryState,
+    log_tool_runs,
+    memory_node,
+    nested_memory,
+    recalled_memories,
+    retrieve_memory,
+    store_memory,
+)
 
 
 @dataclass
@@ -153,3 +162,32 @@ def test_an_object_without_a_session_is_refused():
                 pass
 
     run(work)
+
+
+def test_runs_of_tools_belong_to_the_loop_that_calls_them():
+    async def work(client):
+        state = State(memory_client=client, memory_session_id="run-1")
+        tool = log_tool_runs(lambda kinase: kinase, name="kinase")
+        async with nested_memory(state, "outer") as outer:
+            async with nested_memory(outer, "inner"):
+                tool("ABL1")
+            tool("SRC")
+        tool("outside")
+        found = await client.retrieve("tool kinase executed", session_id="run-1")
+        return {one.metadata["parameters"]["kinase"]: one.metadata["session_id"] for one in found}
+
+    assert run(work) == {"ABL1": "run-1>outer>inner", "SRC": "run-1>outer"}
+
+
+def test_a_loop_in_a_node_has_what_was_retrieved_for_the_node():
+    @memory_node(store=False)
+    async def node(state):
+        async with nested_memory(state, "refine"):
+            inside = client_parts.texts(recalled_memories())
+        return inside, client_parts.texts(recalled_memories())
+
+    async def work(client):
+        await client.store("Kinase found")
+        return await node(State(memory_client=client))
+
+    assert run(work) == (["Kinase found"], ["Kinase found"])

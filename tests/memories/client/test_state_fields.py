@@ -119,22 +119,20 @@ def test_a_model_is_a_state_too():
     assert json.loads(state.model_dump_json())["memory_client"] == state.memory_client.key
 
 
-def test_tools_that_a_node_calls_use_its_session():
+def test_tools_that_a_node_calls_use_the_session_of_their_dependencies():
     @memory_node(store=False)
     async def ask(ctx):
         await store_memory(ctx, "Kinase found")
-        return await retrieve_memory(ctx, "kinase")
+        return {one["metadata"].get("session_id") for one in await retrieve_memory(ctx, "kinase")}
 
-    async def run():
+    async def run(session_id):
         client = client_parts.asynchronous()
-        deps = AgentDependencies(memory_client=client)
-        state = ResearchState("kinase", memory_client=client)
         await client.store("Kinase of another run", {"session_id": "other"})
-        found = await ask(Context(state, deps))
-        return [one["metadata"]["session_id"] for one in found], state.memory_session_id, deps.session_id
+        deps = AgentDependencies(memory_client=client, session_id=session_id)
+        return await ask(Context(ResearchState("kinase", memory_client=client), deps))
 
-    found, session, given = asyncio.run(run())
-    assert (found, given) == ([session], None)
+    assert asyncio.run(run("run-1")) == {"run-1"}
+    assert asyncio.run(run(None)) == {None, "other"}
 
 
 def copies(state):

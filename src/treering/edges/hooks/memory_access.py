@@ -38,14 +38,14 @@ class MemoryAccess:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What a graph node that runs was given: its memory, and what was retrieved for it."""
+    """What a graph node or a nested loop runs with: its memory, and what was retrieved for the node."""
 
     access: MemoryAccess
     recalled: RetrievedMemories
 
 
 NODE: ContextVar[NodeMemory | None] = ContextVar("treering_node_memory", default=None)
-"""The memory of the node that runs: what it calls uses the same client and session."""
+"""The memory of the node or loop that runs: the runs of tools that it calls are kept in it."""
 
 
 def memory_access(state: Any = None, deps: Any = None, *, agent_type: str | None = None) -> MemoryAccess | None:
@@ -54,7 +54,7 @@ def memory_access(state: Any = None, deps: Any = None, *, agent_type: str | None
     The client is that of the state, else of the dependencies, else one of this process with the configuration that the
     state holds, else one that is opened with that configuration and kept in the state. The session is that of the
     state, else of the dependencies; where neither has one and the state has a field for it, it is made and kept there.
-    `agent_type`: the agent's, where the dependencies have no profile.
+    The profile is that of the dependencies, but where `agent_type` names another agent: then that of this name, if any.
 
     Raises `InvalidInput` for a profile that is not known.
     """
@@ -63,7 +63,7 @@ def memory_access(state: Any = None, deps: Any = None, *, agent_type: str | None
     if client is None or not client.config.enabled or (config and not config.enabled):
         return None
     profile = _profile_of(deps, agent_type, config or client.config)
-    who = profile.agent_type if profile else agent_type or client.agent_type
+    who = agent_type or (profile.agent_type if profile else client.agent_type)
     if _excluded({who, profile.name if profile else None, client.agent_type}, client.config, config):
         return None
     return MemoryAccess(
@@ -73,6 +73,12 @@ def memory_access(state: Any = None, deps: Any = None, *, agent_type: str | None
         profile=_with_settings(profile or _own_profile(client), config),
         top_k=config.retrieval.top_k if config and "top_k" in config.retrieval.model_fields_set else None,
     )
+
+
+def recalled_memories() -> RetrievedMemories:
+    """Return what was retrieved for the graph node that runs; nothing where it has no memory."""
+    node = NODE.get()
+    return node.recalled if node else RetrievedMemories()
 
 
 def read_field(holder: Any, name: str) -> Any:
@@ -147,11 +153,11 @@ def _session_of(state: Any, deps: Any) -> str | None:
 
 
 def _profile_of(deps: Any, agent_type: str | None, config: MemoryConfig) -> AgentProfile | None:
-    given = read_field(deps, PROFILE)
-    if isinstance(given, str):
-        return config.profile(given)
-    if given is not None:
-        return given if isinstance(given, AgentProfile) else AgentProfile.model_validate(given)
+    told = read_field(deps, PROFILE)
+    if told is not None:
+        given = config.profile(told) if isinstance(told, str) else AgentProfile.model_validate(told)
+        if agent_type in {None, given.agent_type}:
+            return given
     return config.profile(agent_type) if agent_type in config.profiles else None
 
 

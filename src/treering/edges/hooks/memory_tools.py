@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from treering.core.errors import TreeringError
 from treering.core.times import render_time
-from treering.edges.hooks.memory_access import NODE, MemoryAccess, memory_access
+from treering.edges.hooks.memory_access import MemoryAccess, memory_access
 from treering.memories.client.memory import MOST_RETRIEVED
 
 NO_CLIENT = "Memory client not available"
@@ -36,7 +36,7 @@ async def retrieve_memory(
     Returns:
         Memories, best first, each with content, metadata, similarity and timestamp.
     """
-    access = _access(ctx.deps)
+    access = memory_access(deps=ctx.deps)
     return [] if access is None else await _retrieved(access, query, top_k, filters)
 
 
@@ -54,30 +54,27 @@ async def store_memory(
     Returns:
         Whether it was stored, and the id of the memory or the reason why not.
     """
-    access = _access(ctx.deps)
+    access = memory_access(deps=ctx.deps)
     return _not_stored(NO_CLIENT) if access is None else await _stored(access, content, metadata, importance)
+
+
+for _tool in (retrieve_memory, store_memory):
+    # Pydantic AI takes a context of its own type, which this module cannot name, or of none.
+    del _tool.__annotations__["ctx"]
 
 
 def memory_tools(deps: Any) -> list[Callable[..., Coroutine[Any, Any, Any]]]:
     """Return both tools for dependencies, as functions without a context, for frameworks that give tools none."""
 
     async def retrieve(query: str, top_k: int = 5, filters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        access = _access(deps)
+        access = memory_access(deps=deps)
         return [] if access is None else await _retrieved(access, query, top_k, filters)
 
     async def store(content: str, metadata: dict[str, Any] | None = None, importance: float = 0.5) -> dict[str, Any]:
-        access = _access(deps)
+        access = memory_access(deps=deps)
         return _not_stored(NO_CLIENT) if access is None else await _stored(access, content, metadata, importance)
 
     return [_named_as(retrieve_memory, retrieve), _named_as(store_memory, store)]
-
-
-def _access(deps: Any) -> MemoryAccess | None:
-    """Return the memory of dependencies; in a graph node they need no session, then it is the node's."""
-    access, node = memory_access(deps=deps), NODE.get()
-    if access is None or access.session_id is not None or node is None:
-        return access
-    return MemoryAccess(access.client, node.access.session_id, access.agent_type, access.profile, access.top_k)
 
 
 async def _retrieved(

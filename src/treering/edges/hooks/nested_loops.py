@@ -3,10 +3,20 @@
 import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 from treering.core.errors import InvalidInput
-from treering.edges.hooks.memory_access import SESSION, STATE_SESSION, attempted, has_field, memory_access
+from treering.edges.hooks.memory_access import (
+    NODE,
+    SESSION,
+    STATE_SESSION,
+    NodeMemory,
+    attempted,
+    has_field,
+    memory_access,
+    recalled_memories,
+)
 
 _Holder = TypeVar("_Holder")
 OnFailure = Literal["keep", "merge", "discard"]
@@ -16,9 +26,10 @@ OnFailure = Literal["keep", "merge", "discard"]
 async def nested_memory(holder: _Holder, loop_id: object, *, on_failure: OnFailure = "keep") -> AsyncIterator[_Holder]:
     """Give a nested loop a copy of a state or of dependencies whose session is a nested context of theirs.
 
-    What the loop stores is seen by the loop and those nested in it; when it ends it is merged into the session of
-    `holder`. Where it raises, what it stored is kept unmerged, for the same loop when it is resumed, or merged, or
-    discarded, as `on_failure` says. The copy is shallow. Without a memory `holder` itself is given.
+    What the loop stores, runs of its tools too, is seen by the loop and those nested in it; when it ends it is merged
+    into the session of `holder`. Where it raises, what it stored is kept unmerged, for the same loop when it is
+    resumed, or merged, or discarded, as `on_failure` says. The copy is shallow. Without a memory `holder` itself is
+    given.
 
     Raises `InvalidInput` where contexts are nested too deep. What else goes wrong with the memory is logged.
     """
@@ -29,6 +40,8 @@ async def nested_memory(holder: _Holder, loop_id: object, *, on_failure: OnFailu
         return
     context = access.client.create_nested_context(access.session_id, loop_id)
     inner = _with_session(holder, STATE_SESSION if is_state else SESSION, context.session_id)
+    outer = NODE.get()
+    NODE.set(NodeMemory(replace(access, session_id=context.session_id), recalled_memories()))
     try:
         yield inner
     except Exception:
@@ -37,6 +50,8 @@ async def nested_memory(holder: _Holder, loop_id: object, *, on_failure: OnFailu
         elif on_failure == "discard":
             await attempted(access.client.discard_nested_context(context), "Discarding a nested loop")
         raise
+    finally:
+        NODE.set(outer)  # no token: it may end in another context than it began in
     await attempted(access.client.merge_nested_context(context), "Merging a nested loop")
 
 

@@ -18,6 +18,7 @@ from treering.edges.hooks.memory_access import (
     read_field,
 )
 from treering.memories.client.documents import MemoryDocument, RetrievedMemories
+from treering.memories.client.filtering import RecallScope
 from treering.memories.client.tool_runs import MOST_CHARS, capped
 
 _Node = TypeVar("_Node", bound=Any)
@@ -36,14 +37,9 @@ class _Hook:
     memory_type: str
     top_k: int | None
     filters: Mapping[str, Any] | None
+    scope: RecallScope
     recall: bool
     store: bool
-
-
-def recalled_memories() -> RetrievedMemories:
-    """Return what was retrieved for the graph node that runs; nothing where it has no memory."""
-    node = NODE.get()
-    return node.recalled if node else RetrievedMemories()
 
 
 @overload
@@ -57,6 +53,7 @@ def memory_node(
     memory_type: str = "decision",
     top_k: int | None = None,
     filters: Mapping[str, Any] | None = None,
+    scope: RecallScope = "lineage",
     recall: bool = True,
     store: bool = True,
 ) -> _Node: ...
@@ -73,6 +70,7 @@ def memory_node(
     memory_type: str = "decision",
     top_k: int | None = None,
     filters: Mapping[str, Any] | None = None,
+    scope: RecallScope = "lineage",
     recall: bool = True,
     store: bool = True,
 ) -> Callable[[_Node], _Node]: ...
@@ -88,6 +86,7 @@ def memory_node(
     memory_type: str = "decision",
     top_k: int | None = None,
     filters: Mapping[str, Any] | None = None,
+    scope: RecallScope = "lineage",
     recall: bool = True,
     store: bool = True,
 ) -> Any:
@@ -97,16 +96,17 @@ def memory_node(
     `run`, which is replaced. Without it a decorator is returned. `recalled_memories()` gives the node what was
     retrieved. Without a memory, and for an excluded agent, the node runs as if it were not decorated.
 
-    `name`: by default the node's own. `agent_type`: whose memory it is where the dependencies have no profile. `query`:
-    what to look for, from the context; by default the state's `question`, else the input, where they are texts.
-    `content`: what to store, from context and result, or `None` for nothing; by default the result. `memory_type`,
-    `top_k`, `filters`: as of `retrieve` and `store`. `recall`, `store`: whether it does that.
+    `name`: by default the node's own. `agent_type`: whose memory it is; by default that of the dependencies' profile.
+    `query`: what to look for, from the context; by default the state's `question`, else the input, where they are
+    texts. `content`: what to store, from context and result, or `None` for nothing; by default the result.
+    `memory_type`: what kind of memory that is. `top_k`, `filters`, `scope`: as of `retrieve`; with
+    `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
 
     What goes wrong with the memory is logged: without memories retrieved the node runs with none. Of a node that fails
     the failure is stored, and raised again.
     """
     own = query or _question
-    hook = _Hook(name, agent_type, own, content, memory_type, top_k, filters, recall=recall, store=store)
+    hook = _Hook(name, agent_type, own, content, memory_type, top_k, filters, scope, recall=recall, store=store)
     return partial(_hooked, hook=hook) if node is None else _hooked(node, hook=hook)
 
 
@@ -131,66 +131,60 @@ def _with_memory(function: Callable[..., Any], name: str, hook: _Hook) -> Callab
         access = memory_access(_state_of(ctx), read_field(ctx, "deps"), agent_type=hook.agent_type)
         if access is None:
             return await function(*given, **named)
-        question = hook.query(ctx) if hook.recall else None
-        node = NodeMemory(access, await _recalled(access, hook, question))
-        token = NODE.set(node)
+        recalled = await attempted(_recalled(access, hook, ctx), "Retrieving memories for a node")
+        token = NODE.set(NodeMemory(access, recalled or RetrievedMemories()))
         try:
             result = await function(*given, **named)
         except Exception as error:
-            await _keep(access, hook, _failure(name, error), _metadata(name, ctx, hook, error))
+            await attempted(_store_failure(access, hook, name, ctx, error), "Storing the failure of a node")
             raise
         finally:
             NODE.reset(token)
-        await _keep(access, hook, _decision(name, hook, ctx, result), _metadata(name, ctx, hook))
+        await attempted(_store_decision(access, hook, name, ctx, result), "Storing what a node did")
         return result
 
     return run
 
 
-async def _recalled(access: MemoryAccess, hook: _Hook, question: str | None) -> RetrievedMemories:
+async def _recalled(access: MemoryAccess, hook: _Hook, ctx: Any) -> RetrievedMemories:
+    question = hook.query(ctx) if hook.recall else None
     if not question:
         return RetrievedMemories()
-    retrieving = access.client.retrieve(
+    return await access.client.retrieve(
         question,
         hook.top_k or access.top_k,
         hook.filters,
         session_id=access.session_id,
+        scope=hook.scope,
         profile=access.profile,
     )
-    return await attempted(retrieving, "Retrieving memories for a node") or RetrievedMemories()
 
 
-async def _keep(
-    access: MemoryAccess, hook: _Hook, content: str | MemoryDocument | None, metadata: Mapping[str, Any]
-) -> None:
-    if not hook.store or not content:
+async def _store_decision(access: MemoryAccess, hook: _Hook, name: str, ctx: Any, result: Any) -> None:
+    if not hook.store:
         return
-    document = MemoryDocument(content=content) if isinstance(content, str) else content
-    own = {"session_id": access.session_id, "agent_type": access.agent_type, **metadata}
-    known = {key: value for key, value in own.items() if value is not None}
-    await attempted(access.client.store(document.content, {**known, **document.told}), "Storing what a node did")
+    content = hook.content(ctx, result) if hook.content else f"{name}: {_result_text(result)}"
+    if content:
+        document = MemoryDocument(content=content) if isinstance(content, str) else content
+        metadata = {**_metadata(access, name, ctx), "memory_type": hook.memory_type, "success": True, **document.told}
+        await access.client.store(document.content, metadata)
 
 
-def _metadata(name: str, ctx: Any, hook: _Hook, error: Exception | None = None) -> dict[str, Any]:
-    return {
-        "memory_type": hook.memory_type if error is None else "failure_analysis",
+async def _store_failure(access: MemoryAccess, hook: _Hook, name: str, ctx: Any, error: Exception) -> None:
+    if hook.store:
+        text = str(capped(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__))
+        metadata = {"memory_type": "failure_analysis", "success": False, "error": text}
+        await access.client.store(f"{name} failed: {text}", {**_metadata(access, name, ctx), **metadata})
+
+
+def _metadata(access: MemoryAccess, name: str, ctx: Any) -> dict[str, Any]:
+    known = {
         "node": name,
         "question": _question(ctx),
-        "success": error is None,
-        "error": None if error is None else capped(_error_text(error)),
+        "session_id": access.session_id,
+        "agent_type": access.agent_type,
     }
-
-
-def _decision(name: str, hook: _Hook, ctx: Any, result: Any) -> str | MemoryDocument | None:
-    return hook.content(ctx, result) if hook.content else f"{name}: {_result_text(result)}"
-
-
-def _failure(name: str, error: Exception) -> str:
-    return f"{name} failed: {capped(_error_text(error))}"
-
-
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def _result_text(result: Any) -> str:
