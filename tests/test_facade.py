@@ -149,6 +149,7 @@ CLIENT = [
 FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
     "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
+    "langgraph": ["TreeringSaver", "TreeringStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
 }
@@ -228,7 +229,8 @@ def test_a_facade_of_a_framework_that_is_not_installed_names_the_extra(module, m
     for name in [name for name in sys.modules if name.startswith(f"{framework.package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, framework.package, None)
-    monkeypatch.delitem(sys.modules, f"treering.edges.frameworks.{module}", raising=False)
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"treering.edges.frameworks.{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
 
     facade = import_module(f"treering.{module}")
     with pytest.raises(treering.MissingExtra, match=framework.extra) as raised:

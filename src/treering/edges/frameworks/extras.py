@@ -20,6 +20,7 @@ class Framework:
 FRAMEWORKS: Mapping[str, Framework] = {
     "anthropic": Framework("The Anthropic memory tool", "anthropic", "anthropic"),
     "haystack": Framework("Haystack", "haystack", "haystack"),
+    "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
 }

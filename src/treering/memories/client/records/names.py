@@ -15,6 +15,9 @@ from treering.memories.client.sessions import scope_of
 _HOME = "/records"
 ORIGIN = f"{PREFIX}record"
 """How the origins of records begin; below it stands the key."""
+HIDDEN_ORIGIN = "record:"
+"""How those of hidden records begin, which are no memories."""
+_DIGESTED = "~"
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
@@ -22,11 +25,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 class RecordCollection:
     """Where records lie together: a path of its own, and the session or nested context they belong to, if any.
 
-    What belongs to a session is seen as its memories are.
+    What belongs to a session is seen as its memories are. `hidden`: the records are read by their names alone, such as
+    the checkpoints of a program; `retrieve` does not find them.
     """
 
     path: tuple[str, ...]
     session_id: str | None = None
+    hidden: bool = False
 
     @property
     def scope(self) -> str:
@@ -36,7 +41,7 @@ class RecordCollection:
     def origin(self, key: str = "") -> str:
         """Return the origin of the source that holds the record of a key; without one, what all of them begin with."""
         parts = [*self.path, *key.split("/")] if key else self.path
-        return "/".join([ORIGIN, *map(_part, parts)])
+        return "/".join([HIDDEN_ORIGIN if self.hidden else ORIGIN, *map(_part, parts)])
 
     def name(self, key: str) -> "RecordName":
         """Return the name of the record of a key."""
@@ -59,6 +64,11 @@ class RecordName:
     def origin(self) -> str:
         """The origin of its source."""
         return self.collection.origin(self.key)
+
+    @property
+    def title(self) -> str:
+        """What a record is called that has no text. One title for many costs one vector in an index."""
+        return "/".join(self.collection.path) if self.collection.hidden else self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,11 @@ def record_of(source: Source, similarity: float = 1.0) -> KeptRecord:
     )
 
 
+def tells_key(origin: str) -> bool:
+    """Tell whether an origin ends as its key does, and not with a digest."""
+    return not origin.rpartition("/")[2].startswith(_DIGESTED)
+
+
 def _part(text: str) -> str:
     """Return a part of a name as it stands in a scope or an origin; what cannot stand there is replaced by a digest."""
-    return text if _PLAIN.fullmatch(text) else f"~{digest(text)}"
+    return text if _PLAIN.fullmatch(text) else f"{_DIGESTED}{digest(text)}"

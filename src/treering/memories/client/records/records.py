@@ -27,6 +27,7 @@ from treering.memories.client.records.names import (
     RecordDraft,
     RecordName,
     record_of,
+    tells_key,
 )
 from treering.memories.client.sessions import is_nested
 from treering.ports.clock import fresh_id, fresh_salt, fresh_segment_id
@@ -59,6 +60,15 @@ class Records:
         """
         ids = self._ids(collection, below)
         return sorted(map(record_of, self._read(ids).values()), key=lambda record: record.key)
+
+    def last_of(self, collection: RecordCollection, below: str) -> KeptRecord | None:
+        """Return the record that has the last key of those that begin with `below` and `/`; `None` for none."""
+        states = self.engine.ledger.sources(scope=collection.scope, root=collection.origin(below))
+        active = {origin: state.id for origin, state in states.items() if state.status == "active"}
+        if not all(map(tells_key, active)):  # the order of digests is not that of keys
+            return max(self.all_of(collection, below), key=lambda record: record.key, default=None)
+        found = self._read([active[max(active)]] if active else [])
+        return next(map(record_of, found.values()), None)
 
     def count(self, collection: RecordCollection) -> int:
         """Return how many records a collection has, without reading them."""
@@ -207,7 +217,7 @@ class Records:
         if session_id := draft.name.collection.session_id:
             metadata |= {SESSION: session_id, **({CONTEXT: session_id} if is_nested(session_id) else {})}
         return {
-            "title": first_line(draft.text) or draft.name.key,
+            "title": first_line(draft.text) or draft.name.title,
             "fingerprint": f"text:{digest(draft.text)}",
             "payload": {"key": draft.name.key, "value": dict(draft.value)},
             "metadata": {**metadata, **({"flags": list(flags)} if flags else {})},
