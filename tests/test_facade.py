@@ -148,6 +148,7 @@ CLIENT = [
 ]
 FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
+    "claude_agent_sdk": ["MEMORY_TOOLS", "TreeringSessionStore", "memory_hooks", "memory_server"],
     "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
     "langgraph": ["TreeringSaver", "TreeringStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],

@@ -19,6 +19,7 @@ class Framework:
 
 FRAMEWORKS: Mapping[str, Framework] = {
     "anthropic": Framework("The Anthropic memory tool", "anthropic", "anthropic"),
+    "claude_agent_sdk": Framework("The Claude Agent SDK", "claude-agent-sdk", "claude_agent_sdk"),
     "haystack": Framework("Haystack", "haystack", "haystack"),
     "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
