@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check bench torture soak attack mutants clean
+.PHONY: try check bench torture soak attack frameworks mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,9 +45,13 @@ soak: $(VENV)/.developed
 attack: $(VENV)/.developed
 	$(BIN)/python -m attacks
 
+# `make frameworks FRAMEWORKS=llama_index` tests the adapter of one; by default those of all that `dev` leaves out.
+frameworks: $(VENV)/.developed
+	$(BIN)/python tests/frameworks.py $(FRAMEWORKS)
+
 # `make mutants MUTANTS=core/scope.py` tests those of one module, in minutes; several may be named.
 mutants: $(VENV)-mutants/.developed
 	$(VENV)-mutants/bin/python tests/mutants.py $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-mutants mutants .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-mutants .venv-frameworks mutants .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -154,9 +154,11 @@ FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
     "claude_agent_sdk": ["MEMORY_TOOLS", "TreeringSessionStore", "memory_hooks", "memory_server"],
     "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
+    "langchain": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
     "langgraph": ["TreeringSaver", "TreeringStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
+    "pydantic_ai": ["TreeringMemory", "memory_toolset"],
 }
 """By module; those of frameworks that are not installed are looked at where they are."""
 FACADES = [

@@ -314,3 +314,15 @@ def test_the_agent_that_a_node_names_is_not_the_one_of_shared_dependencies():
         "named": "planner",
         "not named": "executor",
     }
+
+
+def test_a_node_with_a_client_of_its_own_needs_none_in_its_state():
+    async def work(client):
+        await client.store("Which kinase binds? ABL1 binds")
+        state = State()
+        await decorated(client=client)(Context(state))
+        return state
+
+    state, found = with_client(work)
+    assert state.seen == ["Which kinase binds? ABL1 binds"]
+    assert {one.metadata.get("session_id") for one in found} == {None, state.memory_session_id}

@@ -30,6 +30,12 @@ class ResearchState(MemoryState):
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class SlottedState(MemoryState):
+    question: str
+    notes: list[str] = field(default_factory=list)
+
+
 @dataclass
 class AgentDependencies(MemoryDependencies):
     tools: list[str] = field(default_factory=list)
@@ -64,7 +70,7 @@ def run_steps(state, deps=None, times=2):
 
     async def run():
         seen = [await step(Context(state, deps)) for _ in range(times)]
-        client = getattr(state, "memory_client", None) or deps.memory_client
+        client = deps.memory_client if deps and deps.memory_client else state.memory_client
         found = await client.retrieve("kinase step", top_k=50, scope="space")
         return seen, {one.metadata.get("session_id") for one in found}
 
@@ -136,21 +142,22 @@ def test_tools_that_a_node_calls_use_the_session_of_their_dependencies():
 
 
 def copies(state):
-    written = TypeAdapter(ResearchState).dump_json(state)
+    as_json = TypeAdapter(type(state))
     return {
         "copy": copy.copy(state),
         "deep copy": copy.deepcopy(state),
         "replace": dataclasses.replace(state),
-        "asdict": ResearchState(**dataclasses.asdict(state)),
+        "asdict": type(state)(**dataclasses.asdict(state)),
         "pickle": pickle.loads(pickle.dumps(state)),
-        "json": TypeAdapter(ResearchState).validate_json(written),
+        "json": as_json.validate_json(as_json.dump_json(state)),
     }
 
 
+@pytest.mark.parametrize("kind", [ResearchState, SlottedState])
 @pytest.mark.parametrize("how", ["copy", "deep copy", "replace", "asdict", "pickle", "json"])
-def test_a_copy_of_a_state_has_the_same_client(how):
+def test_a_copy_of_a_state_has_the_same_client(how, kind):
     client = client_parts.asynchronous()
-    state = ResearchState("kinase step", ["note"], memory_client=client, memory_config=client.config)
+    state = kind("kinase step", ["note"], memory_client=client, memory_config=client.config)
     run_steps(state)
     again = copies(state)[how]
     assert again.memory_client is client
@@ -183,6 +190,14 @@ def test_a_checkpoint_whose_client_is_gone_is_read_without_one(how):
     assert read.memory_client is None
     assert read.question == "kinase step"
     assert asyncio.run(step(Context(read))) == 0
+
+
+def test_a_state_that_was_written_as_text_by_its_host_has_no_client():
+    state = ResearchState("kinase", memory_client=client_parts.asynchronous(), memory_config=client_parts.config())
+    read = ResearchState(**json.loads(json.dumps(dataclasses.asdict(state), default=str)))
+    assert asyncio.run(step(Context(read))) == 0
+    deps = AgentDependencies(memory_client=client_parts.asynchronous(), session_id="run-1")
+    assert run_steps(read, deps)[1] == {read.memory_session_id} == {"run-1"}
 
 
 def test_a_blocking_client_and_a_hosts_own_do_not_keep_a_state_from_being_copied():

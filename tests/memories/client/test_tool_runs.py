@@ -151,6 +151,16 @@ def test_a_function_keeps_its_name_its_signature_and_its_result(client):
     assert told(kept(client)[0])["parameters"] == {"reads": "a.fq", "threads": 4}
 
 
+def test_a_run_that_is_put_off_is_no_run(client):
+    def align(reads):
+        raise InterruptedError(reads)
+
+    for unfinished, count in (((InterruptedError,), 0), ((), 1)):
+        with pytest.raises(InterruptedError):
+            log_tool_runs(align, client=client, unfinished=unfinished)("S7")
+        assert len(kept(client)) == count
+
+
 def test_arguments_that_a_function_does_not_take_are_a_failed_run(client):
     logged = log_tool_runs(lambda reads: reads, client=client, name="bwa")
     with pytest.raises(TypeError, match="unexpected keyword"):
@@ -472,3 +482,90 @@ async def rows_later():
 def test_what_cannot_be_run_is_refused(what):
     with pytest.raises(treering.InvalidInput):
         log_tool_runs(what)
+
+
+class Slotted:
+    __slots__ = ()
+
+    def run(self, params):
+        return params
+
+
+def test_an_object_whose_method_cannot_be_replaced_is_refused(client):
+    with pytest.raises(treering.InvalidInput, match="The method 'run' of Slotted cannot be replaced"):
+        log_tool_runs(Slotted(), client=client)
+    log_tool_runs(type("Open", (Slotted,), {"__slots__": ()}), client=client)().run({"reads": "a.fq"})
+    assert [one.metadata["tool"] for one in kept(client)] == ["Open"]
+
+
+def test_a_run_without_an_event_loop_is_stored(client):
+    async def align(reads):
+        return reads
+
+    run = log_tool_runs(align, client=client)("a.fq")
+    with pytest.raises(StopIteration, match=r"a\.fq"):
+        run.send(None)
+    assert len(kept(client)) == 1
+
+
+def test_a_run_that_nobody_waits_for_is_stored_as_it_is_given_up(client):
+    class Forever:
+        def __await__(self):
+            yield
+
+    async def align(reads):
+        await Forever()
+
+    run = log_tool_runs(align, client=client)("a.fq")
+    run.send(None)
+    run.close()
+    assert [one.metadata["error"] for one in kept(client)] == ["GeneratorExit"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "name"),
+    [
+        (functools.partial(lambda reads, index: reads, index="hg38"), "<lambda>"),
+        (type("Aligner", (), {"run": lambda self, params: params})(), "Aligner"),
+        (type("Aligner", (), {"run": lambda self, params: params, "name": "bwa"})(), "bwa"),
+    ],
+)
+def test_a_tool_is_named_by_what_it_is(client, tool, name):
+    logged = log_tool_runs(tool, client=client)
+    (logged.run if hasattr(logged, "run") else logged)({"reads": "a.fq"})
+    assert [one.metadata["tool"] for one in kept(client)] == [name]
+
+
+def test_an_error_that_says_nothing_is_kept_by_its_name_and_one_with_a_cause_with_that(client):
+    def silent():
+        raise KeyError
+
+    def caused():
+        try:
+            silent()
+        except KeyError as error:
+            raise ValueError("no alignment") from OSError(f"the disk is full: {error}")
+
+    for tool in (silent, caused):
+        with pytest.raises((KeyError, ValueError)):
+            log_tool_runs(tool, client=client)()
+    assert [one.metadata["error"] for one in kept(client)] == ["KeyError", "no alignment: the disk is full: "]
+
+
+def test_data_of_any_kind_is_kept_as_far_as_there_is_room(client):
+    deep: list[Any] = ["bottom"]
+    for _ in range(50):
+        deep = [deep]
+    result = {
+        "set": {"a"},
+        "item": ExecutionResult(True),
+        "spec": ToolSpec("bwa"),
+        "tuple": (1, None, 2.5),
+        "deep": deep,
+    }
+    log_tool_runs(lambda: result, client=client, name="bwa")()
+    (run,) = kept(client)
+    summary = run.metadata["result_summary"]
+    assert summary["item"] == {"success": True, "data": {}, "error": None}
+    assert (summary["set"], summary["spec"], summary["tuple"]) == (["a"], {"name": "bwa"}, [1, None, 2.5])
+    assert "bottom" not in str(summary["deep"])

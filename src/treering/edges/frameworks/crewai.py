@@ -40,9 +40,8 @@ class TreeringStorage:
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record, or `None`."""
-        name = self._collection.name(record_id)
-        found = self._client.records.get([name]).get(name)
-        return _record(found.value) if found else None
+        found = self._client.records.get([self._collection.name(record_id)])
+        return next((MemoryRecord.model_validate(one.value) for one in found.values()), None)
 
     def search(
         self,
@@ -122,16 +121,12 @@ class TreeringStorage:
         return await in_thread(lambda: self.delete(**wanted))
 
     def _all(self) -> list[MemoryRecord]:
-        return [_record(one.value) for one in self._client.records.all_of(self._collection)]
+        return [MemoryRecord.model_validate(one.value) for one in self._client.records.all_of(self._collection)]
 
     def _draft(self, record: MemoryRecord) -> RecordDraft:
         value = plain_value({**record.model_dump(mode="json"), "embedding": record.embedding})
         metadata = {"memory_type": "knowledge", "importance": record.importance, "tags": record.categories}
         return RecordDraft(self._collection.name(record.id), value, searchable(record.content), metadata)
-
-
-def _record(value: Mapping[str, Any]) -> MemoryRecord:
-    return MemoryRecord.model_validate(dict(value))
 
 
 def _passing(

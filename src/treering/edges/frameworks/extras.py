@@ -24,9 +24,11 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "crewai": Framework("CrewAI", "crewai", "crewai"),
     "google_adk": Framework("Google ADK", "google-adk", "google.adk"),
     "haystack": Framework("Haystack", "haystack", "haystack"),
+    "langchain": Framework("LangChain", "langchain", "langchain_core"),
     "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
+    "pydantic_ai": Framework("Pydantic AI", "pydantic-ai", "pydantic_ai"),
     "strands": Framework("Strands Agents", "strands", "strands"),
 }
 """By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""

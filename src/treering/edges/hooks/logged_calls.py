@@ -40,6 +40,7 @@ class Owner:
     client: MemorySystemClient | BlockingMemoryClient | None = None
     session_id: str | None = None
     agent_type: str | None = None
+    unfinished: tuple[type[Exception], ...] = ()
     instance: Any = None
     is_method: bool = False
     """The first argument is the object."""

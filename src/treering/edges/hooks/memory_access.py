@@ -48,17 +48,24 @@ NODE: ContextVar[NodeMemory | None] = ContextVar("treering_node_memory", default
 """The memory of the node or loop that runs: the runs of tools that it calls are kept in it."""
 
 
-def memory_access(state: Any = None, deps: Any = None, *, agent_type: str | None = None) -> MemoryAccess | None:
+def memory_access(
+    state: Any = None,
+    deps: Any = None,
+    *,
+    agent_type: str | None = None,
+    client: MemorySystemClient | None = None,
+) -> MemoryAccess | None:
     """Return the memory of a run; `None` where it has none, it is off, or its agent is excluded.
 
-    The client is that of the state, else of the dependencies, else one of this process with the configuration that the
-    state holds, else one that is opened with that configuration and kept in the state. The session is that of the
-    state, else of the dependencies; where neither has one and the state has a field for it, it is made and kept there.
+    The client is `client`, else that of the state, else of the dependencies, else one of this process with the
+    configuration that the state holds, else one that is opened with that configuration and kept in the state. The
+    session is that of the state, else of the dependencies; where neither has one and the state has a field for it, it
+    is made and kept there.
     The profile is that of the dependencies, but where `agent_type` names another agent: then that of this name, if any.
 
     Raises `InvalidInput` for a profile that is not known.
     """
-    client = _client_of(state) or _client_of(deps) or _found_again(state)
+    client = client or _client_of(state) or _client_of(deps) or _found_again(state)
     config = _config_of(deps) or _config_of(state)
     if client is None or not client.config.enabled or (config and not config.enabled):
         return None
@@ -127,9 +134,10 @@ def _client_of(holder: Any) -> MemorySystemClient | None:
 
 def _config_of(holder: Any) -> MemoryConfig | None:
     config = read_field(holder, CONFIG)
-    if config is None or isinstance(config, MemoryConfig):
-        return config
-    return MemoryConfig.read(config)
+    if isinstance(config, Mapping):
+        return MemoryConfig.read(config)
+    # What a host made of a configuration when it wrote the state as text is none.
+    return config if isinstance(config, MemoryConfig) else None
 
 
 def _found_again(state: Any) -> MemorySystemClient | None:

@@ -17,6 +17,7 @@ from treering.edges.hooks.memory_access import (
     memory_access,
     read_field,
 )
+from treering.edges.memory_client import MemorySystemClient
 from treering.memories.client.documents import MemoryDocument, RetrievedMemories
 from treering.memories.client.filtering import RecallScope
 from treering.memories.client.tool_runs import MOST_CHARS, capped
@@ -30,6 +31,7 @@ Content = Callable[[Any, Any], str | MemoryDocument | None]
 class _Hook:
     """What is retrieved before a node runs, and what is stored after it."""
 
+    client: MemorySystemClient | None
     name: str | None
     agent_type: str | None
     query: Query
@@ -46,6 +48,7 @@ class _Hook:
 def memory_node(
     node: _Node,
     *,
+    client: MemorySystemClient | None = None,
     name: str | None = None,
     agent_type: str | None = None,
     query: Query | None = None,
@@ -63,6 +66,7 @@ def memory_node(
 def memory_node(
     node: None = None,
     *,
+    client: MemorySystemClient | None = None,
     name: str | None = None,
     agent_type: str | None = None,
     query: Query | None = None,
@@ -79,6 +83,7 @@ def memory_node(
 def memory_node(
     node: Any = None,
     *,
+    client: MemorySystemClient | None = None,
     name: str | None = None,
     agent_type: str | None = None,
     query: Query | None = None,
@@ -96,17 +101,17 @@ def memory_node(
     `run`, which is replaced. Without it a decorator is returned. `recalled_memories()` gives the node what was
     retrieved. Without a memory, and for an excluded agent, the node runs as if it were not decorated.
 
-    `name`: by default the node's own. `agent_type`: whose memory it is; by default that of the dependencies' profile.
-    `query`: what to look for, from the context; by default the state's `question`, else the input, where they are
-    texts. `content`: what to store, from context and result, or `None` for nothing; by default the result.
-    `memory_type`: what kind of memory that is. `top_k`, `filters`, `scope`: as of `retrieve`; with
-    `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
+    `client`: by default that of the state or the dependencies. `name`: by default the node's own. `agent_type`: whose
+    memory it is; by default that of the dependencies' profile. `query`: what to look for, from the context; by default
+    the state's `question`, else the input, where they are texts. `content`: what to store, from context and result, or
+    `None` for nothing; by default the result. `memory_type`: what kind of memory that is. `top_k`, `filters`, `scope`:
+    as of `retrieve`; with `scope="space"` earlier runs are seen, too. `recall`, `store`: whether it does that.
 
     What goes wrong with the memory is logged: without memories retrieved the node runs with none. Of a node that fails
     the failure is stored, and raised again.
     """
     own = query or _question
-    hook = _Hook(name, agent_type, own, content, memory_type, top_k, filters, scope, recall=recall, store=store)
+    hook = _Hook(client, name, agent_type, own, content, memory_type, top_k, filters, scope, recall=recall, store=store)
     return partial(_hooked, hook=hook) if node is None else _hooked(node, hook=hook)
 
 
@@ -128,7 +133,8 @@ def _with_memory(function: Callable[..., Any], name: str, hook: _Hook) -> Callab
     @wraps(function)
     async def run(*given: Any, **named: Any) -> Any:
         ctx = given[-1] if given else next(iter(named.values()), None)
-        access = memory_access(_state_of(ctx), read_field(ctx, "deps"), agent_type=hook.agent_type)
+        deps = read_field(ctx, "deps")
+        access = memory_access(_state_of(ctx), deps, agent_type=hook.agent_type, client=hook.client)
         if access is None:
             return await function(*given, **named)
         recalled = await attempted(_recalled(access, hook, ctx), "Retrieving memories for a node")

@@ -1,6 +1,6 @@
 """Fields of a host's state and dependencies that hold its memory, as dataclasses to inherit from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from treering.edges.hooks.memory_access import CLIENT
@@ -16,21 +16,23 @@ class _LeftOut:
     key: str | None
 
 
+@dataclass
 class _WithoutClient:
     """Leaves the client out when it is pickled, and finds it again where the process still has it."""
 
     def __getstate__(self) -> dict[str, Any]:
-        client = self.__dict__.get(CLIENT)
-        if not isinstance(client, MemorySystemClient | BlockingMemoryClient):
-            return {**self.__dict__}
-        left_out = _LeftOut(client.key if isinstance(client, MemorySystemClient) else None)
-        return {**self.__dict__, CLIENT: left_out}
+        # Fields by name as well: where a host's dataclass has slots, its own are not in `__dict__`.
+        own = {one.name: getattr(self, one.name) for one in fields(self) if hasattr(self, one.name)}
+        kept = {**vars(self), **own}
+        client = kept.get(CLIENT)
+        if isinstance(client, MemorySystemClient | BlockingMemoryClient):
+            kept[CLIENT] = _LeftOut(client.key if isinstance(client, MemorySystemClient) else None)
+        return kept
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        client = kept.get(CLIENT)
-        if isinstance(client, _LeftOut):
-            kept = {**kept, CLIENT: live_client(client.key) if client.key else None}
-        self.__dict__.update(kept)
+        for name, value in kept.items():
+            found = live_client(value.key or "") if isinstance(value, _LeftOut) else value
+            object.__setattr__(self, name, found)
 
 
 @dataclass(kw_only=True)

@@ -33,6 +33,7 @@ def log_tool_runs(
     name: str | None = None,
     session_id: str | None = None,
     agent_type: str | None = None,
+    unfinished: tuple[type[Exception], ...] = (),
 ) -> _Tool: ...
 
 
@@ -44,6 +45,7 @@ def log_tool_runs(
     name: str | None = None,
     session_id: str | None = None,
     agent_type: str | None = None,
+    unfinished: tuple[type[Exception], ...] = (),
 ) -> Callable[[_Tool], _Tool]: ...
 
 
@@ -54,6 +56,7 @@ def log_tool_runs(
     name: str | None = None,
     session_id: str | None = None,
     agent_type: str | None = None,
+    unfinished: tuple[type[Exception], ...] = (),
 ) -> Any:
     """Return a tool that stores one memory of each of its runs, and else does what it did.
 
@@ -64,11 +67,12 @@ def log_tool_runs(
     `client`: by default `memory_client` of the object, of the dependencies in the tool's first argument, or of the
     graph node that calls it; without one nothing is stored. `name`: by default that of the object's `spec`, its `name`,
     or the function's. `session_id`, `agent_type`: by default those of the object, the dependencies or the node.
+    `unfinished`: exceptions that put a run off, as for an approval: nothing is stored where one is raised.
 
     Parameters, results and errors are kept without secrets, in at most 2,000 characters each. What goes wrong with the
     memory is logged, and the tool goes on. Raises `InvalidInput` for what cannot be run, and for generators.
     """
-    given = Owner(name=name, client=client, session_id=session_id, agent_type=agent_type)
+    given = Owner(name=name, client=client, session_id=session_id, agent_type=agent_type, unfinished=unfinished)
     return partial(_wrapped, given=given) if tool is None else _wrapped(tool, given=given)
 
 
@@ -79,14 +83,24 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
         if callable(found := getattr(tool, method, None)):
             is_class = isinstance(tool, type)
             owner = given.holding(None if is_class else tool, is_method=is_class, is_server=method == _CALL_TOOL)
-            setattr(tool, method, _logged(found, owner))
-            return tool
+            return _with_method(tool, method, _logged(found, owner))
     if isinstance(tool, type) or not callable(tool):
         raise InvalidInput(
             f"{getattr(tool, '__name__', type(tool).__name__)} is no tool: it is no function and has no method `run`.",
             hint="Give a function, an object with a method `run`, or the class of one.",
         )
     return _logged(tool, given)
+
+
+def _with_method(tool: Any, name: str, method: Callable[..., Any]) -> Any:
+    try:
+        setattr(tool, name, method)
+    except (AttributeError, ValueError) as error:  # it has slots, or is a model
+        raise InvalidInput(
+            f"The method {name!r} of {type(tool).__name__} cannot be replaced.",
+            hint="Wrap its class, or the function that it runs.",
+        ) from error
+    return tool
 
 
 def _logged(function: Callable[..., Any], owner: Owner) -> Callable[..., Any]:
@@ -114,9 +128,12 @@ def _logged(function: Callable[..., Any], owner: Owner) -> Callable[..., Any]:
 class _Run:
     call: LoggedCall
     began: float
+    unfinished: tuple[type[Exception], ...]
 
     def keep(self, outcome: Any) -> None:
         """Store how it ended. What goes wrong with that is logged."""
+        if isinstance(outcome, self.unfinished):
+            return
         try:
             lasted = perf_counter() - self.began
             run = run_of(self.call.tool, self.call.parameters, lasted, outcome, self.call.extra)
@@ -134,7 +151,7 @@ def _begun(function: Callable[..., Any], owner: Owner, given: tuple[Any, ...], n
         return None
     if call is None or any(outer.is_same(call) for outer in _RUNNING.get()):
         return None
-    return _Run(call, perf_counter())
+    return _Run(call, perf_counter(), owner.unfinished)
 
 
 def _called(work: Callable[[], Any], run: _Run) -> Any:
@@ -177,8 +194,7 @@ async def _kept(run: _Run, outcome: Any) -> None:
 def _keeping(run: _Run, outcome: Any) -> "asyncio.Future[None] | None":
     """Store how a run ended, off the event loop where there is one. It is stored even where nobody waits for it."""
     try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+        return asyncio.get_running_loop().run_in_executor(None, run.keep, outcome)
+    except RuntimeError:  # there is no loop, or it has ended its threads
         run.keep(outcome)
         return None
-    return loop.run_in_executor(None, run.keep, outcome)

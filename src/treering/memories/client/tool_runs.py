@@ -1,9 +1,9 @@
 """Tool runs as memories: what a tool was given, what it gave, and how long it took, without secrets and capped."""
 
 import json
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, is_dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -13,10 +13,10 @@ from treering.memories.client.metadata import plain_value
 
 MOST_CHARS = 2_000
 """Of parameters, of a result and of an error; the rest is cut off."""
-_MOST_ITEMS = 50
-_DEEPEST = 8
+_DEEPEST = 20
 _READ_CHARS = 4 * MOST_CHARS
-"""Of each text. Longer than what is kept, so that no secret is cut in half before it is looked for."""
+"""Read of each. More than what is kept, so that no secret is cut in half before it is looked for."""
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,41 +80,50 @@ def _error_text(error: BaseException) -> str:
 
 def capped(value: Any) -> Any:
     """Return a value as JSON data, without secrets, in at most `MOST_CHARS` characters: what is longer as cut text."""
-    plain = screened(plain_value(_pruned(value))).value
+    plain = screened(_Pruning().pruned(value)).value
     if isinstance(plain, str):
         return shortened(plain, MOST_CHARS)
     text = json.dumps(plain, ensure_ascii=False)
     return plain if len(text) <= MOST_CHARS else shortened(text, MOST_CHARS)
 
 
-def _pruned(value: Any, depth: int = 0) -> Any:
-    """Return a value without most of its longest parts, so that nobody goes through a million of them."""
-    if isinstance(value, str):
-        return value[:_READ_CHARS]
-    if depth > _DEEPEST:
-        return type(value).__name__
-    if isinstance(value, Mapping):
-        kept = [key for key, _ in zip(value, range(_MOST_ITEMS), strict=False)]
-        return {key: _pruned(value[key], depth + 1) for key in kept} | _left_out(value)
-    if isinstance(value, bytes | bytearray) or not isinstance(value, Sequence | Set):
-        return _fields_of(value, depth)
-    kept = [_pruned(one, depth + 1) for one, _ in zip(value, range(_MOST_ITEMS), strict=False)]
-    return [*kept, *_left_out(value).values()]
+class _Pruning:
+    """Makes JSON data of the first part of a value, so that nobody goes through all of a large one."""
 
+    def __init__(self) -> None:
+        self._room = _READ_CHARS
 
-def _fields_of(value: Any, depth: int) -> Any:
-    if isinstance(value, BaseModel):
-        names = list(type(value).model_fields)
-    elif is_dataclass(value) and not isinstance(value, type):
-        names = list(value.__dataclass_fields__)
-    else:
-        return value
-    return {name: _pruned(getattr(value, name, None), depth + 1) for name in names[:_MOST_ITEMS]}
+    def pruned(self, value: Any, depth: int = 0) -> Any:
+        """Return a value as JSON data, as far as there is room."""
+        self._room -= 1
+        if isinstance(value, str):
+            return self._text(value)
+        if depth > _DEEPEST:
+            return type(value).__name__
+        if isinstance(value, Mapping):
+            return {self._text(str(key)): self.pruned(value[key], depth + 1) for key in self._first(value)}
+        if isinstance(value, list | tuple | Set):
+            return [self.pruned(one, depth + 1) for one in self._first(value)]
+        if isinstance(value, BaseModel):
+            return {
+                name: self.pruned(getattr(value, name), depth + 1) for name in self._first(type(value).model_fields)
+            }
+        if is_dataclass(value) and not isinstance(value, type):
+            named = (field.name for field in fields(value))
+            return {name: self.pruned(getattr(value, name, None), depth + 1) for name in self._first(named)}
+        plain = plain_value(value)
+        return self._text(plain) if isinstance(plain, str) else plain
 
+    def _text(self, text: str) -> str:
+        kept = text[: max(self._room, 0)]
+        self._room -= len(kept)
+        return kept.encode(errors="replace").decode()
 
-def _left_out(value: Mapping[Any, Any] | Sequence[Any] | Set[Any]) -> dict[str, str]:
-    more = len(value) - _MOST_ITEMS
-    return {"…": f"{more:,} more"} if more > 0 else {}
+    def _first(self, parts: Iterable[_Part]) -> Iterator[_Part]:
+        for part in parts:
+            if self._room <= 0:
+                return
+            yield part
 
 
 def _read(outcome: Any, name: str) -> Any:
