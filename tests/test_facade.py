@@ -148,7 +148,12 @@ CLIENT = [
     "store_memory",
 ]
 FRAMEWORKS = {
+    "agent_framework": ["TreeringContextProvider", "TreeringHistoryProvider"],
+    "crewai": ["TreeringStorage"],
+    "google_adk": ["TreeringMemoryService"],
+    "strands": ["TreeringMemoryStore"],
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
+    "claude_agent_sdk": ["MEMORY_TOOLS", "TreeringSessionStore", "memory_hooks", "memory_server"],
     "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
     "langchain": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
     "langgraph": ["TreeringSaver", "TreeringStore"],

@@ -24,4 +24,9 @@ async def in_thread(work: Callable[[], _Answer]) -> _Answer:
 
 def recalled_text(memories: Iterable[MemoryItem]) -> str:
     """Return memories as data for a model, each in a fence; nothing for none."""
-    return "\n".join(fence(memory.content, origin=memory.id) for memory in memories)
+    return fenced_texts((memory.id, memory.content) for memory in memories)
+
+
+def fenced_texts(texts: Iterable[tuple[str, str]]) -> str:
+    """Return texts with their origins as data for a model, each in a fence."""
+    return "\n".join(fence(text, origin=origin) for origin, text in texts)

@@ -18,13 +18,18 @@ class Framework:
 
 
 FRAMEWORKS: Mapping[str, Framework] = {
+    "agent_framework": Framework("Microsoft Agent Framework", "agent-framework", "agent_framework"),
     "anthropic": Framework("The Anthropic memory tool", "anthropic", "anthropic"),
+    "claude_agent_sdk": Framework("The Claude Agent SDK", "claude-agent-sdk", "claude_agent_sdk"),
+    "crewai": Framework("CrewAI", "crewai", "crewai"),
+    "google_adk": Framework("Google ADK", "google-adk", "google.adk"),
     "haystack": Framework("Haystack", "haystack", "haystack"),
     "langchain": Framework("LangChain", "langchain", "langchain_core"),
     "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
     "pydantic_ai": Framework("Pydantic AI", "pydantic-ai", "pydantic_ai"),
+    "strands": Framework("Strands Agents", "strands", "strands"),
 }
 """By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""
 

@@ -226,7 +226,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         """Do what `prune` does, in a thread."""
         await in_thread(partial(self.prune, thread_ids, strategy=strategy))
 
-    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's
+    def get_next_version(self, current: str | None, channel: None) -> str:
         """Return the version after one. Two branches of a thread that go on from one version have different ones."""
         before = int(str(current).partition(".")[0]) if current is not None else 0
         return f"{before + 1:032}.{uuid4().hex}"

@@ -70,6 +70,14 @@ class Records:
         found = self._read([active[max(active)]] if active else [])
         return next(map(record_of, found.values()), None)
 
+    def used(self, names: Sequence[RecordName]) -> set[RecordName]:
+        """Return those of the names under which something is or was kept: withdrawn, but not erased."""
+        found: set[RecordName] = set()
+        for scope, those in _by_scope(names).items():
+            states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in those])
+            found |= {name for name in those if name.origin in states}
+        return found
+
     def count(self, collection: RecordCollection) -> int:
         """Return how many records a collection has, without reading them."""
         return len(self._ids(collection))
@@ -142,11 +150,8 @@ class Records:
         return [state.id for state in states.values() if state.status == "active"]
 
     def _sources(self, names: Iterable[RecordName]) -> dict[RecordName, Source]:
-        by_scope: dict[str, list[RecordName]] = {}
-        for name in names:
-            by_scope.setdefault(name.scope, []).append(name)
         ids: dict[RecordName, str] = {}
-        for scope, those in by_scope.items():
+        for scope, those in _by_scope(names).items():
             states = self.engine.ledger.sources_at(scope=scope, origins=[name.origin for name in those])
             for name in those:
                 state = states.get(name.origin)
@@ -227,6 +232,13 @@ class Records:
 def searchable(text: str) -> str:
     """Return a text without what was recalled from a space, so that an answer is not found as a new memory."""
     return without_recalled(text.encode(errors="replace").decode())[0]
+
+
+def _by_scope(names: Iterable[RecordName]) -> dict[str, list[RecordName]]:
+    found: dict[str, list[RecordName]] = {}
+    for name in names:
+        found.setdefault(name.scope, []).append(name)
+    return found
 
 
 def _in(collection: RecordCollection) -> tuple[Filter, ...]:
