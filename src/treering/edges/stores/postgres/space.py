@@ -34,9 +34,10 @@ _WRITE = (
         "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
     },
 )
+_BESIDE = ("BEGIN ISOLATION LEVEL READ COMMITTED", {"search_path": SCHEMA})
 _SPACE_ROW = (
     "SELECT sequence, hash, last_time, policy_seq, policy, "
-    "extract(epoch FROM clock_timestamp())::double precision FROM spaces WHERE space = %(space)s"
+    "extract(epoch FROM clock_timestamp())::double precision, engine FROM spaces WHERE space = %(space)s"
 )
 
 
@@ -52,6 +53,8 @@ class PostgresSpace:
         self._wait_seconds = wait_seconds
         self._turn = threading.Lock()
         self._closed = False
+        self.last_row: SpaceRow | None = None
+        """What the space's row said when the newest transaction of this process began."""
         with translated(self.place):
             self._pool = shared_pool(target)
             try:
@@ -61,6 +64,7 @@ class PostgresSpace:
                 raise
         self._to_read = _beginning(*_READ, self._number, _SPACE_ROW)
         self._to_write = _beginning(*_WRITE, self._number, f"{_SPACE_ROW} FOR UPDATE")
+        self._to_write_beside = _beginning(*_BESIDE, self._number, _SPACE_ROW)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -68,6 +72,16 @@ class PostgresSpace:
         check_interrupt()
         with translated(self.place), self._transaction(self._to_read, self._deadline()) as transaction:
             yield transaction
+
+    @contextmanager
+    def beside(self) -> Iterator[Transaction]:
+        """Write rows that are no part of the ledger (leases, claims of work), without the turn of a writer.
+
+        Other writers are neither waited for nor held up. Who uses it makes each change in one statement.
+        """
+        with translated(self.place), self._transaction(self._to_write_beside, self._deadline()) as transaction:
+            yield transaction
+            transaction.commit()
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -183,7 +197,8 @@ class PostgresSpace:
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
-        return SpaceRow(*rows[0])
+        self.last_row = SpaceRow(*rows[0])
+        return self.last_row
 
     def _ended(self, connection: PreparingConnection) -> None:
         """Roll back what is open, and give the connection back."""
