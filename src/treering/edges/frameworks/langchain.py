@@ -165,7 +165,7 @@ class TreeringRetriever(BaseRetriever):
         self,
         query: str,
         *,
-        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's
+        run_manager: CallbackManagerForRetrieverRun,
         k: int | None = None,
         **_options: Any,
     ) -> list[Document]:

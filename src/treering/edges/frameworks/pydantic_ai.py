@@ -73,7 +73,7 @@ class TreeringMemory(AbstractCapability[Any]):
         """Return the capability of an agent that is described in a file. `config`: that of a memory client."""
         return cls(MemorySystemClient(config), **options) if config is not None else cls(**options)
 
-    async def for_run(self, ctx: RunContext[Any]) -> Self:  # noqa: ARG002 - Pydantic AI's
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return one of its own for each run: what was recalled in one is not shown in another."""
         own = copy(self)
         own._recalled = None
@@ -107,7 +107,7 @@ class TreeringMemory(AbstractCapability[Any]):
         ctx: RunContext[Any],
         *,
         call: ToolCallPart,
-        tool_def: ToolDefinition,  # noqa: ARG002 - Pydantic AI's
+        tool_def: ToolDefinition,
         args: dict[str, Any],
         handler: Any,
     ) -> Any:
