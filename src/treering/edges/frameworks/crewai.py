@@ -15,7 +15,6 @@ from treering.memories.client.records.records import searchable
 
 _HOME = "crewai"
 _REASON = "Memories of CrewAI"
-_ALL = 1 << 62
 
 
 class TreeringStorage:
@@ -80,7 +79,7 @@ class TreeringStorage:
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Tell what lies in a scope."""
-        there = self.list_records(scope, _ALL)
+        there = self.list_records(scope, limit=1 << 62)
         return ScopeInfo(
             path=scope,
             record_count=len(there),
