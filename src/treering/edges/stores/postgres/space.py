@@ -12,8 +12,9 @@ from psycopg import errors
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt, NotFound, Unavailable
 from treering.edges.stores.postgres.failures import closed, locked, translated
+from treering.edges.stores.postgres.migrating import is_current, migrate
 from treering.edges.stores.postgres.pools import shared_pool
-from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
+from treering.edges.stores.postgres.schema import SCHEMA
 from treering.edges.stores.postgres.target import Target
 from treering.edges.stores.postgres.transactions import SpaceRow, Transaction
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
