@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from treering.core.errors import InvalidInput
 from treering.edges.stores.postgres.columns import from_column, to_column
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.lease import LONGEST_SECONDS, Holding
 
 _COLUMNS = "SELECT name, owner, process, renewed, seconds FROM leases WHERE space = %(space)s"
