@@ -3,7 +3,8 @@
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -14,13 +15,16 @@ from treering.core.errors import Corrupt, NotFound, Unavailable
 from treering.edges.stores.postgres.exchange import PreparingConnection, Row, Statement, exchange
 from treering.edges.stores.postgres.failures import closed, locked, translated
 from treering.edges.stores.postgres.migrating import is_current, migrate
-from treering.edges.stores.postgres.pools import shared_pool
+from treering.edges.stores.postgres.pools import Pool, shared_pool
+from treering.edges.stores.postgres.replica import Replica
 from treering.edges.stores.postgres.schema import SCHEMA
 from treering.edges.stores.postgres.target import Target
 from treering.edges.stores.postgres.transactions import SpaceRow, Transaction
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
+from treering.ports.late_reads import NEVER, LateReads, current_late_reads
 
 _WAIT_SECONDS = 20.0
+_SAMPLE_SECONDS = 1.0  # so long the primary is waited for where a replica may answer
 _LOOKING_SECONDS = 0.5  # a writer that waits for its turn looks so often whether its call has to end
 _IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
 _READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", {"search_path": SCHEMA})
@@ -53,6 +57,7 @@ class PostgresSpace:
         self.place = target.shown
         self._wait_seconds = wait_seconds
         self._turn = threading.Lock()
+        self._replica = _replica_of(target)
         self._closed = False
         with translated(self.place):
             self._pool = shared_pool(target)
@@ -67,9 +72,13 @@ class PostgresSpace:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Hold a snapshot: everything read inside is of one moment."""
+        """Hold a snapshot: everything read inside is of one moment.
+
+        Where reads may be late (`ports.late_reads`) and there is a replica that is not too far behind, it answers.
+        """
         check_interrupt()
-        with translated(self.place), self._transaction(self._to_read, self._deadline()) as transaction:
+        late = current_late_reads()
+        with translated(self.place), self._transaction(self._to_read, self._deadline(), late=late) as transaction:
             yield transaction
 
     @contextmanager
@@ -104,12 +113,16 @@ class PostgresSpace:
                     raise
                 self._check_committed(transaction.reached, error)
             note_commit()
+            if self._replica and transaction.reached:
+                self._replica.note_written(transaction.reached.seq)
 
     def close(self) -> None:
         """Give the connections back. Doing it twice is harmless."""
         if not self._closed:
             self._closed = True
             self._pool.give_up()
+            if self._replica:
+                self._replica.close()
 
     def _found(self, name: str, *, create: bool) -> int:
         """Return the number of the space; make tables and space where they are missing. Raises `NotFound`."""
@@ -156,20 +169,49 @@ class PostgresSpace:
             self._turn.release()
 
     @contextmanager
-    def _transaction(self, beginning: Sequence[Statement], deadline: float) -> Iterator[Transaction]:
+    def _transaction(
+        self, beginning: Sequence[Statement], deadline: float, *, late: LateReads | None = None
+    ) -> Iterator[Transaction]:
         """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays."""
-        held: list[PreparingConnection] = []
+        held: list[tuple[Pool, PreparingConnection]] = []
 
         def begin(statements: Sequence[Statement]) -> tuple[PreparingConnection, SpaceRow, list[list[Row]]]:
-            connection, answers = self._begun([*beginning, *statements], deadline)
-            held.append(connection)
-            return connection, self._space_row(answers[len(beginning) - 1]), answers[len(beginning) :]
+            everything = [*beginning, *statements]
+            begun = self._begun_late(everything, late, deadline) if late else None
+            pool, connection, answers = begun or (self._pool, *self._begun(everything, deadline))
+            held.append((pool, connection))
+            row = self._space_row(answers[len(beginning) - 1])
+            if late and begun is None:
+                late.saw(row.sequence)
+            return connection, row, answers[len(beginning) :]
 
         try:
             yield Transaction(begin, self._number)
         finally:
-            for connection in held:
-                self._ended(connection)
+            for pool, connection in held:
+                pool.end(connection)
+
+    def _begun_late(
+        self, statements: Sequence[Statement], late: LateReads, deadline: float
+    ) -> tuple[Pool, PreparingConnection, list[list[Row]]] | None:
+        """Begin to read at the replica; `None` where there is none, or its answer would be too late."""
+        if self._replica is None or late.at_least == NEVER:
+            return None
+        self._sample(self._replica, deadline)
+        check_interrupt()
+        return self._replica.begun(statements, late, row=len(self._to_read) - 1)
+
+    def _sample(self, replica: Replica, deadline: float) -> None:
+        """Ask the primary how far it is, if that was not asked a moment ago."""
+        if (at := replica.begin_sample()) is None:
+            return
+        try:
+            connection, answers = self._begun(self._to_read, min(deadline, time.monotonic() + _SAMPLE_SECONDS))
+        except psycopg.OperationalError:
+            replica.note_no_primary()
+            return
+        self._pool.end(connection)
+        replica.note_primary(at, self._space_row(answers[-1]).sequence)
 
     def _begun(self, statements: Sequence[Statement], deadline: float) -> tuple[PreparingConnection, list[list[Row]]]:
         """Begin a transaction. A connection whose server has gone is dropped, and another one tried: nothing was done.
@@ -182,12 +224,12 @@ class PostgresSpace:
             try:
                 return connection, exchange(connection, statements)
             except psycopg.OperationalError as error:
-                self._ended(connection)
+                self._pool.end(connection)
                 waited = isinstance(error, errors.LockNotAvailable)
                 if not (waited or connection.closed) or time.monotonic() > deadline:
                     raise
             except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
-                self._ended(connection)
+                self._pool.end(connection)
                 raise
 
     def _space_row(self, rows: Sequence[Row]) -> SpaceRow:
@@ -197,13 +239,6 @@ class PostgresSpace:
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
         return SpaceRow(*rows[0])
-
-    def _ended(self, connection: PreparingConnection) -> None:
-        """Roll back what is open, and give the connection back."""
-        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            with suppress(psycopg.Error), uninterrupted():
-                connection.execute("ROLLBACK")
-        self._pool.put_back(connection)
 
     def _check_committed(self, reached: Anchor | None, error: psycopg.Error) -> None:
         """Find out what became of a commit whose server went away: raise `Unavailable` where it is not there.
@@ -221,11 +256,17 @@ class PostgresSpace:
             sql = "SELECT 1 FROM audit WHERE space = %s AND seq = %s AND hash = %s"
             kept = reached and connection.execute(sql, (self._number, reached.seq, reached.hash)).fetchone()
         finally:
-            self._ended(connection)
+            self._pool.end(connection)
         if not kept:
             raise Unavailable(
                 f"The server of {self.place} went away during a commit; nothing was changed.", hint="Try again."
             ) from error
+
+
+def _replica_of(target: Target) -> Replica | None:
+    if not target.replica:
+        return None
+    return Replica(replace(target, conninfo=target.replica), most_seconds=target.replica_seconds)
 
 
 def _beginning(begin: str, settings: Mapping[str, str], space: int, row: str) -> Sequence[Statement]:
