@@ -13,13 +13,16 @@ from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, U
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_index import EngineIndex
 from treering.derived.engine_vectors import EngineVectors
 from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
-from treering.edges.engines.selection import EngineBackend, OpenEngine, SelectedEngine
+from treering.edges.engines.backends import EngineBackend, OpenEngine
+from treering.edges.engines.engine_address import NEO4J_SCHEMES
+from treering.edges.engines.selection import SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
@@ -117,10 +120,24 @@ def _redis() -> OpenEngine:
     return open_redis
 
 
+def _neo4j() -> OpenEngine:
+    from treering.edges.engines.neo4j_engine import open_neo4j
+
+    return open_neo4j
+
+
+def _pgvector() -> OpenEngine:
+    from treering.edges.engines.pgvector_engine import open_pgvector
+
+    return open_pgvector
+
+
 ENGINES: Mapping[str, EngineBackend] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
+    "pgvector": EngineBackend(_pgvector, extra="postgres"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
+    **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
 }
 """Engines that search vectors beside a space, by the scheme of their address."""
 
@@ -350,7 +367,13 @@ def _selected(stores: Stores, needs: Needs) -> SelectedEngine | None:
     if stores.feed is None:
         return None
     return SelectedEngine(
-        stores.feed, stores.leases, needs.clock, ENGINES, model=needs.model_id, dimension=needs.dimension
+        stores.feed,
+        stores.leases,
+        needs.clock,
+        ENGINES,
+        model=needs.model_id,
+        dimension=needs.dimension,
+        describe=PassageDescriber(stores.index, stores.ledger),
     )
 
 

@@ -15,6 +15,7 @@ from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
 from treering.edges.stores.postgres.vector_claims import PostgresVectorClaims
+from treering.edges.stores.postgres.vector_feed import PostgresVectorFeed
 from treering.ports.stores import BackUp, Needs, Stores
 
 
@@ -34,6 +35,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             claims=PostgresVectorClaims(space, needs.model_id, needs.dimension),
             back_up=_back_up_of(space.place),
             close=closing.pop_all().close,
+            feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
         )
 
 

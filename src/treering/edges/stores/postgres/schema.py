@@ -176,8 +176,10 @@ _WORK: Sequence[str] = (
     "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
 )
 
+_ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
+
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX, _WORK)
+VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""

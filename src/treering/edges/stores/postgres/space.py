@@ -42,7 +42,7 @@ _WRITE = (
 _BESIDE = ("BEGIN ISOLATION LEVEL READ COMMITTED", {"search_path": SCHEMA})
 _SPACE_ROW = (
     "SELECT sequence, hash, last_time, policy_seq, policy, "
-    "extract(epoch FROM clock_timestamp())::double precision FROM spaces WHERE space = %(space)s"
+    "extract(epoch FROM clock_timestamp())::double precision, engine FROM spaces WHERE space = %(space)s"
 )
 
 
@@ -59,6 +59,8 @@ class PostgresSpace:
         self._turn = threading.Lock()
         self._replica = _replica_of(target)
         self._closed = False
+        self.last_row: SpaceRow | None = None
+        """What the space's row said when the newest transaction of this process began."""
         with translated(self.place):
             self._pool = shared_pool(target)
             try:
@@ -238,7 +240,8 @@ class PostgresSpace:
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
-        return SpaceRow(*rows[0])
+        self.last_row = SpaceRow(*rows[0])
+        return self.last_row
 
     def _check_committed(self, reached: Anchor | None, error: psycopg.Error) -> None:
         """Find out what became of a commit whose server went away: raise `Unavailable` where it is not there.
