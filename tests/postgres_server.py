@@ -75,6 +75,13 @@ class PostgresServer:
             folder.chmod(0o755)
         return PostgresServer(folder, self._binaries, self._user)
 
+    def replica(self) -> "PostgresServer":
+        """Return a started server that follows this one and answers reads. Raises `CannotStart`."""
+        copy = self.beside()
+        self.run("pg_basebackup", "--checkpoint=fast", "--write-recovery-conf", f"--pgdata={copy.folder / 'data'}")
+        copy.start()
+        return copy
+
     def kill(self) -> None:
         """End the server at once, with `kill -9`."""
         self.end(signal.SIGKILL)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial, reduce
+from math import ceil
 from operator import or_
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
@@ -16,6 +17,7 @@ from treering.core.scope import ROOT, Scope, ScopeGiven, parse_scope
 from treering.core.screening import screened
 from treering.ports.adapter import Adapter, FileLookup
 from treering.ports.files import FileAccess, NoFiles
+from treering.ports.late_reads import Staleness, late_reads
 from treering.tools.engine import Engine
 from treering.tools.paths import placed
 from treering.tools.rights import Rights, require
@@ -85,6 +87,18 @@ class Envelope(Value):
     options: dict[str, Any] = Field(default={}, description="How the mode works.")
 
 
+class ReplicaAnswer(Value):
+    """How old an answer may be that a replica of the database gave.
+
+    It holds the audit log up to the event `sequence`, and so everything that was committed `seconds` ago or earlier.
+    `behind`: how many more events there are known to be.
+    """
+
+    sequence: int
+    seconds: float
+    behind: int
+
+
 class Report(Value):
     """What every verb answers with."""
 
@@ -95,6 +109,8 @@ class Report(Value):
     warnings: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     """Objects, patches and jobs it touched or speaks of."""
+    replica: ReplicaAnswer | None = Field(default=None, exclude_if=lambda answer: answer is None)
+    """How old the answer may be, where a replica gave it; left out where it is of now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +231,20 @@ class Tool:
         given = parse(mode.input, envelope.input, where="input")
         options = parse(mode.options, envelope.options, where="options")
         reaching = lent(engine, mode.rights, granted=granted)
-        return mode.answer(_call(reaching, envelope, self.name, mode, options), given, options)
+        call = _call(reaching, envelope, self.name, mode, options)
+        if mode.rights.writes:
+            return mode.answer(call, given, options)
+        with late_reads(at_least=getattr(options, "at_least", 0)) as late:
+            report = mode.answer(call, given, options)
+        return report.model_copy(update={"replica": _replica(late.told)}) if late.told else report
 
     def require(self, mode: Mode, *, granted: Rights) -> None:
         """Raise `Denied` for a mode that does more than is granted."""
         require(f"{self.name} in mode {mode.name!r}", mode.rights, granted=granted)
+
+
+def _replica(told: Staleness) -> ReplicaAnswer:
+    return ReplicaAnswer(sequence=told.sequence, seconds=ceil(told.seconds * 1_000) / 1_000, behind=told.behind)
 
 
 def lent(engine: Engine, rights: Rights, *, granted: Rights) -> Engine:

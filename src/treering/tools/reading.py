@@ -53,6 +53,13 @@ class ReadOptions(Value):
     explain: bool = Field(default=False, description="Say how each hit was found and ranked.")
     max_tokens: int | None = Field(default=None, ge=50, description="Bound the answer, in estimated tokens.")
 
+    at_least: int = Field(
+        default=0,
+        ge=0,
+        le=_LAST_SEQUENCE,
+        description="A state with this audit event, however late a replica is.",
+    )
+
     def moment(self) -> AsOf:
         """Return the point in history asked for. Raises `InvalidInput` for a text that is no time."""
         return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of

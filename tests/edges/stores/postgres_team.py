@@ -8,8 +8,8 @@ from postgres_spaces import new_space
 import treering
 from treering.edges.address import parse_address
 from treering.edges.stores.postgres.directory import Directory
+from treering.edges.stores.postgres.migrating import migrate
 from treering.edges.stores.postgres.placing import add_server
-from treering.edges.stores.postgres.schema import migrate
 from treering.edges.stores.postgres.target import database_of
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock

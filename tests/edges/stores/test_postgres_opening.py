@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from contextlib import closing
 
 import psycopg
@@ -142,74 +141,6 @@ def test_an_anchor_shows_that_a_database_was_put_back(server, tmp_path):
         assert anchor.read() == ledger.verify()
     with pytest.raises(Corrupt, match="does not hold the audit event 1"), opened(server, new_space(), anchor=anchor):
         pass
-
-
-class TestSchemaVersions:
-    """Each test has a database of its own."""
-
-    @pytest.fixture
-    def connection(self, server):
-        name = new_space()
-        with psycopg.connect(server.url("postgres", "postgres"), autocommit=True) as owner:
-            owner.execute(f'CREATE DATABASE "{name}" OWNER treering_owner')
-        with psycopg.connect(server.url(name), autocommit=True) as connection:
-            yield connection
-        with psycopg.connect(server.url("postgres", "postgres"), autocommit=True) as owner:
-            owner.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-
-    def test_what_broke_off_between_two_steps_goes_on_there(self, connection):
-        first = schema.VERSIONS[0]
-        with pytest.raises(psycopg.errors.UndefinedTable):
-            schema.migrate(connection, [[*first[:3], "SELECT broken FROM nowhere", *first[3:]]])
-        assert not schema.is_current(connection)
-        # A step that was made already would fail here: its table is there.
-        schema.migrate(connection)
-        assert schema.is_current(connection)
-
-    def test_many_who_open_a_new_database_at_once_make_its_tables_once(self, server, connection):
-        address, begin, failed = server.url(connection.info.dbname), threading.Barrier(6), []
-
-        def open_it():
-            begin.wait(10)
-            try:
-                with psycopg.connect(address, autocommit=True) as own:
-                    schema.migrate(own)
-            except psycopg.Error as error:
-                failed.append(error)
-
-        threads = [threading.Thread(target=open_it) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failed == []
-        assert schema.is_current(connection)
-
-    def test_a_later_version_adds_its_steps_and_makes_no_earlier_one_again(self, connection):
-        schema.migrate(connection)
-        later = [*schema.VERSIONS, ["CREATE TABLE treering.colours(space bigint)"]]
-        assert not schema.is_current(connection, later)
-        schema.migrate(connection, later)
-        assert schema.is_current(connection, later)
-
-    def test_a_database_of_a_newer_treering_is_refused(self, connection):
-        schema.migrate(connection, [*schema.VERSIONS, ["SELECT 1"]])
-        for look in (schema.is_current, schema.migrate):
-            with pytest.raises(InvalidInput, match="newer Treering") as caught:
-                look(connection)
-            assert "Upgrade" in caught.value.hint
-
-    def test_every_table_is_keyed_by_the_space_first_and_partitioned_by_it(self, connection):
-        schema.migrate(connection)
-        keys = connection.execute(
-            "SELECT t.relname, p.partstrat, a.attname FROM pg_class t JOIN pg_index i ON i.indrelid = t.oid "
-            "JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = i.indkey[0] "
-            "LEFT JOIN pg_partitioned_table p ON p.partrelid = t.oid "
-            "WHERE t.relnamespace = 'treering'::regnamespace AND NOT t.relispartition "
-            "AND t.relname NOT IN ('space_names', 'migrations', 'servers', 'placements', 'membership')"
-        ).fetchall()
-        assert {row[0] for row in keys} >= {"objects", "audit", "segments", "jobs", "leases", "spaces"}
-        assert {row[1:] for row in keys} == {("h", "space")}
 
 
 def test_a_role_that_does_not_own_the_tables_needs_only_rights_on_them(server):

@@ -35,7 +35,7 @@ def test_schemas_use_only_what_every_client_understands():
 
 
 def test_the_listing_costs_a_model_little():
-    assert len(json.dumps(tool_listing(), separators=(",", ":"), ensure_ascii=False)) < 14_000
+    assert len(json.dumps(tool_listing(), separators=(",", ":"), ensure_ascii=False)) < 14_100
 
 
 def test_every_mode_and_every_field_of_every_mode_is_told():

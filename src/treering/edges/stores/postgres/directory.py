@@ -17,8 +17,8 @@ from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.edges.address import Address, parse_address
 from treering.edges.stores.postgres.failures import translated
 from treering.edges.stores.postgres.marks import Arriving, MovedAway
+from treering.edges.stores.postgres.migrating import is_current, migrate
 from treering.edges.stores.postgres.pools import shared_pool
-from treering.edges.stores.postgres.schema import is_current, migrate
 from treering.edges.stores.postgres.seeing import see_name, see_space
 from treering.edges.stores.postgres.target import Target, on_server
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
@@ -12,12 +12,13 @@ from treering.core.errors import Corrupt, InvalidInput, NotFound
 from treering.edges.stores.postgres.exchange import PreparingConnection, Row, Statement, exchange
 from treering.edges.stores.postgres.failures import locked, translated
 from treering.edges.stores.postgres.marks import Mark, parse_mark
+from treering.edges.stores.postgres.migrating import is_current, migrate
 from treering.edges.stores.postgres.pools import Pool, shared_pool
-from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
+from treering.edges.stores.postgres.schema import SCHEMA
 from treering.edges.stores.postgres.seeing import number_of, see_name, see_number
 from treering.edges.stores.postgres.target import Target
 from treering.edges.stores.postgres.transactions import SpaceRow, bound
-from treering.ports.interrupt import check_interrupt, uninterrupted
+from treering.ports.interrupt import check_interrupt
 
 LOOKING_SECONDS = 0.5
 """A writer that waits for its turn looks so often whether its call has to end."""
@@ -74,6 +75,7 @@ class Begun:
     """A transaction that was begun, and what the space's row said then."""
 
     home: "Home"
+    pool: Pool
     connection: PreparingConnection
     row: SpaceRow
     mark: Mark | None
@@ -82,7 +84,7 @@ class Begun:
 
     def end(self) -> None:
         """Roll back what is open, and give the connection back."""
-        self.home.end(self.connection)
+        self.pool.end(self.connection)
 
 
 class Home:
@@ -113,28 +115,24 @@ class Home:
             check_interrupt()
             connection = self._pool.take(timeout=max(0.01, deadline - time.monotonic()))
             try:
-                return self._begun(connection, kind, statements)
+                return self.begun_on(self._pool, connection, kind, statements)
             except psycopg.OperationalError as error:
-                self.end(connection)
+                self._pool.end(connection)
                 waited = isinstance(error, errors.LockNotAvailable)
                 if not (waited or connection.closed) or time.monotonic() > deadline:
                     raise
             except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
-                self.end(connection)
+                self._pool.end(connection)
                 raise
-
-    def end(self, connection: PreparingConnection) -> None:
-        """Roll back what is open, and give the connection back."""
-        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            with suppress(psycopg.Error), uninterrupted():
-                connection.execute("ROLLBACK")
-        self._pool.put_back(connection)
 
     def give_up(self) -> None:
         """Give the share of the connections back."""
         self._pool.give_up()
 
-    def _begun(self, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]) -> Begun:
+    def begun_on(
+        self, pool: Pool, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
+    ) -> Begun:
+        """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
         beginning = self._beginnings[kind]
         answers = exchange(connection, [*beginning, *bound(statements, self.number)])
         rows, first = answers[len(beginning) - 1], answers[len(beginning) :]
@@ -144,7 +142,7 @@ class Home:
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
         *row, mark = rows[0]
-        return Begun(self, connection, SpaceRow(*row), parse_mark(mark), first)
+        return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), first)
 
 
 def open_home(target: Target, *, create: bool, wait_seconds: float, server: str = "", mark: Mark | None = None) -> Home:

@@ -11,7 +11,8 @@ from psycopg import errors
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound
 from treering.edges.stores.postgres.directory import Directory, Placement, SpaceServer, read_placement, server_address
 from treering.edges.stores.postgres.failures import translated
-from treering.edges.stores.postgres.schema import SCHEMA, migrate
+from treering.edges.stores.postgres.migrating import migrate
+from treering.edges.stores.postgres.schema import SCHEMA
 from treering.ports.servers import UnfinishedMove
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
 from psycopg_pool import ConnectionPool
 
 from treering.edges.stores.postgres.exchange import PreparingConnection
 from treering.edges.stores.postgres.target import Target
+from treering.ports.interrupt import uninterrupted
 
 _IDLE_SECONDS = 300.0
 _open: "dict[str, Pool]" = {}
@@ -40,6 +41,13 @@ class Pool:
 
     def put_back(self, connection: PreparingConnection) -> None:
         """Give a connection back. One that is broken, or was left in a transaction, is not used again as it is."""
+        self._pool.putconn(connection)
+
+    def end(self, connection: PreparingConnection) -> None:
+        """Roll back what is open on a connection, and give it back."""
+        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            with suppress(psycopg.Error), uninterrupted():
+                connection.execute("ROLLBACK")
         self._pool.putconn(connection)
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The tables of a database that holds spaces, by numbered versions, each made in steps that resume.
+"""The tables of a database that holds spaces, by numbered versions, made by `migrating` in steps that resume.
 
 Every table but the names of spaces and the directory of servers is keyed by the space first and partitioned by its
 hash, so that partitions may lie on several disks, and a distributed Postgres can carry them. Row-level security shows a
@@ -6,19 +6,13 @@ session the rows of one space only (`space.PostgresSpace` names it in each trans
 to it, too. Superusers and roles with BYPASSRLS are not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import psycopg
-from psycopg import errors
-
-from treering.core.errors import InvalidInput
 from treering.edges.stores.postgres.directory_schema import DIRECTORY_STEP, MARK_STEP
 from treering.edges.stores.postgres.index_schema import INDEX_INDEXES, INDEX_TABLES
 
 SCHEMA = "treering"
 PARTITIONS = 8
-_LOCK = 0x7472_6565_7269_6E67
-"""The advisory lock that whoever migrates a database holds."""
 
 _TEXT = 'text COLLATE "C"'
 
@@ -125,6 +119,20 @@ def _partitioned(table: str, columns: str) -> str:
     return "\n".join(lines)
 
 
+def _same_rights(table: str, *, like: str) -> str:
+    """Write what gives roles the rights on a new table that they have on another one."""
+    return f"""
+DO $$ DECLARE one record; BEGIN
+  FOR one IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
+    WHERE table_schema = '{SCHEMA}' AND table_name = '{like}' AND grantee <> current_user
+      AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+  LOOP
+    EXECUTE format('GRANT %s ON {SCHEMA}.{table} TO %s', one.privilege_type,
+      CASE one.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(one.grantee) END);
+  END LOOP;
+END $$;"""  # noqa: S608 - our own names
+
+
 _FIRST: Sequence[str] = (
     _DIRECTORY.format(
         schema=SCHEMA, fence_names=_fence("space_names", "name = current_setting('treering.space_name', true)")
@@ -165,6 +173,7 @@ _WORK: Sequence[str] = (
     f"ALTER TABLE {SCHEMA}.vector_queue ADD COLUMN claimant {_TEXT} NOT NULL DEFAULT '', "
     "ADD COLUMN claimed_until double precision NOT NULL DEFAULT 0;",
     *(_partitioned(table, columns) for table, columns in _WORK_TABLES.items()),
+    _same_rights("promised_work", like="jobs"),
     "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
 )
 
@@ -177,52 +186,3 @@ Versions = Sequence[Sequence[str]]
 VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
-
-
-def is_current(connection: psycopg.Connection, versions: Versions = VERSIONS) -> bool:
-    """Tell whether the database has all steps of all versions. Raises `InvalidInput` where it has newer ones."""
-    return next(_left(versions, _done(connection)), None) is None
-
-
-def migrate(connection: psycopg.Connection, versions: Versions = VERSIONS) -> None:
-    """Make the steps that are missing, each in a transaction of its own.
-
-    Of several processes one makes them, and the others wait. Where a process ends between two steps, the next one goes
-    on from there. Raises `InvalidInput` for a database of a newer Treering. `connection` is in no transaction.
-    """
-    connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-    try:
-        with connection.transaction():
-            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations(version integer, step integer, "
-                "PRIMARY KEY(version, step))"
-            )
-        for version, step in list(_left(versions, _done(connection))):
-            with connection.transaction():
-                connection.execute(versions[version - 1][step - 1])
-                sql = f"INSERT INTO {SCHEMA}.migrations(version, step) VALUES(%s, %s)"
-                connection.execute(sql, (version, step))
-    finally:
-        if not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
-
-
-def _done(connection: psycopg.Connection) -> set[tuple[int, int]]:
-    try:
-        rows = connection.execute(f"SELECT version, step FROM {SCHEMA}.migrations").fetchall()  # noqa: S608 - our own name
-    except (errors.UndefinedTable, errors.InvalidSchemaName):
-        return set()
-    return {(version, step) for version, step in rows}
-
-
-def _left(versions: Versions, done: set[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Return version and step of what is to be made, in order."""
-    newest = max((version for version, _ in done), default=0)
-    if newest > len(versions):
-        raise InvalidInput(
-            f"The database was written by a newer Treering (schema {newest}, this one knows {len(versions)}).",
-            hint="Upgrade Treering: pip install --upgrade treering.",
-        )
-    for version, steps in enumerate(versions, start=1):
-        yield from ((version, step) for step in range(1, len(steps) + 1) if (version, step) not in done)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import psycopg
@@ -15,13 +16,16 @@ from treering.edges.stores.postgres.exchange import Statement
 from treering.edges.stores.postgres.failures import closed, locked, translation
 from treering.edges.stores.postgres.homes import BESIDE, LOOK, LOOKING_SECONDS, READ, WRITE, Begun, Home, Kind
 from treering.edges.stores.postgres.marks import Mark
+from treering.edges.stores.postgres.replica import Replica
 from treering.edges.stores.postgres.routes import route_to
 from treering.edges.stores.postgres.target import Target
 from treering.edges.stores.postgres.transactions import Beginning, SpaceRow, Transaction
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
+from treering.ports.late_reads import NEVER, LateReads, current_late_reads
 
 _WAIT_SECONDS = 20.0
 _KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"
+_SAMPLE_SECONDS = 1.0  # so long the primary is waited for where a replica may answer
 _MOVE_SECONDS = 0.02  # between two looks at a space that is about to be somewhere else
 
 
@@ -67,6 +71,7 @@ class PostgresSpace:
         self._closed = False
         self._home = self._route.home(create=create)
         self._homes = [self._home]
+        self._replica = _replica_of(target)
         self.last_row: SpaceRow | None = None
         """What the space's row said when the newest transaction of this process began."""
 
@@ -77,9 +82,12 @@ class PostgresSpace:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        """Hold a snapshot: everything read inside is of one moment."""
+        """Hold a snapshot: everything read inside is of one moment.
+
+        Where reads may be late (`ports.late_reads`) and there is a replica that is not too far behind, it answers.
+        """
         check_interrupt()
-        with self._translated(), self._transaction(READ) as transaction:
+        with self._translated(), self._transaction(READ, late=current_late_reads()) as transaction:
             yield transaction
 
     @contextmanager
@@ -110,6 +118,8 @@ class PostgresSpace:
                     raise
                 self._check_committed(transaction.reached, error)
             note_commit()
+            if self._replica and transaction.reached:
+                self._replica.note_written(transaction.reached.seq)
 
     def close(self) -> None:
         """Give the connections back. Doing it twice is harmless."""
@@ -117,6 +127,8 @@ class PostgresSpace:
             self._closed = True
             for home in self._homes:
                 home.give_up()
+            if self._replica:
+                self._replica.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -146,17 +158,48 @@ class PostgresSpace:
             self._turn.release()
 
     @contextmanager
-    def _transaction(self, kind: Kind, deadline: float | None = None) -> Iterator[Transaction]:
+    def _transaction(
+        self, kind: Kind, deadline: float | None = None, *, late: LateReads | None = None
+    ) -> Iterator[Transaction]:
         """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays."""
         until = self._deadline() if deadline is None else deadline
         with ExitStack() as holding:
 
             def begin(statements: Sequence[Statement]) -> Beginning:
-                begun = self._begun(kind, statements, until, holding)
+                begun = self._begun_late(statements, late, until) if late else None
+                if begun is None:
+                    begun = self._begun(kind, statements, until, holding)
+                    if late:
+                        late.saw(begun.row.sequence)
                 holding.callback(begun.end)
                 return Beginning(begun.connection, begun.home.number, begun.row, begun.answers)
 
             yield Transaction(begin)
+
+    def _begun_late(self, statements: Sequence[Statement], late: LateReads, deadline: float) -> Begun | None:
+        """Begin to read at the replica; `None` where there is none, or its answer would be too late."""
+        if self._replica is None or late.at_least == NEVER:
+            return None
+        self._sample(self._replica, deadline)
+        check_interrupt()
+        begun = self._replica.begun(self._home, statements, late)
+        if begun and begun.mark != self._mark:
+            begun.end()
+            return None
+        return begun
+
+    def _sample(self, replica: Replica, deadline: float) -> None:
+        """Ask the primary how far it is, if that was not asked a moment ago."""
+        if (at := replica.begin_sample()) is None:
+            return
+        try:
+            with ExitStack() as holding:
+                begun = self._begun(READ, (), min(deadline, time.monotonic() + _SAMPLE_SECONDS), holding)
+        except psycopg.OperationalError:
+            replica.note_no_primary()
+            return
+        begun.end()
+        replica.note_primary(at, begun.row.sequence)
 
     def _begun(self, kind: Kind, statements: Sequence[Statement], deadline: float, holding: ExitStack) -> Begun:
         """Begin a transaction where the space is. `holding` is given the right to write there, until it is closed.
@@ -224,3 +267,9 @@ class PostgresSpace:
         with self._transaction(LOOK) as transaction:
             found = {"seq": reached.seq, "hash": reached.hash} if reached else {"seq": 0, "hash": ""}
             return transaction.first(_KEPT, **found) is not None
+
+
+def _replica_of(target: Target) -> Replica | None:
+    if not target.replica:
+        return None
+    return Replica(replace(target, conninfo=target.replica), most_seconds=target.replica_seconds)

@@ -9,10 +9,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from treering.core.errors import InvalidInput, nearest
 from treering.edges.address import SPACE, Address
 
-POOL, DIRECTORY = "pool", "directory"
+POOL, DIRECTORY, REPLICA, LATEST = "pool", "directory", "replica", "replica_lag"
 CONNECTIONS = 8
 """Connections that one process keeps to a database at most, unless the address says otherwise."""
 _MOST_CONNECTIONS = 100
+REPLICA_SECONDS = 5.0
+"""How old an answer of a replica may be, unless the address says otherwise."""
 _LIBPQ = frozenset(
     {
         *("host", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "channel_binding"),
@@ -20,6 +22,7 @@ _LIBPQ = frozenset(
         *("gssencmode", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count"),
     }
 )
+_HOST = re.compile(r"(?P<folder>/[^,@]*)|(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _SPACE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 _ON = ("on", "off")
 _OWN = frozenset({"host", "hostaddr", "port", "dbname", "service", "target_session_attrs"})
@@ -32,7 +35,8 @@ class Target:
     """A space of a database. `conninfo` may hold a password: it is for the driver, and is never shown.
 
     `shown`: the address without its password, for errors. With `directory` the database is a directory of servers,
-    which says where the space is.
+    which says where the space is. `replica`: how to connect to the server's copy that answers reads which may be
+    `replica_seconds` old; empty where there is none.
     """
 
     conninfo: str
@@ -40,14 +44,17 @@ class Target:
     shown: str
     connections: int = CONNECTIONS
     directory: bool = False
+    replica: str = ""
+    replica_seconds: float = REPLICA_SECONDS
 
 
 def target_of(address: Address) -> Target:
     """Read an address `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE?space=NAME`.
 
     Other options: `pool`, how many connections a process keeps at most, `directory=on` where the database is a
-    directory of servers, and those of libpq about hosts, encryption and passwords. Raises `InvalidInput` naming what
-    is wrong, and no password.
+    directory of servers, `replica`, hosts of copies that follow the database, `replica_lag`, how many seconds late they
+    may be, and those of libpq about hosts, encryption and passwords. Raises `InvalidInput` naming what is wrong, and no
+    password.
     """
     options = dict(address.options)
     space = options.pop(SPACE, "")
@@ -97,12 +104,45 @@ def _target(address: Address, options: dict[str, str], space: str) -> Target:
             f"directory={directory[:_SHOWN]!r} says neither on nor off.",
             hint="Write directory=on where the database is a directory of servers, else leave it out.",
         )
-    for name in options.keys() - _LIBPQ:
+    replica, seconds = options.pop(REPLICA, ""), _seconds(options.pop(LATEST, str(REPLICA_SECONDS)))
+    if replica and directory == _ON[0]:
         raise InvalidInput(
-            f"A space on Postgres has no option {name!r}.",
-            hint=nearest(name, sorted({SPACE, POOL, DIRECTORY, *_LIBPQ})),
+            f"{address} names a replica, and its spaces are on the servers of a directory.",
+            hint="Leave out replica=, or name the server itself without directory=on.",
         )
-    return Target(_conninfo(address, options), space, str(address), connections, directory == _ON[0])
+    for name in options.keys() - _LIBPQ:
+        known = sorted({SPACE, POOL, DIRECTORY, REPLICA, LATEST, *_LIBPQ})
+        raise InvalidInput(f"A space on Postgres has no option {name!r}.", hint=nearest(name, known))
+    conninfo = _conninfo(address, options)
+    copy = _at_hosts(conninfo, replica) if replica else ""
+    return Target(conninfo, space, str(address), connections, directory == _ON[0], copy, seconds)
+
+
+def _seconds(given: str) -> float:
+    if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given):
+        return float(given)
+    raise InvalidInput(
+        f"{LATEST}={given[:_SHOWN]!r} is no number of seconds.",
+        hint="Give a number, such as 5: how late a replica may be.",
+    )
+
+
+def _at_hosts(conninfo: str, hosts: str) -> str:
+    """Return how to connect to the same database at other hosts, whichever of them answers."""
+    read = [_HOST.fullmatch(host) for host in hosts.split(",")]
+    own = str(conninfo_to_dict(conninfo).get("port", "")).partition(",")[0]
+    places = [(one["folder"] or one["host"].strip("[]"), one["port"] or own) for one in read if one]
+    if len(places) < len(read):
+        raise InvalidInput(
+            f"{REPLICA}={hosts[:_SHOWN]!r} is no host.",
+            hint="Name HOST or HOST:PORT, several with commas; user, password and database are those of the address.",
+        )
+    return make_conninfo(
+        conninfo,
+        host=",".join(host for host, _ in places),
+        port=",".join(port for _, port in places),
+        target_session_attrs="any",
+    )
 
 
 def _connections(given: str) -> int:

@@ -14,6 +14,7 @@ from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.word_ranking import WordRanking
 from treering.edges.stores.postgres.word_tables import FollowedWords
+from treering.ports.late_reads import require_newest
 from treering.ports.text import Scored, TextFound, TextRequest
 
 _TRIES = 20  # another thread may have read a later moment; a new transaction sees it, too
@@ -33,6 +34,7 @@ class PostgresTextSearch:
                 found = self._search(transaction, requests)
             if found is not None:
                 return found
+            require_newest()  # a replica may stay behind what this process has read of the primary
         raise Unavailable(f"{self._space.place} is written faster than it can be read.", hint="Try again.")
 
     def _search(self, transaction: Transaction, requests: Sequence[TextRequest]) -> list[TextFound] | None:
