@@ -11,7 +11,7 @@ from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.edges.engines.engine_address import parse_engine_address
 from treering.edges.engines.neo4j_engine import open_neo4j
 from treering.ports.vector_engine import DescribedPassage, EngineState, VectorChanges
-from treering.testing.index_contract import EMBEDDER
+from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.upkeep import Upkeeping
 from treering.testing.index_contract.vectors import ByMeaning
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over
@@ -85,8 +85,22 @@ class TestNeo4jEngine(VectorEngineContract):
 
 class TestIndexWithNeo4j(ByMeaning, Upkeeping):
     @pytest.fixture
+    def searching(self):
+        return "vector index"
+
+    @pytest.fixture
     def open_index(self, open_composed):
         return open_composed
+
+
+class TestLateIndexWithNeo4j(LateIndexContract):
+    @pytest.fixture
+    def searching(self):
+        return "vector index"
+
+    @pytest.fixture
+    def open_index(self, open_late):
+        return open_late
 
 
 @pytest.fixture
