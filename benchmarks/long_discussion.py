@@ -17,7 +17,13 @@ from benchmarks.figures import Figure, Row, at_most
 from benchmarks.plan import Plan, workplace
 from benchmarks.synthetic import StandIn, documents, questions
 from treering import Space
-from treering.memories.discussion.generators.generator import Background, Chunk, Generated, GeneratedText, MemoryItem
+from treering.memories.discussion.generators.generator import (
+    Background,
+    Chunk,
+    Generated,
+    GeneratedMemory,
+    GeneratedText,
+)
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
 from treering.memories.discussion.recall.search import DiscussionSearch
 from treering.memories.discussion.settings import DiscussionSettings
@@ -56,15 +62,15 @@ class ScriptedGenerator:
         """Make one memory."""
         self.calls["memories"] += 1
         words = chunk.lines[0].text.split()
-        item = MemoryItem(title=" ".join(words[:6]), summary=" ".join(words[:40]), key_phrases=tuple(words[:3]))
+        item = GeneratedMemory(title=" ".join(words[:6]), summary=" ".join(words[:40]), key_phrases=tuple(words[:3]))
         return Generated((item,), usage=Usage(requests=1))
 
-    def condense(self, memories: Sequence[MemoryItem]) -> Generated:
+    def condense(self, memories: Sequence[GeneratedMemory]) -> Generated:
         """Return the first of the memories for all."""
         self.calls["condense"] += 1
         return Generated(tuple(memories[:1]))
 
-    def fold(self, summary: str, memories: Sequence[MemoryItem]) -> GeneratedText:
+    def fold(self, summary: str, memories: Sequence[GeneratedMemory]) -> GeneratedText:
         """Keep the last 2,000 characters."""
         self.calls["fold"] += 1
         return GeneratedText("\n".join([summary, *(item.summary for item in memories)])[-2_000:])

@@ -145,9 +145,10 @@ def test_a_document_that_the_index_does_not_know_yet_is_erased_with_its_earlier_
         memory.delete("acme", [text])
         memory.index("acme", [text])
         with memory.engine("acme") as engine:
-            with engine.index.upkeep._database.write() as connection:
+            own = engine.index._own
+            with own.upkeep._database.write() as connection:
                 write_state(connection, VERSION, 1)
-                engine.index.prepare(connection)
+                own.prepare(connection)
             assert engine.index.upkeep.behind().waiting == 2
         assert len(memory.delete("acme", [text], erase=True).erasure.ids) == 2
 

@@ -54,11 +54,17 @@ PRINTED = {
     "export": ["export out"],
     "import": ["export out", "import out --space sqlite:copy.db"],
     "ingest": ["ingest --mode status", "ingest files", "ingest files --json", "ingest {hostile}"],
+    "index drop": ["index use faiss:engine", "index drop"],
+    "index rebuild": ["index use faiss:engine", "index rebuild"],
+    "index status": ["index status", "index use faiss:engine", "index status", "index status --json"],
+    "index use": ["index use faiss:{hostile}"],
     "init": ["init --space sqlite:new.db", "init"],
     "lint": [
         *(f"lint {mode}" for mode in ("structure", "semantic", "repair", "reindex", "audit")),
         "lint audit --json",
     ],
+    "move": ["move s.db copy.db", "move s.db {hostile} --json"],
+    "postgres plan": ["postgres plan", "postgres plan --writer {hostile} --reader ada --tablespace {hostile} --citus"],
     "query": [
         "query green bees",
         "query --mode search green bees",

@@ -66,8 +66,9 @@ def open_space(
     """Open a space; `treering.open` is this function.
 
     `address`: `sqlite:PATH`, `postgresql://USER@HOST/DATABASE?space=NAME`, `:memory:`, the name of a space, or
-    nothing: `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel` say in whose name and through which door is written; a program is
-    an `agent` unless it speaks for a person. `anchor`: a file, or a function told each new head of the audit log.
+    nothing: `TREERING_SPACE`, else the nearest `.treering/` folder. `actor` and `channel` say in whose name and
+    through which door is written; a program is an `agent` unless it speaks for a person. `anchor`: a file, or a
+    function told each new head of the audit log.
     `background`: whether vectors, and the index of a space of another version, are made behind everyday work. Without
     it such an index is finished first; with `whole=False` it is left to other processes.
     `reranker`: what reads the best hits again where `options.rerank` asks for it, or its place as `onnx:FOLDER`.
