@@ -20,6 +20,9 @@ class HeldBack:
         self._waiting = []
         self.is_prepared, self.prepare = follower.is_prepared, follower.prepare
 
+    def read_ahead(self, _transaction):
+        """Read nothing: what comes is applied in a transaction of its own."""
+
     def follow(self, _transaction, changes):
         self._waiting.append(changes)
 
