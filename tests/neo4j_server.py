@@ -50,6 +50,7 @@ class BoltServer:
                 bufsize=1,
             )
         if self._told() != "ready":
+            self.stop()
             raise CannotStart((self.folder / "log").read_text()[-1_000:])
 
     def sql(self, statement: str) -> None:
@@ -97,7 +98,10 @@ def _serve(folder: str, http_port: int, bolt_port: int) -> None:
     """Serve, and run the statements that come in; until the process is killed."""
     import arcadedb_embedded
     from arcadedb_embedded.exceptions import ArcadeDBError
+    from arcadedb_embedded.jvm import start_jvm
 
+    # What a test runs is over before the best code for it would be made.
+    start_jvm(heap_size="512m", jvm_args=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
     settings = {"http_port": http_port, "bolt_port": bolt_port, "host": "127.0.0.1"}
     plugin = {"server_plugins": "Bolt:com.arcadedb.bolt.BoltProtocolPlugin"}
     server = arcadedb_embedded.create_server(folder, root_password=PASSWORD, config=settings | plugin)

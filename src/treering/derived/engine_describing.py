@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from treering.core.objects import Object
 from treering.core.references import named_references
+from treering.derived.projection import tied_to
 from treering.ports.graph import EdgeType, GraphView
 from treering.ports.index import Index
 from treering.ports.ledger import Ledger, ObjectRequest
@@ -44,7 +46,13 @@ class PassageDescriber:
         """Return by id which fields of the objects name which others."""
         asked = dict.fromkeys(head.object_id for head in heads if head.type not in _WITHOUT_REFERENCES)
         [found] = self._ledger.read([ObjectRequest(objects=tuple(asked))])
-        return {identity: tuple(dict.fromkeys(named_references(item))) for identity, item in found.objects.items()}
+        return {identity: _named(item) for identity, item in found.objects.items()}
+
+
+def _named(item: Object) -> tuple[tuple[str, str], ...]:
+    """Return the references that the index follows, with their fields: of others no passage tells when they change."""
+    followed = frozenset(tied_to(item))
+    return tuple(dict.fromkeys((field, ref) for field, ref in named_references(item) if ref in followed))
 
 
 def _ties_of(keys: Sequence[int], view: GraphView) -> Mapping[int, _Ties]:

@@ -134,11 +134,11 @@ def entries_of(item: Object | None) -> list[Entry]:
     """Return the entries of an object, in the order of its text."""
     if item is None:
         return []
-    links = _tied_to(item)
+    links = tied_to(item)
     return [Entry(passage, place, links) for place, passage in enumerate(passages_of(item))]
 
 
-def _tied_to(item: Object) -> tuple[str, ...]:
+def tied_to(item: Object) -> tuple[str, ...]:
     """Return the ids that the graph ties an object's passages to."""
     match item:
         case Source() | Node():

@@ -1,7 +1,10 @@
 """Spaces in memory whose vectors an engine searches."""
 
+from dataclasses import dataclass
+
 import pytest
 
+from held_back import HeldBack, HeldBackIndex, embed_all
 from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_following import EngineFollower
 from treering.derived.engine_index import EngineIndex
@@ -32,20 +35,36 @@ class FollowerKeeping:
         return []
 
 
+@dataclass(frozen=True)
+class Fed:
+    """A space with its feed; `late`: what holds its index back, where something does."""
+
+    space: FedSpace
+    late: HeldBack | None = None
+
+
 @pytest.fixture
-def open_fed(clock):
+def new_fed(clock):
     """Open spaces with their feeds; close them after the test."""
     opened = []
 
-    def open_fed():
+    def new_fed(*, late=False):
         database = Database(MEMORY)
         index = SqliteIndex(database, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
-        opened.append(SqliteLedger(database, clock=clock, followers=[index]))
-        return FedSpace(opened[-1], index, SqliteVectorFeed(database, EMBEDDER.model_id, EMBEDDER.dimension))
+        feed = SqliteVectorFeed(database, EMBEDDER.model_id, EMBEDDER.dimension)
+        held = HeldBack(index, database.write) if late else None
+        opened.append(SqliteLedger(database, clock=clock, followers=[held or index]))
+        return Fed(FedSpace(opened[-1], HeldBackIndex(index, held) if held else index, feed), held)
 
-    yield open_fed
+    yield new_fed
     for ledger in opened:
         ledger.close()
+
+
+@pytest.fixture
+def open_fed(new_fed):
+    """Open spaces with their feeds."""
+    return lambda: new_fed().space
 
 
 @pytest.fixture
@@ -55,22 +74,37 @@ def shows_graph():
 
 
 @pytest.fixture
-def open_composed(open_fed, open_new_engine, shows_graph):
-    """Open spaces whose vectors an engine searches. It follows when it is told to."""
+def composed(open_new_engine, shows_graph):
+    """Put spaces together with engines that search their vectors. They follow when they are told to."""
 
-    def open_composed():
-        fed, engine = open_fed(), open_new_engine()
-        describe = PassageDescriber(fed.index, fed.ledger) if shows_graph else None
-        follower = EngineFollower(engine, fed.feed, "a-space", describe=describe)
-        used = EngineInUse(engine, EngineTail(fed.feed, EMBEDDER.dimension))
+    def composed(fed):
+        space, engine = fed.space, open_new_engine()
+        describe = PassageDescriber(space.index, space.ledger) if shows_graph else None
+        follower = EngineFollower(engine, space.feed, "a-space", describe=describe)
+        used = EngineInUse(engine, EngineTail(space.feed, EMBEDDER.dimension))
         failures = []
-        vectors = EngineVectors(fed.index.vectors, fed.feed, lambda: used, failures.append)
-        index = EngineIndex(fed.index, vectors, FollowerKeeping(engine, follower))
+        vectors = EngineVectors(space.index.vectors, space.feed, lambda: used, failures.append)
+        index = EngineIndex(space.index, vectors, FollowerKeeping(engine, follower))
 
         def catch_up():
             assert failures == []
+            if fed.late:
+                fed.late.catch_up()
+                embed_all(index)
             follow_up(follower)
 
-        return LedgerWithIndex(fed.ledger, index, catch_up)
+        return LedgerWithIndex(space.ledger, index, catch_up)
 
-    return open_composed
+    return composed
+
+
+@pytest.fixture
+def open_composed(new_fed, composed):
+    """Open spaces whose vectors an engine searches."""
+    return lambda: composed(new_fed())
+
+
+@pytest.fixture
+def open_late(new_fed, composed):
+    """Open spaces whose vectors an engine searches, and whose index is late with it."""
+    return lambda: composed(new_fed(late=True))

@@ -11,7 +11,7 @@ from treering.edges.engines.engine_address import parse_engine_address
 from treering.edges.engines.faiss_engine import FaissEngine, open_faiss
 from treering.edges.engines.faiss_files import VectorFolder
 from treering.ports.vector_engine import EngineState, VectorChanges
-from treering.testing.index_contract import EMBEDDER, IndexContract
+from treering.testing.index_contract import EMBEDDER, IndexContract, LateIndexContract
 from treering.testing.vector_engine_contract import (
     VectorEngineContract,
     found,
@@ -38,15 +38,26 @@ class TestFaissEngine(VectorEngineContract):
         return lambda: engine_in(tmp_path / "vectors", kind)
 
 
+@pytest.fixture
+def open_new_engine(tmp_path, kind):
+    numbers = count()
+    return lambda: engine_in(tmp_path / str(next(numbers)), kind)
+
+
 class TestIndexWithFaiss(IndexContract):
     @pytest.fixture
-    def open_new_engine(self, tmp_path):
-        numbers = count()
-        return lambda: engine_in(tmp_path / str(next(numbers)))
+    def kind(self):
+        return "flat"
 
     @pytest.fixture
     def open_index(self, open_composed):
         return open_composed
+
+
+class TestLateIndexWithFaiss(LateIndexContract):
+    @pytest.fixture
+    def open_index(self, open_late):
+        return open_late
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.edges.engines.engine_address import parse_engine_address
 from treering.edges.engines.redis_engine import open_redis
 from treering.ports.vector_engine import EngineState
-from treering.testing.index_contract import EMBEDDER
+from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.histories import Histories
 from treering.testing.index_contract.together import Together
 from treering.testing.index_contract.upkeep import Upkeeping
@@ -58,6 +58,12 @@ class TestVectorsInRedis(ByMeaning, Upkeeping, Together, Histories):
     @pytest.fixture
     def open_index(self, open_composed):
         return open_composed
+
+
+class TestLateIndexWithRedis(LateIndexContract):
+    @pytest.fixture
+    def open_index(self, open_late):
+        return open_late
 
 
 def test_a_server_tells_how_it_searches(server, open_new_engine):
