@@ -54,11 +54,11 @@ def test_selecting_and_following_many_objects_is_a_few_statements(filled, monkey
     ledger, _, _, _ = filled
     with sent_by(monkeypatch) as sent:
         assert len(list(ledger.select(Selection()))) == 2 * _MANY
-    assert len(sent.statements) <= 8
+    assert len(sent.statements) <= 9
     assert len(sent.trips) <= 6
     with sent_by(monkeypatch) as sent:
         assert len(ledger.changes(0, 1_000)) == 2 * _MANY
-    assert len(sent.statements) <= 8
+    assert len(sent.statements) <= 9
     assert len(sent.trips) <= 6
 
 
