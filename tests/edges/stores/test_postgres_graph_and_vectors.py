@@ -152,7 +152,7 @@ def test_a_view_and_a_search_are_a_few_statements_however_much_was_written(openi
         there.index.graph.view(seen("/3"))
         near(there.index, EMBEDDER.embed_query("ada"), reach=seen("/3"), limit=5)
         # Of each: the beginning with states and scopes in one round trip, what has changed, the end.
-        assert len(sent.statements) <= 18
+        assert len(sent.statements) <= 20
         assert len(sent.trips) <= 9
         sent.clear()
         there.index.graph.view(seen("/3"))
