@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,6 +37,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
+from treering.ports.servers import ServerDirectory
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
 
@@ -230,10 +231,8 @@ def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
 def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
     """Return SQL for an administrator of a Postgres. Raises `InvalidInput`, `MissingExtra`."""
-    try:
+    with _postgres_needed("A plan for Postgres"):
         from treering.edges.stores.postgres.plan import Wanted, plan_of
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
     return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
 
 
@@ -244,12 +243,26 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
             f"{address} is not in a database of many spaces.",
             hint="Name one: postgresql://USER@HOST/DATABASE?space=ANY.",
         )
-    try:
+    with _postgres_needed("Work for spaces on Postgres"):
         from treering.edges.stores.postgres.target import target_of
         from treering.edges.stores.postgres.waiting_spaces import WaitingSpaces
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="Work for spaces on Postgres") from error
     return WaitingSpaces(target_of(address))
+
+
+def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
+    """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
+    with _postgres_needed("A directory of servers"):
+        from treering.edges.stores.postgres.servers import PostgresServers
+    model = embedder or BgeSmall()
+    return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
+
+
+@contextmanager
+def _postgres_needed(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for=what) from error
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:

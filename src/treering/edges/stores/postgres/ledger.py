@@ -19,7 +19,7 @@ from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.rows import SpaceRows
 from treering.edges.stores.postgres.session import PostgresSession
 from treering.edges.stores.postgres.snapshot import Snapshot
-from treering.edges.stores.postgres.space import PostgresSpace
+from treering.edges.stores.postgres.space import Transactions
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.clock import Clock
 from treering.ports.ledger import (
@@ -48,7 +48,7 @@ class PostgresLedger(LedgerWrites):
 
     def __init__(
         self,
-        space: PostgresSpace,
+        space: Transactions,
         *,
         clock: Clock,
         policy: Policy | None = None,

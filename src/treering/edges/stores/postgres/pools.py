@@ -67,12 +67,16 @@ class Pool:
 def shared_pool(target: Target) -> Pool:
     """Return the connections of this process to a database; each caller gives them up again.
 
-    The first caller tries the address: what is wrong with it is raised as the driver says it, at once.
+    The first caller tries the address: what is wrong with it is raised as the driver says it, at once. A server that
+    does not answer holds up nobody who wants another one.
     """
+    with _opening:
+        is_open = target.conninfo in _open
+    if not is_open:
+        psycopg.connect(target.conninfo).close()
     with _opening:
         pool = _open.get(target.conninfo)
         if pool is None:
-            psycopg.connect(target.conninfo).close()
             pool = _open[target.conninfo] = Pool(target)
         pool.users += 1
         return pool

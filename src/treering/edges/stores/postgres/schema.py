@@ -1,9 +1,9 @@
 """The tables of a database that holds spaces, by numbered versions, each made in steps that resume.
 
-Every table but the directory of names is keyed by the space first and partitioned by its hash, so that partitions may
-lie on several disks, and a distributed Postgres can carry them. Row-level security shows a session the rows of one
-space only (`space.PostgresSpace` names it in each transaction); the owner of the tables is held to it, too. Superusers
-and roles with BYPASSRLS are not.
+Every table but the names of spaces and the directory of servers is keyed by the space first and partitioned by its
+hash, so that partitions may lie on several disks, and a distributed Postgres can carry them. Row-level security shows a
+session the rows of one space only (`space.PostgresSpace` names it in each transaction); the owner of the tables is held
+to it, too. Superusers and roles with BYPASSRLS are not.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,7 @@ import psycopg
 from psycopg import errors
 
 from treering.core.errors import InvalidInput
+from treering.edges.stores.postgres.directory_schema import DIRECTORY_STEP, MARK_STEP
 from treering.edges.stores.postgres.index_schema import INDEX_INDEXES, INDEX_TABLES
 
 SCHEMA = "treering"
@@ -169,9 +170,11 @@ _WORK: Sequence[str] = (
 
 _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
 
+_SERVERS: Sequence[str] = (MARK_STEP.format(schema=SCHEMA), DIRECTORY_STEP.format(schema=SCHEMA))
+
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE)
+VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE, _SERVERS)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

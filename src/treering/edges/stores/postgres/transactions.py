@@ -71,8 +71,20 @@ class SpaceRow:
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
-Begin = Callable[[Sequence[Statement]], tuple[PreparingConnection, SpaceRow, list[list[Row]]]]
-"""Begins a transaction and runs the first statements in the same round trip; gives the rows of each of them."""
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A transaction that was begun, with its first statements in the same round trip."""
+
+    connection: PreparingConnection
+    space: int
+    """The number of the space in the database where it was begun."""
+    row: SpaceRow
+    answers: list[list[Row]]
+    """All rows of each of the first statements."""
+
+
+Begin = Callable[[Sequence[Statement]], Beginning]
+"""Begins a transaction with its first statements; `%(space)s` is not among their values yet."""
 
 
 class Transaction:
@@ -81,7 +93,7 @@ class Transaction:
     Statements that give no rows wait, and are sent together with the next query or with the commit.
     """
 
-    def __init__(self, begin: Begin, space: int) -> None:
+    def __init__(self, begin: Begin) -> None:
         self.numbers: dict[str, int] | None = None
         """What the index remembers by name, once it was read (`index_state`)."""
         self.changed_numbers: set[str] = set()
@@ -91,7 +103,7 @@ class Transaction:
         self._connection: PreparingConnection | None = None
         self._row: SpaceRow | None = None
         self._begun_with: SpaceRow | None = None
-        self._space = space
+        self._space = 0
         self._waiting: list[Statement] = []
         self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
@@ -146,7 +158,7 @@ class Transaction:
     def together(self, queries: Sequence[Statement]) -> list[list[Row]]:
         """Return all rows of several queries, asked in one round trip; they see what was written before."""
         check_interrupt()
-        return self._exchange([(sql, {"space": self._space, **bindings}) for sql, bindings in queries])
+        return self._exchange(queries)
 
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
@@ -171,7 +183,7 @@ class Transaction:
     def later(self, sql: str, /, **bindings: Any) -> None:
         """Have a statement that gives no rows run before the next query, and before the transaction ends."""
         self._answers = {}
-        self._waiting.append((sql, {"space": self._space, **bindings}))
+        self._waiting.append((sql, bindings))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row], *, conflict: str = "") -> None:
         """Have rows inserted, all in one statement. `columns`: name and type of each, such as `id text`."""
@@ -225,8 +237,14 @@ class Transaction:
         waiting, self._waiting = self._waiting, []
         statements = [*waiting, *queries]
         if self._connection is None:
-            self._connection, self._row, answers = self._begin(statements)
-            self._begun_with = self._row
+            begun = self._begin(statements)
+            self._connection, self._space, answers = begun.connection, begun.space, begun.answers
+            self._row = self._begun_with = begun.row
         else:
-            answers = exchange(self._connection, statements) if statements else []
+            answers = exchange(self._connection, bound(statements, self._space)) if statements else []
         return answers[len(waiting) :]
+
+
+def bound(statements: Sequence[Statement], space: int) -> list[Statement]:
+    """Return statements with the number of the space among their values."""
+    return [(sql, {"space": space, **bindings}) for sql, bindings in statements]
