@@ -77,13 +77,14 @@ class PostgresServer:
 
     def kill(self) -> None:
         """End the server at once, with `kill -9`."""
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def stop(self) -> None:
         """End the server and all of its processes, without waiting for those who use it."""
-        self._end(signal.SIGQUIT)
+        self.end(signal.SIGQUIT)
 
-    def _end(self, number: int) -> None:
+    def end(self, number: int) -> None:
+        """End the server with a signal, and wait until it has."""
         if self._process:
             self._process.send_signal(number)
             self._process.wait(_STARTING_SECONDS)

@@ -15,6 +15,7 @@ import treering
 import treering.client
 import treering.project_memory
 import treering.testing
+import treering.wiki
 from treering.edges.frameworks import extras
 
 
@@ -166,6 +167,7 @@ FACADES = [
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
+    (treering.wiki, ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
     *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]

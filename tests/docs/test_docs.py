@@ -17,6 +17,7 @@ import treering
 import treering.client
 import treering.project_memory
 import treering.testing
+import treering.wiki
 from treering.core.policy import Policy
 from treering.edges.frameworks.extras import FRAMEWORKS, Framework
 from treering.edges.settings import Settings
@@ -26,10 +27,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
 FRAMEWORK_FACADES = tuple(import_module(f"treering.{name}") for name in FRAMEWORKS)
-FACADES = {
-    module.__name__: module
-    for module in (treering, treering.client, treering.project_memory, treering.testing, *FRAMEWORK_FACADES)
-}
+_MODULES = (treering, treering.client, treering.project_memory, treering.testing, treering.wiki, *FRAMEWORK_FACADES)
+FACADES = {module.__name__: module for module in _MODULES}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 REQUEST = re.compile(r"^\| [SPD]\d+ \| ")

@@ -9,14 +9,12 @@ from treering.edges import wiring
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.wiring import Opening, author
-from treering.ports.copying import copy_ledger
+from treering.ports.copying import copy_ledger, copy_vectors
 from treering.ports.embedder import Embedder
 from treering.ports.stores import Stores
-from treering.ports.vectors import KeptVectors, Vectors
+from treering.ports.vectors import KeptVectors
 from treering.tools.engine import Progress, silent
 from treering.tools.envelope import Value
-
-_VECTORS = 500  # texts that are looked up together
 
 
 class MoveReport(Value):
@@ -56,7 +54,7 @@ def move(
         report = copy_ledger(old.ledger, new.ledger, told=progress)
         made = 0
         if isinstance(old.index.vectors, KeptVectors):
-            made = _copy_vectors(old.index.vectors, new.index.vectors, progress)
+            made = copy_vectors(old.index.vectors, new.index.vectors, told=progress)
     return MoveReport(head=report.head, counts=report.counts, vectors=made)
 
 
@@ -71,18 +69,3 @@ def _check_places(source: Address, target: Address) -> None:
         same = same or (source.file.exists() and source.file.samefile(target.file))
     if same:
         raise InvalidInput(f"{source} is the space itself.", hint="Name another place to move it to.")
-
-
-def _copy_vectors(source: KeptVectors, target: Vectors, progress: Progress) -> int:
-    """Give the texts that wait at the target the vectors that the source has; return their number."""
-    made, size = 0, _VECTORS
-    while waiting := target.pending(size):
-        if known := source.known([one.text_hash for one in waiting]):
-            target.add(known)
-            made += len(known)
-            progress("Copying vectors", made, None)
-        elif len(waiting) < size:
-            break
-        else:
-            size *= 2  # those at the front have none
-    return made

@@ -2,30 +2,34 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_index import EngineIndex
 from treering.derived.engine_vectors import EngineVectors
 from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
-from treering.edges.engines.selection import EngineBackend, OpenEngine, SelectedEngine
+from treering.edges.engines.backends import EngineBackend, OpenEngine
+from treering.edges.engines.engine_address import NEO4J_SCHEMES
+from treering.edges.engines.selection import SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile
 from treering.ports.adapter import Adapter, ReadLimits
+from treering.ports.backlog import SpacesWithWork
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
@@ -33,6 +37,7 @@ from treering.ports.index import Index
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
+from treering.ports.servers import ServerDirectory
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
 
@@ -116,10 +121,24 @@ def _redis() -> OpenEngine:
     return open_redis
 
 
+def _neo4j() -> OpenEngine:
+    from treering.edges.engines.neo4j_engine import open_neo4j
+
+    return open_neo4j
+
+
+def _pgvector() -> OpenEngine:
+    from treering.edges.engines.pgvector_engine import open_pgvector
+
+    return open_pgvector
+
+
 ENGINES: Mapping[str, EngineBackend] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
+    "pgvector": EngineBackend(_pgvector, extra="postgres"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
+    **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
 }
 """Engines that search vectors beside a space, by the scheme of their address."""
 
@@ -153,11 +172,12 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A working engine, what closes it, and what copies its space."""
+    """A working engine, what closes it, what copies its space, and what does so many steps of the work that waits."""
 
     engine: Engine
     close: Callable[[], None]
     back_up: BackUp
+    take_turn: Callable[[int], None]
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
@@ -185,6 +205,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             stores.leases,
             embedder,
             needs.clock,
+            claims=stores.claims,
             upkeep=None if stores.read_only else upkeep,
             follow=selected.follow if selected and not stores.read_only else None,
         )
@@ -192,7 +213,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         engine = replace(_engine(opening, stores, embedder, vectoriser, needs.clock), selection=selected)
         if not stores.read_only:
             _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
-        return Opened(engine, closing.pop_all().close, stores.back_up)
+        return Opened(engine, closing.pop_all().close, stores.back_up, vectoriser.take_turn)
 
 
 def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Ledger:
@@ -210,16 +231,50 @@ def open_stores(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
 
 def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus: bool) -> str:
     """Return SQL for an administrator of a Postgres. Raises `InvalidInput`, `MissingExtra`."""
-    try:
+    with _postgres_needed("A plan for Postgres"):
         from treering.edges.stores.postgres.plan import Wanted, plan_of
-    except ModuleNotFoundError as error:
-        raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
     return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
+
+
+def spaces_with_work(address: Address) -> SpacesWithWork:
+    """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
+    if address.scheme != "postgresql":
+        raise InvalidInput(
+            f"{address} is not in a database of many spaces.",
+            hint="Name one: postgresql://USER@HOST/DATABASE?space=ANY.",
+        )
+    with _postgres_needed("Work for spaces on Postgres"):
+        from treering.edges.stores.postgres.target import target_of
+        from treering.edges.stores.postgres.waiting_spaces import WaitingSpaces
+    return WaitingSpaces(target_of(address))
+
+
+def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
+    """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
+    with _postgres_needed("A directory of servers"):
+        from treering.edges.stores.postgres.servers import PostgresServers
+    model = embedder or BgeSmall()
+    return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
+
+
+@contextmanager
+def _postgres_needed(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for=what) from error
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
     """Name who writes."""
     return Author(actor=actor or settings.actor, channel=channel)
+
+
+def start_waiting(engine: Engine) -> None:
+    """Have the vectors made that wait, if nobody here is at it. Returns at once."""
+    lag = engine.index.vectors.lag()
+    if lag.pending or lag.behind:
+        engine.vectoriser.start()
 
 
 class OnRequest:
@@ -283,6 +338,7 @@ def _engine(
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
         leases=stores.leases,
+        backlog=stores.backlog,
         adapters=_MadeOnUse(partial(_adapters, opening.files)),
         files=opening.files,
         clock=clock,
@@ -324,7 +380,13 @@ def _selected(stores: Stores, needs: Needs) -> SelectedEngine | None:
     if stores.feed is None:
         return None
     return SelectedEngine(
-        stores.feed, stores.leases, needs.clock, ENGINES, model=needs.model_id, dimension=needs.dimension
+        stores.feed,
+        stores.leases,
+        needs.clock,
+        ENGINES,
+        model=needs.model_id,
+        dimension=needs.dimension,
+        describe=PassageDescriber(stores.index, stores.ledger),
     )
 
 

@@ -10,6 +10,7 @@ from treering.core.draft import Linked, Put, Unlinked
 from treering.core.errors import Conflict, Corrupt
 from treering.core.patch import Link, PatchRecord, Remembered
 from treering.ports.ledger import Ledger, Record
+from treering.ports.vectors import KeptVectors, Vectors
 
 Told = Callable[[str, int, int | None], None]
 """Called with what is being done, how much of it is done, and of how much."""
@@ -17,6 +18,7 @@ Told = Callable[[str, int, int | None], None]
 PART = 200
 """Events in one part: all that they tell of is held in memory at once, and written in one transaction."""
 
+_VECTORS = 500  # texts that are looked up together
 _ROUNDS = 3  # times to go on behind a source that was written meanwhile
 _TOLD_EVERY = 1_000
 _KEYS = {"patch": "id", "receipt": "key"}
@@ -46,7 +48,7 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
     """
     head = _begun(source, target)
     for _ in range(_ROUNDS):
-        head = _append_rest(source, target, head, told, part)
+        head = append_rest(source, target, head, told=told, part=part)
         _copy_outcomes(source, target)
         try:
             counts = _compared(source, target, told)
@@ -58,6 +60,54 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
         f"The source is being written: event {source.sequence()} came while it was copied.",
         hint="Let nobody write to it, and call again: only what is new is copied.",
     )
+
+
+def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, part: int = PART) -> Anchor:
+    """Append to a copy that ends at `head` what the source has behind that; return the new head."""
+    total = source.sequence()
+    while (piece := part_of(source, head, part)).entries:
+        target.append(piece)
+        head = end_of(piece)
+        total = max(total, head.seq)
+        told("Copying events", head.seq, total)
+    return head
+
+
+def end_of(part: LedgerPart) -> Anchor:
+    """Return the head of a log that ends with a part."""
+    if not part.entries:
+        return part.after
+    last = part.entries[-1].event
+    return Anchor(seq=last.seq, hash=last.hash)
+
+
+def same_upto(source: Ledger, target: Ledger, head: Anchor, *, end: int) -> Anchor:
+    """Compare what two ledgers hold behind an event, part by part; return the last event up to which they are equal.
+
+    What the source has erased since is different in a target that has not come so far.
+    """
+    while head.seq < end:
+        size = min(PART, end - head.seq)
+        ours = part_of(source, head, size)
+        if ours != part_of(target, head, size) or not ours.entries:
+            break
+        head = end_of(ours)
+    return head
+
+
+def copy_vectors(source: KeptVectors, target: Vectors, *, told: Told) -> int:
+    """Give the texts that wait at the target the vectors that the source has; return their number."""
+    made, size = 0, _VECTORS
+    while waiting := target.pending(size):
+        if known := source.known([one.text_hash for one in waiting]):
+            target.add(known)
+            made += len(known)
+            told("Copying vectors", made, None)
+        elif len(waiting) < size:
+            break
+        else:
+            size *= 2  # those at the front have none
+    return made
 
 
 def part_of(ledger: Ledger, after: Anchor, limit: int) -> LedgerPart:
@@ -89,17 +139,6 @@ def _begun(source: Ledger, target: Ledger) -> Anchor:
             hint="Name a new file or another space; where the copy was written to, use it instead of the source.",
         )
     return Anchor(seq=seq, hash=head.hash)
-
-
-def _append_rest(source: Ledger, target: Ledger, head: Anchor, told: Told, size: int) -> Anchor:
-    total = source.sequence()
-    while (part := part_of(source, head, size)).entries:
-        target.append(part)
-        last = part.entries[-1].event
-        head = Anchor(seq=last.seq, hash=last.hash)
-        total = max(total, head.seq)
-        told("Copying events", head.seq, total)
-    return head
 
 
 def _copy_outcomes(source: Ledger, target: Ledger) -> None:

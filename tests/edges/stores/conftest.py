@@ -1,4 +1,5 @@
 import pytest
+from postgres_team import Databases, Team
 
 import postgres_server
 
@@ -15,3 +16,28 @@ def server():
         pytest.skip(f"no Postgres server can be started here: {error}")
     yield started
     postgres_server.remove(started)
+
+
+@pytest.fixture(scope="session")
+def template(server):
+    return Databases(server)
+
+
+@pytest.fixture
+def databases(template):
+    """New databases of the tests' server, with their tables."""
+    before = len(template)
+    yield template
+    template.drop(template.made_since(before))
+
+
+@pytest.fixture(scope="session")
+def team(server, template):
+    """A directory with two servers, `a` and `b`, which all tests of one process share."""
+    return Team(server, template)
+
+
+@pytest.fixture
+def new_team(server, databases):
+    """A directory with two servers that no other test has."""
+    return Team(server, databases)

@@ -46,14 +46,14 @@ class Tenants:
             self.end = space.engine.ledger.sequence()
         self._server, self._own = server, own
         with closing(open_target(server, others)) as opened:
-            self.number = opened._number
+            self.number = opened._home.number
 
     def opened(self, user):
         """Open the first tenant's space as a role, with a bug: each statement names the other tenant's rows."""
         space = PostgresSpace(target_in(self._server, self._own, user=user))
         index = PostgresIndex(space, model_id=EMBEDDER.model_id, dimension=EMBEDDER.dimension)
         ledger = PostgresLedger(space, clock=SteppingClock(), followers=[index])
-        space._number = self.number
+        space._home.number = self.number
         return space, ledger, index
 
 

@@ -11,7 +11,7 @@ from treering.edges.surfaces.cli.examples import EXAMPLES
 from treering.tools.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
-COMMANDS = ["", "review", "workflow", "discussion", "postgres", *EXAMPLES]
+COMMANDS = ["", "review", "workflow", "discussion", "postgres", "postgres servers", *EXAMPLES]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

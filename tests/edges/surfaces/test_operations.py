@@ -30,7 +30,15 @@ FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "disc
 OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
 NO_OPERATIONS = {
-    *("try", "init", "backup", "move", "postgres plan", "mcp", "version", "serve", "supervise"),
+    *("try", "init", "backup", "move", "mcp", "version", "serve", "supervise"),
+    *(
+        "postgres plan",
+        "postgres work",
+        "postgres move",
+        "postgres servers add",
+        "postgres servers list",
+        "postgres servers drain",
+    ),
     *("workflow run", "workflow check", "workflow examples"),
 }
 """Commands that start a program, keep a space's files, or need more than one space and its memory."""
@@ -60,11 +68,7 @@ SERVERS = (
 def commands():
     """Return what the command line can be told, flags that are operations included."""
     top = typer.main.get_command(app).commands
-    paths = [
-        f"{name} {inner}" if inner else name
-        for name, command in top.items()
-        for inner in (getattr(command, "commands", None) or {"": None})
-    ]
+    paths = list(paths_of(top))
     flags = {
         told
         for told in FLAGS.values()
@@ -72,6 +76,16 @@ def commands():
         if any(flag in one.opts for one in top[group].commands[name].params)
     }
     return {*paths, *flags}
+
+
+def paths_of(commands, before=""):
+    """Name every command that does something, those inside others included."""
+    for name, command in commands.items():
+        inner = getattr(command, "commands", None)
+        if inner:
+            yield from paths_of(inner, f"{before}{name} ")
+        else:
+            yield before + name
 
 
 def command_of(name):

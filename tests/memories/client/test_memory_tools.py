@@ -158,8 +158,10 @@ def test_a_profile_is_named_and_its_threshold_holds():
     lax = AgentProfile(agent_type="planner", relevance_threshold=0)
     assert len(with_memory(work, agent_profile=lax)) == 1
     assert with_memory(work, agent_profile=AgentProfile(agent_type="planner", relevance_threshold=0.9)) == []
-    strict = MemoryConfig.read({"retrieval": {"min_similarity": 0.9}})
-    assert with_memory(work, memory_config=strict) == []
+    anything, nothing = (MemoryConfig.read({"retrieval": {"min_similarity": least}}) for least in (0, 1))
+    assert with_memory(work) == with_memory(work, memory_config=nothing) == []
+    assert len(with_memory(work, memory_config=anything)) == 1
+    assert len(with_memory(work, memory_config=nothing, agent_profile=lax)) == 1
     with pytest.raises(treering.InvalidInput, match="There is no profile 'planer'"):
         with_memory(work, agent_profile="planer")
 

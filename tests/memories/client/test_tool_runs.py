@@ -305,7 +305,7 @@ def test_a_memory_that_fails_leaves_the_tool_alone(client, caplog, fault):
     assert len([one for one in caplog.records if "tool" in one.message]) == 2
 
 
-def test_without_a_client_a_tool_is_what_it_was():
+def test_without_a_client_a_tool_is_what_it_was(caplog):
     def align(reads):
         return reads
 
@@ -313,6 +313,12 @@ def test_without_a_client_a_tool_is_what_it_was():
     for logged in (log_tool_runs(align), log_tool_runs(align, client=off)):
         assert logged("a.fq") == "a.fq"
     assert log_tool_runs(ToolRunner()).run({"reads": "a.fq"}).success
+    assert caplog.records == []
+
+
+def test_a_function_of_one_mapping_has_it_as_its_parameter(client):
+    log_tool_runs(lambda reads: reads, client=client, name="bwa")({"file": "a.fq"})
+    assert kept(client)[0].metadata["parameters"] == {"reads": {"file": "a.fq"}}
 
 
 def test_an_excluded_agent_has_no_tool_runs():
@@ -341,7 +347,7 @@ def test_secrets_are_not_kept(client):
         assert stored.count("[redacted:") >= 4
 
 
-@pytest.mark.parametrize("cut", range(1990, 2010, 3))
+@pytest.mark.parametrize("cut", [1990, 1999, 2008])
 def test_a_secret_is_not_kept_where_the_text_is_cut(client, cut):
     log_tool_runs(lambda: "x " * (cut // 2) + SECRET, client=client, name="fetch")()
     (run,) = kept(client)
@@ -391,19 +397,23 @@ def test_the_session_and_the_agent_of_the_dependencies_are_known():
     class RunContext:
         deps: Any
 
-    async def align(ctx, reads):
+    @dataclass
+    class GenomeContext:
+        build: str
+
+    async def align(ctx, reads, genome):
         return reads
 
     async def use():
         async with client_parts.asynchronous() as client:
             deps = MemoryDependencies(memory_client=client, session_id="run-1", agent_profile="executor")
-            await log_tool_runs(align)(RunContext(deps), "a.fq")
+            await log_tool_runs(align)(RunContext(deps), "a.fq", GenomeContext("hg38"))
             return kept(client.sync)
 
     (run,) = asyncio.run(use())
     assert run.metadata["session_id"] == "run-1"
     assert run.metadata["agent_type"] == "executor"
-    assert run.metadata["parameters"] == {"reads": "a.fq"}
+    assert run.metadata["parameters"] == {"reads": "a.fq", "genome": {"build": "hg38"}}
 
 
 def test_a_tool_that_a_node_calls_is_kept_in_its_memory():

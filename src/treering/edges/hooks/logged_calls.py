@@ -12,6 +12,9 @@ from treering.memories.client.metadata import AGENT
 from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.tool_runs import capped
 
+_CONTEXTS = frozenset({"Context", "RunContext", "RunContextWrapper", "ToolContext"})
+"""Types that frameworks give their tools, by name, as none of them need be installed."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
@@ -100,8 +103,8 @@ def _parameters(
 
 
 def _is_context(value: Any) -> bool:
-    """Tell whether an argument is the context that a framework gives its tools, such as Pydantic AI's or MCP's."""
-    return type(value).__name__.endswith("Context")
+    """Tell whether an argument is the context that a framework gives its tools, which is none of their parameters."""
+    return type(value).__name__ in _CONTEXTS
 
 
 def _of_server(parameters: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

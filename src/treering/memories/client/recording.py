@@ -121,7 +121,9 @@ def entry_of(
 def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
     """Return what writes entries. A relation to what is neither among them nor `known` stays in the metadata alone."""
     there = {*known, *(entry.id for entry in entries)}
-    creating: list[Operation] = [Create(object=_source(engine, entry)) for entry in entries]
+    creating: list[Operation] = [
+        Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
+    ]
     linking = [
         AddLink(link=Link(type=link, source=entry.id, target=target))
         for entry in entries
@@ -141,18 +143,19 @@ def _with_author(metadata: Mapping[str, Any], who: Who) -> dict[str, Any]:
     return {**{key: value for key, value in known.items() if value is not None}, **metadata}
 
 
-def _source(engine: Engine, entry: MemoryEntry) -> Source:
+def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) -> Source:
+    """Return the source that holds a memory. `prefix`: how the origins of memories of this kind begin."""
     salt = fresh_salt(engine.clock)
     flags = instruction_flags(entry.content)
     return Source(
         id=entry.id,
         kind="note",
-        scope=scope_of(entry.session_id),
+        scope=scope,
         created_at=entry.stored_at,
         updated_at=entry.stored_at,
         origin_channel=engine.author.channel,
         salt=salt,
-        origin=f"{PREFIX}{entry.id.partition(':')[2]}",
+        origin=f"{prefix}{entry.id.partition(':')[2]}",
         title=first_line(entry.content),
         fingerprint=f"text:{digest(entry.content)}",
         metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},

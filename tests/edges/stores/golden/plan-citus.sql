@@ -1,47 +1,60 @@
 -- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE
 
--- A distributed Postgres (Citus), run at its coordinator while the tables are still empty.
+-- A distributed Postgres (Citus), run at its coordinator, with all of its workers added, before spaces are filled, and
+-- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
+-- there already from the owner of the tables, and they would stay behind.
 -- Rows of one space lie on one server, in all tables: a commit stays on one server.
--- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only;
--- advisory locks and NOTIFY are the coordinator's; no key is unique without the space.
+-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
+-- the coordinator's, and so is a directory of servers; no key is unique without the space. Programs connect to the
+-- coordinator. Each table has eight partitions, and each partition its shards.
+-- Row-level security on the workers goes by settings of the transaction, which Citus hands on only if it is told to.
+-- Without this line a role that is held to row-level security sees no rows at all.
+DO $$ BEGIN
+  EXECUTE format($q$ALTER DATABASE %I SET citus.propagate_set_commands = 'local'$q$, current_database());
+END $$;
+SET citus.propagate_set_commands = 'local';
 SET citus.shard_count = 16;
 SET citus.shard_replication_factor = 1;
-SELECT create_reference_table('treering.space_names');
-SELECT create_reference_table('treering.migrations');
-SELECT create_distributed_table('treering.spaces', 'space');
-SELECT create_distributed_table('treering.objects', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.revisions', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.texts', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.segments', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.dependencies', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.referrers', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.links', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.patches', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.receipts', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.audit', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.jobs', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.leases', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.index_state', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_scopes', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passages', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_words', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.posting_runs', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.postings', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_endings', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_days', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.code_names', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.graph_nodes', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.graph_passages', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_texts', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_models', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.passage_vectors', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.vector_queue', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.vector_log', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.waiting_objects', 'space', colocate_with => 'treering.spaces');
-SELECT create_distributed_table('treering.waiting_texts', 'space', colocate_with => 'treering.spaces');
+SELECT create_reference_table('treering.space_names') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.space_names'::regclass);
+SELECT create_reference_table('treering.migrations') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.migrations'::regclass);
+SELECT create_distributed_table('treering.spaces', 'space') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.spaces'::regclass);
+SELECT create_distributed_table('treering.objects', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.objects'::regclass);
+SELECT create_distributed_table('treering.revisions', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.revisions'::regclass);
+SELECT create_distributed_table('treering.texts', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.texts'::regclass);
+SELECT create_distributed_table('treering.segments', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.segments'::regclass);
+SELECT create_distributed_table('treering.dependencies', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.dependencies'::regclass);
+SELECT create_distributed_table('treering.referrers', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.referrers'::regclass);
+SELECT create_distributed_table('treering.links', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.links'::regclass);
+SELECT create_distributed_table('treering.patches', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.patches'::regclass);
+SELECT create_distributed_table('treering.receipts', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.receipts'::regclass);
+SELECT create_distributed_table('treering.audit', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.audit'::regclass);
+SELECT create_distributed_table('treering.jobs', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.jobs'::regclass);
+SELECT create_distributed_table('treering.leases', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.leases'::regclass);
+SELECT create_distributed_table('treering.index_state', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.index_state'::regclass);
+SELECT create_distributed_table('treering.passage_scopes', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_scopes'::regclass);
+SELECT create_distributed_table('treering.passages', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passages'::regclass);
+SELECT create_distributed_table('treering.passage_words', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_words'::regclass);
+SELECT create_distributed_table('treering.posting_runs', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.posting_runs'::regclass);
+SELECT create_distributed_table('treering.postings', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.postings'::regclass);
+SELECT create_distributed_table('treering.passage_endings', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_endings'::regclass);
+SELECT create_distributed_table('treering.passage_days', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_days'::regclass);
+SELECT create_distributed_table('treering.code_names', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.code_names'::regclass);
+SELECT create_distributed_table('treering.graph_nodes', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.graph_nodes'::regclass);
+SELECT create_distributed_table('treering.graph_passages', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.graph_passages'::regclass);
+SELECT create_distributed_table('treering.passage_texts', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_texts'::regclass);
+SELECT create_distributed_table('treering.passage_models', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_models'::regclass);
+SELECT create_distributed_table('treering.passage_vectors', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.passage_vectors'::regclass);
+SELECT create_distributed_table('treering.vector_queue', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.vector_queue'::regclass);
+SELECT create_distributed_table('treering.vector_log', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.vector_log'::regclass);
+SELECT create_distributed_table('treering.waiting_objects', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.waiting_objects'::regclass);
+SELECT create_distributed_table('treering.waiting_texts', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.waiting_texts'::regclass);
+SELECT create_distributed_table('treering.promised_work', 'space', colocate_with => 'treering.spaces') WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = 'treering.promised_work'::regclass);
 
 -- A role that writes. It is held to the space it has opened (row-level security), and owns nothing.
 GRANT USAGE ON SCHEMA treering TO "app";
 GRANT SELECT ON treering.migrations TO "app";
-GRANT SELECT, INSERT, UPDATE, DELETE ON treering.space_names, treering.spaces, treering.objects, treering.revisions, treering.texts, treering.segments, treering.dependencies, treering.referrers, treering.links, treering.patches, treering.receipts, treering.audit, treering.jobs, treering.leases, treering.index_state, treering.passage_scopes, treering.passages, treering.passage_words, treering.posting_runs, treering.postings, treering.passage_endings, treering.passage_days, treering.code_names, treering.graph_nodes, treering.graph_passages, treering.passage_texts, treering.passage_models, treering.passage_vectors, treering.vector_queue, treering.vector_log, treering.waiting_objects, treering.waiting_texts TO "app";
+GRANT SELECT, INSERT, UPDATE, DELETE ON treering.space_names, treering.spaces, treering.objects, treering.revisions, treering.texts, treering.segments, treering.dependencies, treering.referrers, treering.links, treering.patches, treering.receipts, treering.audit, treering.jobs, treering.leases, treering.index_state, treering.passage_scopes, treering.passages, treering.passage_words, treering.posting_runs, treering.postings, treering.passage_endings, treering.passage_days, treering.code_names, treering.graph_nodes, treering.graph_passages, treering.passage_texts, treering.passage_models, treering.passage_vectors, treering.vector_queue, treering.vector_log, treering.waiting_objects, treering.waiting_texts, treering.promised_work TO "app";
+GRANT SELECT ON treering.servers, treering.placements, treering.membership TO "app";
+GRANT INSERT, UPDATE ON treering.placements TO "app";
+GRANT UPDATE (spaces) ON treering.servers TO "app";

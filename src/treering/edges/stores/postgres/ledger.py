@@ -19,7 +19,7 @@ from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.rows import SpaceRows
 from treering.edges.stores.postgres.session import PostgresSession
 from treering.edges.stores.postgres.snapshot import Snapshot
-from treering.edges.stores.postgres.space import PostgresSpace
+from treering.edges.stores.postgres.space import Transactions
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.clock import Clock
 from treering.ports.ledger import (
@@ -48,7 +48,7 @@ class PostgresLedger(LedgerWrites):
 
     def __init__(
         self,
-        space: PostgresSpace,
+        space: Transactions,
         *,
         clock: Clock,
         policy: Policy | None = None,
@@ -223,7 +223,7 @@ class PostgresLedger(LedgerWrites):
         with self._space.write() as transaction:
             session = self._session(transaction)
             yield session
-            session.finish(self._followers)
+            session.finish()
         if self._anchor and transaction.reached:
             self._anchor.write(transaction.reached)
 
@@ -239,6 +239,7 @@ class PostgresLedger(LedgerWrites):
             clock=self._clock,
             policy=self._default_policy,
             server_time=self._server_time,
+            followers=self._followers,
         )
 
     def _is_prepared(self) -> bool:

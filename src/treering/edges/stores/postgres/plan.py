@@ -8,7 +8,7 @@ from psycopg.sql import Identifier
 from treering.core.errors import InvalidInput
 from treering.edges.stores.postgres.schema import PARTITIONS, SCHEMA, TABLES
 
-_DIRECTORY = "space_names"
+_NAMES = "space_names"
 _STEPS = "migrations"
 _SHARDS = 16
 
@@ -38,9 +38,9 @@ def plan_of(wanted: Wanted) -> str:
     if wanted.tablespaces:
         parts.append(_on_disks(wanted.tablespaces))
     if wanted.writer:
-        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE"))
+        parts.append(_granted(wanted.writer, "writes", "SELECT, INSERT, UPDATE, DELETE", _PLACES))
     if wanted.reader:
-        parts.append(_granted(wanted.reader, "only reads", "SELECT"))
+        parts.append(_granted(wanted.reader, "only reads", "SELECT", _FINDS))
     return "\n\n".join(parts) + "\n"
 
 
@@ -49,16 +49,24 @@ _BEFORE = """\
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE"""
 
 
-def _granted(role: str, does: str, rights: str) -> str:
+_FINDS = ("SELECT ON {schema}.servers, {schema}.placements, {schema}.membership",)
+"""What a role needs where the database is a directory of servers, or one of its servers."""
+
+_PLACES = (*_FINDS, "INSERT, UPDATE ON {schema}.placements", "UPDATE (spaces) ON {schema}.servers")
+"""What a role needs that makes spaces, and goes on with a move that was broken off."""
+
+
+def _granted(role: str, does: str, rights: str, directory: Sequence[str]) -> str:
     """Grant what a role needs: on the tables that statements name, never on their partitions."""
     name = _quoted(role)
-    tables = ", ".join(f"{SCHEMA}.{table}" for table in (_DIRECTORY, *TABLES))
+    tables = ", ".join(f"{SCHEMA}.{table}" for table in (_NAMES, *TABLES))
     return "\n".join(
         (
             f"-- A role that {does}. It is held to the space it has opened (row-level security), and owns nothing.",
             f"GRANT USAGE ON SCHEMA {SCHEMA} TO {name};",
             f"GRANT SELECT ON {SCHEMA}.{_STEPS} TO {name};",
             f"GRANT {rights} ON {tables} TO {name};",
+            *(f"GRANT {right.format(schema=SCHEMA)} TO {name};" for right in directory),
         )
     )
 
@@ -86,25 +94,41 @@ END $$;"""
 
 
 def _distributed() -> str:
-    """Distribute every table by the space, all together, and keep the directory of names on every server."""
+    """Distribute every table by the space, all together, and keep the names of spaces on every server."""
     first = next(iter(TABLES))
+    together = f", colocate_with => '{SCHEMA}.{first}'"
     lines = [
-        "-- A distributed Postgres (Citus), run at its coordinator while the tables are still empty.",
-        "-- Rows of one space lie on one server, in all tables: a commit stays on one server.",
-        "-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only;",
-        "-- advisory locks and NOTIFY are the coordinator's; no key is unique without the space.",
+        _CITUS,
         f"SET citus.shard_count = {_SHARDS};",
         "SET citus.shard_replication_factor = 1;",
-        f"SELECT create_reference_table('{SCHEMA}.{_DIRECTORY}');",
-        f"SELECT create_reference_table('{SCHEMA}.{_STEPS}');",
-        f"SELECT create_distributed_table('{SCHEMA}.{first}', 'space');",
+        *(_once(table, f"create_reference_table('{SCHEMA}.{table}')") for table in (_NAMES, _STEPS)),
     ]
-    lines += [
-        f"SELECT create_distributed_table('{SCHEMA}.{table}', 'space', colocate_with => '{SCHEMA}.{first}');"
-        for table in TABLES
-        if table != first
-    ]
+    for table in TABLES:
+        beside = "" if table == first else together
+        lines.append(_once(table, f"create_distributed_table('{SCHEMA}.{table}', 'space'{beside})"))
     return "\n".join(lines)
+
+
+_CITUS = """\
+-- A distributed Postgres (Citus), run at its coordinator, with all of its workers added, before spaces are filled, and
+-- again after a version of Treering that adds tables. Run it as a superuser: row-level security hides the rows that are
+-- there already from the owner of the tables, and they would stay behind.
+-- Rows of one space lie on one server, in all tables: a commit stays on one server.
+-- Limits: one space is as fast as one server; SKIP LOCKED works inside one space only; advisory locks and NOTIFY are
+-- the coordinator's, and so is a directory of servers; no key is unique without the space. Programs connect to the
+-- coordinator. Each table has eight partitions, and each partition its shards.
+-- Row-level security on the workers goes by settings of the transaction, which Citus hands on only if it is told to.
+-- Without this line a role that is held to row-level security sees no rows at all.
+DO $$ BEGIN
+  EXECUTE format($q$ALTER DATABASE %I SET citus.propagate_set_commands = 'local'$q$, current_database());
+END $$;
+SET citus.propagate_set_commands = 'local';"""
+
+
+def _once(table: str, call: str) -> str:
+    """Call a function of Citus for a table that is not distributed yet."""
+    there = f"SELECT FROM pg_dist_partition WHERE logicalrelid = '{SCHEMA}.{table}'::regclass"
+    return f"SELECT {call} WHERE NOT EXISTS ({there});"
 
 
 def _quoted(name: str) -> str:

@@ -2,38 +2,48 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
 
 import psycopg
 from psycopg import errors
 
 from treering.core.audit import Anchor
-from treering.core.errors import Corrupt, NotFound, Unavailable
-from treering.edges.stores.postgres.failures import closed, locked, translated
-from treering.edges.stores.postgres.pools import shared_pool
-from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
+from treering.core.errors import TreeringError, Unavailable
+from treering.edges.stores.postgres.exchange import Statement
+from treering.edges.stores.postgres.failures import closed, locked, translation
+from treering.edges.stores.postgres.homes import BESIDE, LOOK, LOOKING_SECONDS, READ, WRITE, Begun, Home, Kind
+from treering.edges.stores.postgres.marks import Mark
+from treering.edges.stores.postgres.routes import route_to
 from treering.edges.stores.postgres.target import Target
-from treering.edges.stores.postgres.transactions import SpaceRow, Transaction
+from treering.edges.stores.postgres.transactions import Beginning, SpaceRow, Transaction
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
 
 _WAIT_SECONDS = 20.0
-_LOOKING_SECONDS = 0.5  # a writer that waits for its turn looks so often whether its call has to end
-_IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
-_SPACE_ROW = (
-    "SELECT sequence, hash, last_time, policy_seq, policy, "
-    "extract(epoch FROM clock_timestamp())::double precision FROM spaces WHERE space = {space}"
-)
-_SEEN = f"SET LOCAL search_path = {SCHEMA}; SET LOCAL treering.space = '{{space}}'; "
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SEEN + _SPACE_ROW
-_WRITE = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED; " + _SEEN + "SET LOCAL synchronous_commit = on; "
-    # The statements of a commit are few and simple: planning each anew would take longer than running it.
-    "SET LOCAL plan_cache_mode = force_generic_plan; "
-    f"SET LOCAL lock_timeout = '{int(_LOOKING_SECONDS * 1000)}ms'; "
-    f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; " + _SPACE_ROW + " FOR UPDATE"
-)
+_KEPT = "SELECT 1 FROM audit WHERE space = %(space)s AND seq = %(seq)s AND hash = %(hash)s"
+_MOVE_SECONDS = 0.02  # between two looks at a space that is about to be somewhere else
+
+
+class Transactions(Protocol):
+    """What a ledger asks of an open space."""
+
+    @property
+    def place(self) -> str:
+        """The address of the space, without its password, for errors."""
+        ...
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """Hold a snapshot: everything read inside is of one moment."""
+        ...
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """Hold the one write transaction of the space."""
+        ...
+
+    def close(self) -> None:
+        """Give the connections back."""
+        ...
 
 
 class PostgresSpace:
@@ -41,32 +51,46 @@ class PostgresSpace:
 
     A writer locks the space's row; what others committed before is then seen by each of its statements, so no commit
     fails because of another one. A reader has a snapshot. With row-level security neither sees another space.
+
+    Where the row says that the space is on another server, a transaction begins there instead: nothing was done yet.
+    With `mark` the space is opened for a move, where its row says exactly that.
     """
 
-    def __init__(self, target: Target, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS) -> None:
-        self.place = target.shown
+    def __init__(
+        self, target: Target, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS, mark: Mark | None = None
+    ) -> None:
+        self._route = route_to(target, wait_seconds=wait_seconds)
         self._wait_seconds = wait_seconds
+        self._mark = mark
         self._turn = threading.Lock()
+        self._following = threading.Lock()
         self._closed = False
-        with translated(self.place):
-            self._pool = shared_pool(target)
-            try:
-                self._number = self._found(target.space, create=create)
-            except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
-                self._pool.give_up()
-                raise
-        self._read_sql, self._write_sql = (sql.format(space=self._number) for sql in (_READ, _WRITE))
+        self._home = self._route.home(create=create)
+        self._homes = [self._home]
+        self.last_row: SpaceRow | None = None
+        """What the space's row said when the newest transaction of this process began."""
+
+    @property
+    def place(self) -> str:
+        """The address of the space where it is now, without its password."""
+        return self._home.place
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Hold a snapshot: everything read inside is of one moment."""
         check_interrupt()
-        with translated(self.place):
-            connection, row = self._begun(self._read_sql, self._deadline())
-            try:
-                yield Transaction(connection, self._number, row)
-            finally:
-                self._ended(connection)
+        with self._translated(), self._transaction(READ) as transaction:
+            yield transaction
+
+    @contextmanager
+    def beside(self) -> Iterator[Transaction]:
+        """Write rows that are no part of the ledger (leases, claims of work), without the turn of a writer.
+
+        Other writers are neither waited for nor held up. Who uses it makes each change in one statement.
+        """
+        with self._translated(), self._transaction(BESIDE) as transaction:
+            yield transaction
+            transaction.commit()
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -75,53 +99,34 @@ class PostgresSpace:
         Raises `Unavailable` where others hold it longer than the bounded wait.
         """
         deadline = self._deadline()
-        with translated(self.place), self._as_writer(deadline):
-            connection, row = self._begun(self._write_sql, deadline)
+        with self._translated(), self._in_turn(deadline), self._transaction(WRITE, deadline) as transaction:
+            yield transaction
+            check_interrupt()
             try:
-                writing = Transaction(connection, self._number, row)
-                yield writing
-                check_interrupt()
                 with uninterrupted():
-                    writing.commit()
-                note_commit()
+                    transaction.commit()
             except psycopg.OperationalError as error:
-                if not (writing.committing and connection.closed):
+                if not (transaction.committing and transaction.is_lost):
                     raise
-                self._check_committed(writing.reached, error)
-                note_commit()
-            finally:
-                # Whatever came, Ctrl-C too: nothing half-written may stay.
-                self._ended(connection)
+                self._check_committed(transaction.reached, error)
+            note_commit()
 
     def close(self) -> None:
         """Give the connections back. Doing it twice is harmless."""
         if not self._closed:
             self._closed = True
-            self._pool.give_up()
+            for home in self._homes:
+                home.give_up()
 
-    def _found(self, name: str, *, create: bool) -> int:
-        """Return the number of the space; make tables and space where they are missing. Raises `NotFound`."""
-        connection = self._pool.take(timeout=self._wait_seconds)
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn every error of the driver into ours, naming the place where the space is by then."""
         try:
-            if not is_current(connection):
-                if not create and not _has_schema(connection):
-                    raise self._no_space(name)
-                migrate(connection)
-            with connection.transaction():
-                connection.execute("SELECT set_config('treering.space_name', %s, true)", (name,))
-                connection.execute(f"SET LOCAL search_path = {SCHEMA}")
-                space = _number_of(connection, name)
-                if space is None and not create:
-                    raise self._no_space(name)
-                return space or _made(connection, name)
-        finally:
-            self._pool.put_back(connection)
-
-    def _no_space(self, name: str) -> NotFound:
-        return NotFound(
-            f"There is no space {name!r} at {self.place}.",
-            hint="Create it with `treering init` or the first `treering ingest`; or name another with ?space=NAME.",
-        )
+            yield
+        except TreeringError:
+            raise
+        except psycopg.Error as error:
+            raise translation(self.place, error) from error
 
     def _deadline(self) -> float:
         if self._closed:
@@ -129,57 +134,74 @@ class PostgresSpace:
         return time.monotonic() + self._wait_seconds
 
     @contextmanager
-    def _as_writer(self, deadline: float) -> Iterator[None]:
+    def _in_turn(self, deadline: float) -> Iterator[None]:
         """Wait for this process's turn: of its threads one at a time competes with other processes."""
-        while not self._turn.acquire(timeout=_LOOKING_SECONDS):
+        while not self._turn.acquire(timeout=LOOKING_SECONDS):
             check_interrupt()
             if time.monotonic() > deadline:
                 raise locked(self.place)
         try:
-            with self._pool.as_writer(timeout=max(0.0, deadline - time.monotonic())) as may:
-                if not may:
-                    raise locked(self.place)
-                yield
+            yield
         finally:
             self._turn.release()
 
-    def _begun(self, sql: str, deadline: float) -> tuple[psycopg.Connection, SpaceRow]:
-        """Begin a transaction. A connection whose server has gone is dropped, and another one tried: nothing was done.
+    @contextmanager
+    def _transaction(self, kind: Kind, deadline: float | None = None) -> Iterator[Transaction]:
+        """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays."""
+        until = self._deadline() if deadline is None else deadline
+        with ExitStack() as holding:
 
-        Raises what the driver raises once the time is over.
+            def begin(statements: Sequence[Statement]) -> Beginning:
+                begun = self._begun(kind, statements, until, holding)
+                holding.callback(begun.end)
+                return Beginning(begun.connection, begun.home.number, begun.row, begun.answers)
+
+            yield Transaction(begin)
+
+    def _begun(self, kind: Kind, statements: Sequence[Statement], deadline: float, holding: ExitStack) -> Begun:
+        """Begin a transaction where the space is. `holding` is given the right to write there, until it is closed.
+
+        Where the space is on another server, what was begun is rolled back, and done again there.
         """
         while True:
-            check_interrupt()
-            connection = self._pool.take(timeout=max(0.01, deadline - time.monotonic()))
+            home = self._home
             try:
-                return connection, self._space_row(connection, sql)
-            except psycopg.OperationalError as error:
-                self._ended(connection)
-                waited = isinstance(error, errors.LockNotAvailable)
-                if not (waited or connection.closed) or time.monotonic() > deadline:
-                    raise
-            except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
-                self._ended(connection)
+                if kind is WRITE:
+                    holding.enter_context(home.as_writer(deadline))
+                begun = home.begin(kind, statements, deadline)
+                if begun.mark == self._mark:
+                    self.last_row = begun.row
+                    return begun
+                begun.end()
+                mark = begun.mark
+            except errors.LockNotAvailable:
                 raise
+            except psycopg.OperationalError:
+                # A server that does not answer cannot say that the space is on another one.
+                if not self._follow(home, None):
+                    raise
+                mark = None
+            holding.close()
+            self._go_on(home, mark, deadline)
 
-    def _space_row(self, connection: psycopg.Connection, sql: str) -> SpaceRow:
-        cursor = connection.execute(sql)
-        while cursor.nextset():
-            pass
-        found = cursor.fetchone()
-        if found is None:
-            raise Corrupt(
-                f"The row of the space {self.place} is missing.",
-                hint="Restore the database from a backup, or import an export into a new space.",
-            )
-        return SpaceRow(*found)
+    def _go_on(self, home: Home, mark: Mark | None, deadline: float) -> None:
+        """Go where a mark says, or wait a moment where the move is not that far yet. Raises `Unavailable`."""
+        if self._home is not home or self._follow(home, mark):
+            return
+        if time.monotonic() > deadline:
+            raise Unavailable(f"{self.place} is being moved to another server.", hint="Try again.")
+        time.sleep(_MOVE_SECONDS)
 
-    def _ended(self, connection: psycopg.Connection) -> None:
-        """Roll back what is open, and give the connection back."""
-        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            with suppress(psycopg.Error), uninterrupted():
-                connection.execute("ROLLBACK")
-        self._pool.put_back(connection)
+    def _follow(self, home: Home, mark: Mark | None) -> bool:
+        """Go where the space is now, if that is another server than this one; tell whether it is."""
+        with self._following:
+            if self._home is home:
+                other = self._route.elsewhere(home, mark)
+                if other is None:
+                    return False
+                self._homes.append(other)
+                self._home = other
+            return True
 
     def _check_committed(self, reached: Anchor | None, error: psycopg.Error) -> None:
         """Find out what became of a commit whose server went away: raise `Unavailable` where it is not there.
@@ -187,44 +209,18 @@ class PostgresSpace:
         Whoever holds the lock of the space's row knows that the other transaction has ended, one way or the other.
         """
         try:
-            connection, _ = self._begun(self._write_sql, self._deadline())
+            kept = self._is_kept(reached)
         except psycopg.Error as second:
             raise Unavailable(
                 f"The server of {self.place} went away during a commit: whether it was done is not known.",
                 hint="Look, or repeat the call with the same idempotency key once the server is back.",
             ) from second
-        try:
-            sql = "SELECT 1 FROM audit WHERE space = %s AND seq = %s AND hash = %s"
-            kept = reached and connection.execute(sql, (self._number, reached.seq, reached.hash)).fetchone()
-        finally:
-            self._ended(connection)
         if not kept:
             raise Unavailable(
                 f"The server of {self.place} went away during a commit; nothing was changed.", hint="Try again."
             ) from error
 
-
-def _has_schema(connection: psycopg.Connection) -> bool:
-    sql = "SELECT to_regclass(%s) IS NOT NULL"
-    return bool(_first(connection, sql, (f"{SCHEMA}.space_names",)))
-
-
-def _number_of(connection: psycopg.Connection, name: str) -> int | None:
-    found: int | None = _first(connection, "SELECT space FROM space_names WHERE name = %s", (name,))
-    return found
-
-
-def _made(connection: psycopg.Connection, name: str) -> int:
-    connection.execute("INSERT INTO space_names(name) VALUES(%s) ON CONFLICT DO NOTHING", (name,))
-    space = _number_of(connection, name)
-    if space is None:
-        raise Corrupt(f"The space {name!r} cannot be made.", hint="Look at the policies of the tables.")
-    connection.execute("SELECT set_config('treering.space', %s, true)", (str(space),))
-    sql = "INSERT INTO spaces(space, sequence, hash) VALUES(%s, 0, %s) ON CONFLICT DO NOTHING"
-    connection.execute(sql, (space, SpaceRow.EMPTY_HASH))
-    return space
-
-
-def _first(connection: psycopg.Connection, sql: str, bindings: Sequence[Any] | Mapping[str, Any]) -> Any:
-    row = connection.execute(sql, bindings).fetchone()
-    return None if row is None else row[0]
+    def _is_kept(self, reached: Anchor | None) -> bool:
+        with self._transaction(LOOK) as transaction:
+            found = {"seq": reached.seq, "hash": reached.hash} if reached else {"seq": 0, "hash": ""}
+            return transaction.first(_KEPT, **found) is not None

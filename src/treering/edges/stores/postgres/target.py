@@ -4,12 +4,12 @@ import re
 from dataclasses import dataclass, replace
 
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from treering.core.errors import InvalidInput, nearest
-from treering.edges.address import Address
+from treering.edges.address import SPACE, Address
 
-SPACE, POOL = "space", "pool"
+POOL, DIRECTORY = "pool", "directory"
 CONNECTIONS = 8
 """Connections that one process keeps to a database at most, unless the address says otherwise."""
 _MOST_CONNECTIONS = 100
@@ -21,6 +21,9 @@ _LIBPQ = frozenset(
     }
 )
 _SPACE = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
+_ON = ("on", "off")
+_OWN = frozenset({"host", "hostaddr", "port", "dbname", "service", "target_session_attrs"})
+"""What an address says of its own server alone."""
 _DEFAULTS = {"connect_timeout": "5", "application_name": "treering"}
 
 
@@ -28,20 +31,23 @@ _DEFAULTS = {"connect_timeout": "5", "application_name": "treering"}
 class Target:
     """A space of a database. `conninfo` may hold a password: it is for the driver, and is never shown.
 
-    `shown`: the address without its password, for errors.
+    `shown`: the address without its password, for errors. With `directory` the database is a directory of servers,
+    which says where the space is.
     """
 
     conninfo: str
     space: str
     shown: str
     connections: int = CONNECTIONS
+    directory: bool = False
 
 
 def target_of(address: Address) -> Target:
     """Read an address `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE?space=NAME`.
 
-    Other options: `pool`, how many connections a process keeps at most, and those of libpq about hosts, encryption
-    and passwords. Raises `InvalidInput` naming what is wrong, and no password.
+    Other options: `pool`, how many connections a process keeps at most, `directory=on` where the database is a
+    directory of servers, and those of libpq about hosts, encryption and passwords. Raises `InvalidInput` naming what
+    is wrong, and no password.
     """
     options = dict(address.options)
     space = options.pop(SPACE, "")
@@ -52,12 +58,51 @@ def target_of(address: Address) -> Target:
             else f"{space[:_SHOWN]!r} is no name of a space.",
             hint="Add ?space=NAME, such as ?space=team/acme: 1 to 200 characters, no control characters.",
         )
+    return _target(address, options, space)
+
+
+def database_of(address: Address) -> Target:
+    """Read the address of a database, which names no space. Raises `InvalidInput` as `target_of`."""
+    options = dict(address.options)
+    if SPACE in options:
+        raise InvalidInput(f"{address} names a space, and a database is wanted.", hint="Leave ?space= out.")
+    return _target(address, options, "")
+
+
+def on_server(directory: Target, server: Address, name: str, space: str) -> Target:
+    """Return a space on a server of a directory.
+
+    The user, the password, the size of the pool and the options for connecting are those of the directory's address
+    where the server's has none of its own.
+    """
+    theirs = conninfo_to_dict(directory.conninfo)
+    own = _OWN | ({"password"} if server.user not in ("", theirs.get("user")) else set())
+    inherited = {key: value for key, value in theirs.items() if key not in own}
+    given = {**({"user": server.user} if server.user else {}), **dict(server.options)}
+    conninfo = make_conninfo(database_of(server).conninfo, **{**inherited, **given})
+    shown = f"{replace(server, options=(*server.options, (SPACE, space)))} (server {name!r})"
+    return Target(conninfo, space, shown, directory.connections)
+
+
+def space_in(directory: Target, space: str) -> Target:
+    """Return a space of a directory."""
+    return replace(directory, space=space, directory=True)
+
+
+def _target(address: Address, options: dict[str, str], space: str) -> Target:
     connections = _connections(options.pop(POOL, str(CONNECTIONS)))
+    directory = options.pop(DIRECTORY, _ON[-1])
+    if directory not in _ON:
+        raise InvalidInput(
+            f"directory={directory[:_SHOWN]!r} says neither on nor off.",
+            hint="Write directory=on where the database is a directory of servers, else leave it out.",
+        )
     for name in options.keys() - _LIBPQ:
         raise InvalidInput(
-            f"A space on Postgres has no option {name!r}.", hint=nearest(name, sorted({SPACE, POOL, *_LIBPQ}))
+            f"A space on Postgres has no option {name!r}.",
+            hint=nearest(name, sorted({SPACE, POOL, DIRECTORY, *_LIBPQ})),
         )
-    return Target(_conninfo(address, options), space, str(address), connections)
+    return Target(_conninfo(address, options), space, str(address), connections, directory == _ON[0])
 
 
 def _connections(given: str) -> int:

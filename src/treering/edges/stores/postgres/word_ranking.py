@@ -40,12 +40,13 @@ class WordRanking:
     def __init__(self, transaction: Transaction, words: WordsAt) -> None:
         self._transaction = transaction
         self._at = words
-        self._held: dict[Term, Held] = {}
+        self._postings: dict[Term, Postings] = {}
+        """Of the terms that are asked for, in current passages."""
 
     def read_ahead(self, requests: Sequence[TextRequest]) -> None:
         """Read the postings of all terms that requests ask for, together."""
         asked = (text for one in requests for text in (*one.words, *one.counted, *(part.whole for part in one.names)))
-        self._held = self._at.with_terms(self._transaction, filter(None, map(_term, asked)))
+        self._postings = self._at.current_with(self._transaction, filter(None, map(_term, asked)))
 
     def found(self, request: TextRequest, seen: PassageSight) -> TextFound:
         """Answer what a request asks about words and names."""
@@ -67,7 +68,7 @@ class WordRanking:
         if not terms:
             return [], []
         limit, role = request.limit, request.words_in
-        scores = self._at.words.scores([self._at.current(self._held[term]) for term in terms])
+        scores = self._at.words.scores([self._postings[term] for term in terms])
         mask = self._passing(seen, in_scope)
         ranked = _best(scores, limit, mask)
         in_role = _best(scores, limit, _both(mask, self._at.shown.in_role(role))) if role else []
@@ -92,8 +93,7 @@ class WordRanking:
         term = _term(text)
         if not term:
             return 0
-        keys, _ = self._held[term]
-        keys = keys[self._at.shown.among(keys)]
+        keys = self._postings[term].keys
         return len(keys) if in_scope is None else int(np.count_nonzero(in_scope[keys]))
 
     def _passing(self, seen: PassageSight, in_scope: Mask) -> Mask:

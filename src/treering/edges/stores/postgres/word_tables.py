@@ -118,6 +118,7 @@ class WordsAt:
         self.shown = shown
         self.indexed = indexed
         self.waiting = waiting
+        self._lock = threading.Lock()
 
     @cached_property
     def words(self) -> WordTable:
@@ -140,6 +141,24 @@ class WordsAt:
         wanted = list(dict.fromkeys(terms))
         words = self.held(transaction, {word for term in wanted for word in term})
         return {term: words[term[0]] if len(term) == 1 else self._phrase(transaction, term, words) for term in wanted}
+
+    def current_with(
+        self, transaction: Transaction, terms: Iterable[tuple[str, ...]]
+    ) -> dict[tuple[str, ...], Postings]:
+        """Return the postings of terms, of current passages; those that are not known are read together, and kept."""
+        wanted = list(dict.fromkeys(terms))
+        with self._lock:
+            known = {term: postings for term in wanted if (postings := self.words.find(" ".join(term)))}
+        missing = [term for term in wanted if term not in known]
+        if missing:
+            found = self.with_terms(transaction, missing)
+            read = {term: self.current(held) for term, held in found.items()}
+            known |= read
+            with self._lock:
+                for term, postings in read.items():
+                    if self.words.find(" ".join(term)) is None:  # another thread may have kept it meanwhile
+                        self.words.keep(" ".join(term), postings)
+        return known
 
     def with_name(self, transaction: Transaction, name: str) -> Held:
         """Return the passages one of whose names holds a stretch, and how often, twice: current and not."""

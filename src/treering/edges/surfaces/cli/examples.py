@@ -67,10 +67,32 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         ("and back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
     ),
+    "postgres work": (
+        (
+            "beside the servers, as often as wanted",
+            "treering postgres work --space 'postgresql://app@db/team?space=acme'",
+        ),
+    ),
     "postgres plan": (
         ("a role for programs and one for reports", "treering postgres plan --writer app --reader report"),
         ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),
         ("distributed over several servers", "treering postgres plan --citus --writer app"),
+    ),
+    "postgres servers add": (
+        (
+            "a server beside others",
+            "treering postgres servers add db2 postgresql://db2.example.org/team \\\n"
+            "      --directory postgresql://acme@db.example.org/directory",
+        ),
+    ),
+    "postgres servers list": (
+        ("which there are", "treering postgres servers list --directory postgresql://acme@db/directory"),
+    ),
+    "postgres servers drain": (
+        ("before it is taken away", "treering postgres servers drain db2 --directory postgresql://acme@db/directory"),
+    ),
+    "postgres move": (
+        ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
     ),
     "export": (("plain files, to keep or to move", "treering export backup/"),),
     "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
@@ -173,6 +195,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("files beside the space, searched exactly", "treering index use faiss:.treering/vectors"),
         ("with a graph, for very many vectors", "treering index use 'faiss:/data/acme-vectors?kind=hnsw'"),
         ("a server", "treering index use redis://localhost:6379/0"),
+        ("a graph for people besides", "treering index use 'neo4j://neo4j:secret@localhost?space=acme'"),
     ),
     "index status": (("how far behind the engine is", "treering index status"),),
     "index rebuild": (("files that were damaged", "treering index rebuild"),),
