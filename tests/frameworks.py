@@ -15,7 +15,7 @@ from treering.edges.frameworks.extras import FRAMEWORKS
 _ROOT = Path(__file__).parents[1]
 _HOME = _ROOT / ".venv-frameworks"
 _TOOLS = ("hypothesis", "pytest")
-"""What the tests of adapters need besides; in the versions that `dev` names."""
+"""What the tests of adapters need besides; in the versions that `dev` names. Those of the pages need `server`, too."""
 
 
 def main(names: list[str]) -> int:
@@ -50,7 +50,7 @@ def _passes(name: str) -> bool:
         venv.create(home, with_pip=True)
     tools = [one for one in _extras()["dev"] if one.startswith(_TOOLS) and not one.startswith("pytest-")]
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([python, *install, "--editable", f".[{framework.extra}]", *tools], cwd=_ROOT, check=True)
+    subprocess.run([python, *install, "--editable", f".[{framework.extra},server]", *tools], cwd=_ROOT, check=True)
     done = subprocess.run([python, "-m", "pytest", "-p", "no:cacheprovider", *_tests(name)], cwd=_ROOT, check=False)
     return done.returncode == 0
 
