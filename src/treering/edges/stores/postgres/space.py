@@ -20,6 +20,7 @@ from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
 
 _WAIT_SECONDS = 20.0
+_ASK_SECONDS = 2.0  # after these, the directory is asked whether a server that does not answer still has the space
 _MOVE_SECONDS = 0.02  # between two looks at a space that is about to be somewhere else
 
 
@@ -145,24 +146,23 @@ class PostgresSpace:
         """Begin a transaction where the space is. `holding` is given the right to write there, until it is closed."""
         while True:
             home = self._home
+            asking = min(deadline, time.monotonic() + _ASK_SECONDS)
             try:
                 if holding:
                     holding.enter_context(home.as_writer(deadline))
-                begun = home.begin(deadline, write=write)
+                begun = home.begin(asking, write=write)
+            except psycopg.OperationalError as error:
+                # A server that does not answer cannot say that the space is on another one.
+                gone = not isinstance(error, errors.LockNotAvailable) and self._follow(home, None)
+                if not gone and not asking <= time.monotonic() < deadline:
+                    raise
+            else:
                 if begun.mark == self._mark:
                     return begun
                 begun.end()
-                mark = begun.mark
-            except errors.LockNotAvailable:
-                raise
-            except psycopg.OperationalError:
-                # A server that does not answer cannot say that the space is on another one.
-                if not self._follow(home, None):
-                    raise
-                mark = None
+                self._go_on(home, begun.mark, deadline)
             if holding:
                 holding.close()
-            self._go_on(home, mark, deadline)
 
     def _go_on(self, home: Home, mark: Mark | None, deadline: float) -> None:
         """Go where a mark says, or wait a moment where the move is not that far yet. Raises `Unavailable`."""
