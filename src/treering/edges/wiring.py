@@ -9,23 +9,27 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_index import EngineIndex
 from treering.derived.engine_vectors import EngineVectors
 from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
-from treering.edges.engines.selection import EngineBackend, OpenEngine, SelectedEngine
+from treering.edges.engines.backends import EngineBackend, OpenEngine
+from treering.edges.engines.engine_address import NEO4J_SCHEMES
+from treering.edges.engines.selection import SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile
 from treering.ports.adapter import Adapter, ReadLimits
+from treering.ports.backlog import SpacesWithWork
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
@@ -117,10 +121,24 @@ def _redis() -> OpenEngine:
     return open_redis
 
 
+def _neo4j() -> OpenEngine:
+    from treering.edges.engines.neo4j_engine import open_neo4j
+
+    return open_neo4j
+
+
+def _pgvector() -> OpenEngine:
+    from treering.edges.engines.pgvector_engine import open_pgvector
+
+    return open_pgvector
+
+
 ENGINES: Mapping[str, EngineBackend] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
+    "pgvector": EngineBackend(_pgvector, extra="postgres"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
+    **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
 }
 """Engines that search vectors beside a space, by the scheme of their address."""
 
@@ -154,11 +172,12 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A working engine, what closes it, and what copies its space."""
+    """A working engine, what closes it, what copies its space, and what does so many steps of the work that waits."""
 
     engine: Engine
     close: Callable[[], None]
     back_up: BackUp
+    take_turn: Callable[[int], None]
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
@@ -186,6 +205,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             stores.leases,
             embedder,
             needs.clock,
+            claims=stores.claims,
             upkeep=None if stores.read_only else upkeep,
             follow=selected.follow if selected and not stores.read_only else None,
         )
@@ -193,7 +213,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         engine = replace(_engine(opening, stores, embedder, vectoriser, needs.clock), selection=selected)
         if not stores.read_only:
             _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
-        return Opened(engine, closing.pop_all().close, stores.back_up)
+        return Opened(engine, closing.pop_all().close, stores.back_up, vectoriser.take_turn)
 
 
 def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Ledger:
@@ -216,6 +236,25 @@ def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus
     return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
 
 
+def spaces_with_work(address: Address) -> SpacesWithWork:
+    """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
+    if address.scheme != "postgresql":
+        raise InvalidInput(
+            f"{address} is not in a database of many spaces.",
+            hint="Name one: postgresql://USER@HOST/DATABASE?space=ANY.",
+        )
+    with _postgres_needed("Work for spaces on Postgres"):
+        from treering.edges.stores.postgres.target import target_of
+        from treering.edges.stores.postgres.waiting_spaces import WaitingSpaces
+    target = target_of(address)
+    if target.directory:
+        raise InvalidInput(
+            f"{address} is a directory of servers, and work is done for the spaces of one server.",
+            hint="Name a server, without directory=on, and run one such process for each.",
+        )
+    return WaitingSpaces(target)
+
+
 def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:
     """Return the servers of a directory. Raises `InvalidInput`, `MissingExtra`."""
     with _postgres_needed("A directory of servers"):
@@ -235,6 +274,13 @@ def _postgres_needed(what: str) -> Iterator[None]:
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
     """Name who writes."""
     return Author(actor=actor or settings.actor, channel=channel)
+
+
+def start_waiting(engine: Engine) -> None:
+    """Have the vectors made that wait, if nobody here is at it. Returns at once."""
+    lag = engine.index.vectors.lag()
+    if lag.pending or lag.behind:
+        engine.vectoriser.start()
 
 
 class OnRequest:
@@ -298,6 +344,7 @@ def _engine(
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
         leases=stores.leases,
+        backlog=stores.backlog,
         adapters=_MadeOnUse(partial(_adapters, opening.files)),
         files=opening.files,
         clock=clock,
@@ -339,7 +386,13 @@ def _selected(stores: Stores, needs: Needs) -> SelectedEngine | None:
     if stores.feed is None:
         return None
     return SelectedEngine(
-        stores.feed, stores.leases, needs.clock, ENGINES, model=needs.model_id, dimension=needs.dimension
+        stores.feed,
+        stores.leases,
+        needs.clock,
+        ENGINES,
+        model=needs.model_id,
+        dimension=needs.dimension,
+        describe=PassageDescriber(stores.index, stores.ledger),
     )
 
 

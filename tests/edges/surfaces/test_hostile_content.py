@@ -69,6 +69,7 @@ PRINTED = {
     "postgres servers add": ["postgres servers add {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],
     "postgres servers drain": ["postgres servers drain {hostile} --directory postgresql://127.0.0.1:1/x"],
     "postgres servers list": ["postgres servers list --directory {hostile}"],
+    "postgres work": ["postgres work --space sqlite:{hostile}.db"],
     "query": [
         "query green bees",
         "query --mode search green bees",

@@ -31,7 +31,14 @@ OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
 NO_OPERATIONS = {
     *("try", "init", "backup", "move", "mcp", "version", "serve", "supervise"),
-    *("postgres plan", "postgres move", "postgres servers add", "postgres servers list", "postgres servers drain"),
+    *(
+        "postgres plan",
+        "postgres work",
+        "postgres move",
+        "postgres servers add",
+        "postgres servers list",
+        "postgres servers drain",
+    ),
     *("workflow run", "workflow check", "workflow examples"),
 }
 """Commands that start a program, keep a space's files, or need more than one space and its memory."""

@@ -368,3 +368,14 @@ def test_every_store_is_in_the_audit_log(tmp_path):
         (event,) = [one for one in space.engine.ledger.events(after=0) if one.target == memory_id]
         assert (event.actor, event.channel, event.event_type) == ("ada", "agent", "created")
         assert space.lint(mode="audit").status == "ok"
+
+
+def test_a_closed_client_says_so_and_can_be_closed_again():
+    async def use():
+        client = client_parts.asynchronous()
+        await client.aclose()
+        await client.aclose()
+        with pytest.raises(treering.InvalidInput, match="This memory client was closed"):
+            await client.store("Kinase")
+
+    asyncio.run(use())

@@ -2,6 +2,8 @@
 
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?space=NAME]      and the other schemes of Neo4j's drivers
+pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
 """
 
 from dataclasses import dataclass
@@ -12,7 +14,10 @@ from treering.core.errors import InvalidInput
 from treering.edges.address import Address, parse_address
 
 FAISS = "faiss"
-FORMS = "faiss:FOLDER or redis://HOST:PORT/0"
+NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+"""With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+
+FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0 or neo4j://HOST:PORT"
 _HINT = f"Write {FORMS}."
 
 

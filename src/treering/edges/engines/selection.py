@@ -7,31 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.derived.engine_following import EngineFollower
 from treering.derived.engine_tail import EngineTail
 from treering.derived.engine_vectors import EngineInUse
+from treering.edges.engines.backends import EngineBackend, backend_of
 from treering.edges.engines.engine_address import FORMS, EngineAddress, parse_engine_address
 from treering.ports.clock import Clock
 from treering.ports.lease import Leases
-from treering.ports.vector_engine import ENGINE, ChosenEngine, EngineReport, VectorEngine, VectorFeed
+from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 _RETRY_SECONDS = 10.0
 _WAIT_SECONDS = 0.2
 _ANOTHER_MODEL = "Leave it to those who use that model, or fill it with yours: `treering index rebuild`."
-
-OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
-"""Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineBackend:
-    """A technology of engines. `load` imports what opens them; `extra` names the optional dependencies it imports."""
-
-    load: Callable[[], OpenEngine]
-    extra: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +48,7 @@ class SelectedEngine:
         *,
         model: str,
         dimension: int,
+        describe: Describe | None = None,
     ) -> None:
         self.feed = feed
         self._leases = leases
@@ -65,6 +56,7 @@ class SelectedEngine:
         self._backends = backends
         self._model = model
         self._dimension = dimension
+        self._describe = describe
         self._owner = clock.random_bytes(8).hex()
         self._lock = RLock()
         self._open: _Opened | None = None
@@ -88,7 +80,8 @@ class SelectedEngine:
         if self._problem and self._clock.elapsed() < self._retry:
             return None
         try:
-            opened = self._opened()
+            # Every search asks. One that goes to an engine of before, or to none, finds the same.
+            opened = self._opened(fresh=False)
         except TreeringError as error:
             self.failed(error)
             return None
@@ -226,9 +219,9 @@ class SelectedEngine:
                 self._open.used.engine.close()
                 self._open = None
 
-    def _opened(self) -> _Opened | None:
+    def _opened(self, *, fresh: bool = True) -> _Opened | None:
         """Return the engine that the space says, opened. Raises what opening it raises."""
-        chosen = self.feed.chosen()
+        chosen = self.feed.chosen(fresh=fresh)
         with self._lock:
             if self._open and self._open.chosen != chosen:
                 self.close()
@@ -239,21 +232,12 @@ class SelectedEngine:
 
     def _made(self, chosen: ChosenEngine) -> _Opened:
         address = parse_engine_address(chosen.address)
-        engine = self._opener(address)(address, chosen.mark, self._dimension)
+        backend = backend_of(address, self._backends)
+        engine = backend.open(address, chosen.mark, self._dimension)
         mark = f"{chosen.mark} {self._model} {self._dimension}"
         used = EngineInUse(engine, EngineTail(self.feed, self._dimension))
-        return _Opened(chosen, address, used, EngineFollower(engine, self.feed, mark))
-
-    def _opener(self, address: EngineAddress) -> OpenEngine:
-        backend = self._backends.get(address.scheme)
-        if backend is None:
-            raise InvalidInput(f"There is no engine {address.scheme}:…", hint=f"Write {FORMS}.")
-        try:
-            return backend.load()
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
-                raise
-            raise MissingExtra(backend.extra, needed_for=f"An engine {address.scheme}:…") from error
+        describe = self._describe if backend.shows_graph else None
+        return _Opened(chosen, address, used, EngineFollower(engine, self.feed, mark, describe=describe))
 
     def _reported(self, told: EngineReport) -> EngineReport:
         opened = self._opened()

@@ -1,7 +1,7 @@
 """Where a space is served: a database, the number that the space has there, and how its transactions begin."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -9,13 +9,14 @@ import psycopg
 from psycopg import errors
 
 from treering.core.errors import Corrupt, InvalidInput, NotFound
+from treering.edges.stores.postgres.exchange import PreparingConnection, Row, Statement, exchange
 from treering.edges.stores.postgres.failures import locked, translated
 from treering.edges.stores.postgres.marks import Mark, parse_mark
 from treering.edges.stores.postgres.pools import Pool, shared_pool
 from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
 from treering.edges.stores.postgres.seeing import number_of, see_name, see_number
 from treering.edges.stores.postgres.target import Target
-from treering.edges.stores.postgres.transactions import SpaceRow
+from treering.edges.stores.postgres.transactions import FirstAnswers, SpaceRow, in_space
 from treering.ports.interrupt import check_interrupt, uninterrupted
 
 LOOKING_SECONDS = 0.5
@@ -24,17 +25,33 @@ LOOKING_SECONDS = 0.5
 _IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
 _SPACE_ROW = (
     "SELECT sequence, hash, last_time, policy_seq, policy, "
-    "extract(epoch FROM clock_timestamp())::double precision, moving FROM spaces WHERE space = {space}"
+    "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
 )
-_SEEN = f"SET LOCAL search_path = {SCHEMA}; SET LOCAL treering.space = '{{space}}'; "
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SEEN + _SPACE_ROW
-_WRITE = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED; " + _SEEN + "SET LOCAL synchronous_commit = on; "
-    # The statements of a commit are few and simple: planning each anew would take longer than running it.
-    "SET LOCAL plan_cache_mode = force_generic_plan; "
-    f"SET LOCAL lock_timeout = '{int(LOOKING_SECONDS * 1000)}ms'; "
-    f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; " + _SPACE_ROW + " FOR UPDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a transaction begins. `lock`: what is added to the query for the space's row."""
+
+    begin: str
+    settings: Mapping[str, str]
+    lock: str = ""
+
+
+READING = Beginning("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", {"search_path": SCHEMA})
+WRITING = Beginning(
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    {
+        "search_path": SCHEMA,
+        "synchronous_commit": "on",
+        # The statements of a commit are few and simple: planning each anew would take longer than running it.
+        "plan_cache_mode": "force_generic_plan",
+        "lock_timeout": f"{int(LOOKING_SECONDS * 1000)}ms",
+        "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
+    },
+    " FOR UPDATE",
 )
+WRITING_BESIDE = Beginning("BEGIN ISOLATION LEVEL READ COMMITTED", {"search_path": SCHEMA})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +59,12 @@ class Begun:
     """A transaction that was begun, and what the space's row said then."""
 
     home: "Home"
-    connection: psycopg.Connection
-    row: SpaceRow
+    first: FirstAnswers
     mark: Mark | None
 
     def end(self) -> None:
         """Roll back what is open, and give the connection back."""
-        self.home.end(self.connection)
+        self.home.end(self.first.connection)
 
 
 class Home:
@@ -59,7 +75,9 @@ class Home:
         self.server = server
         self.number = number
         self._pool = pool
-        self._read_sql, self._write_sql = (sql.format(space=number) for sql in (_READ, _WRITE))
+        # By a statement of its own: a distributed Postgres hands on no other to its workers.
+        self._seen: Statement = (f"SET LOCAL treering.space = '{number:d}'", {})
+        self._own = {"space": number}
 
     @contextmanager
     def as_writer(self, deadline: float) -> Iterator[None]:
@@ -69,16 +87,19 @@ class Home:
                 raise locked(self.place)
             yield
 
-    def begin(self, deadline: float, *, write: bool) -> Begun:
-        """Begin a transaction. A connection whose server has gone is dropped, and another one tried: nothing was done.
+    def begin(self, beginning: Beginning, statements: Sequence[Statement], deadline: float) -> Begun:
+        """Begin a transaction, and run first statements in the same round trip.
 
-        Raises what the driver raises once the time is over.
+        A connection whose server has gone is dropped, and another one tried: nothing was done. Raises what the driver
+        raises once the time is over.
         """
+        sent = [*self._beginning(beginning), *in_space(statements, self.number)]
         while True:
             check_interrupt()
             connection = self._pool.take(timeout=max(0.01, deadline - time.monotonic()))
             try:
-                return self._begun(connection, self._write_sql if write else self._read_sql)
+                answers = exchange(connection, sent)
+                return self._begun(connection, answers[len(sent) - len(statements) - 1 :])
             except psycopg.OperationalError as error:
                 self.end(connection)
                 waited = isinstance(error, errors.LockNotAvailable)
@@ -88,7 +109,7 @@ class Home:
                 self.end(connection)
                 raise
 
-    def end(self, connection: psycopg.Connection) -> None:
+    def end(self, connection: PreparingConnection) -> None:
         """Roll back what is open, and give the connection back."""
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             with suppress(psycopg.Error), uninterrupted():
@@ -99,18 +120,20 @@ class Home:
         """Give the share of the connections back."""
         self._pool.give_up()
 
-    def _begun(self, connection: psycopg.Connection, sql: str) -> Begun:
-        cursor = connection.execute(sql)
-        while cursor.nextset():
-            pass
-        found = cursor.fetchone()
-        if found is None:
+    def _beginning(self, beginning: Beginning) -> Sequence[Statement]:
+        """Return the statements that begin a transaction; the last gives the space's row."""
+        chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in beginning.settings.items())
+        row = (f"{_SPACE_ROW}{beginning.lock}", self._own)
+        return (beginning.begin, {}), (f"SELECT {chosen}", {}), self._seen, row
+
+    def _begun(self, connection: PreparingConnection, answers: list[list[Row]]) -> Begun:
+        if not answers[0]:
             raise Corrupt(
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
-        *row, mark = found
-        return Begun(self, connection, SpaceRow(*row), parse_mark(mark))
+        *row, mark = answers[0][0]
+        return Begun(self, FirstAnswers(connection, self.number, SpaceRow(*row), answers[1:]), parse_mark(mark))
 
 
 def open_home(target: Target, *, create: bool, wait_seconds: float, server: str = "", mark: Mark | None = None) -> Home:

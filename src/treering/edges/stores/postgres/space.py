@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
@@ -11,12 +11,21 @@ from psycopg import errors
 
 from treering.core.audit import Anchor
 from treering.core.errors import TreeringError, Unavailable
+from treering.edges.stores.postgres.exchange import Statement
 from treering.edges.stores.postgres.failures import closed, locked, translation
-from treering.edges.stores.postgres.homes import LOOKING_SECONDS, Begun, Home
+from treering.edges.stores.postgres.homes import (
+    LOOKING_SECONDS,
+    READING,
+    WRITING,
+    WRITING_BESIDE,
+    Beginning,
+    Begun,
+    Home,
+)
 from treering.edges.stores.postgres.marks import Mark
 from treering.edges.stores.postgres.routes import route_to
 from treering.edges.stores.postgres.target import Target
-from treering.edges.stores.postgres.transactions import Transaction
+from treering.edges.stores.postgres.transactions import FirstAnswers, SpaceRow, Transaction
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
 
 _WAIT_SECONDS = 20.0
@@ -64,6 +73,8 @@ class PostgresSpace:
         self._turn = threading.Lock()
         self._following = threading.Lock()
         self._closed = False
+        self.last_row: SpaceRow | None = None
+        """What the space's row said when the newest transaction of this process began."""
         self._home = self._route.home(create=create)
         self._homes = [self._home]
 
@@ -76,12 +87,18 @@ class PostgresSpace:
     def read(self) -> Iterator[Transaction]:
         """Hold a snapshot: everything read inside is of one moment."""
         check_interrupt()
-        with self._translated():
-            begun = self._begun(self._deadline(), write=False)
-            try:
-                yield Transaction(begun.connection, begun.home.number, begun.row)
-            finally:
-                begun.end()
+        with self._translated(), self._transaction(READING, self._deadline()) as transaction:
+            yield transaction
+
+    @contextmanager
+    def beside(self) -> Iterator[Transaction]:
+        """Write rows that are no part of the ledger (leases, claims of work), without the turn of a writer.
+
+        Other writers are neither waited for nor held up. Who uses it makes each change in one statement.
+        """
+        with self._translated(), self._transaction(WRITING_BESIDE, self._deadline()) as transaction:
+            yield transaction
+            transaction.commit()
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -90,23 +107,22 @@ class PostgresSpace:
         Raises `Unavailable` where others hold it longer than the bounded wait.
         """
         deadline = self._deadline()
-        with self._translated(), self._in_turn(deadline), ExitStack() as holding:
-            begun = self._begun(deadline, write=True, holding=holding)
+        with (
+            self._translated(),
+            self._in_turn(deadline),
+            ExitStack() as holding,
+            self._transaction(WRITING, deadline, holding) as transaction,
+        ):
+            yield transaction
+            check_interrupt()
             try:
-                writing = Transaction(begun.connection, begun.home.number, begun.row)
-                yield writing
-                check_interrupt()
                 with uninterrupted():
-                    writing.commit()
-                note_commit()
+                    transaction.commit()
             except psycopg.OperationalError as error:
-                if not (writing.committing and begun.connection.closed):
+                if not (transaction.committing and transaction.is_lost):
                     raise
-                self._check_committed(writing.reached, error)
-                note_commit()
-            finally:
-                # Whatever came, Ctrl-C too: nothing half-written may stay.
-                begun.end()
+                self._check_committed(transaction.reached, error)
+            note_commit()
 
     def close(self) -> None:
         """Give the connections back. Doing it twice is harmless."""
@@ -142,15 +158,39 @@ class PostgresSpace:
         finally:
             self._turn.release()
 
-    def _begun(self, deadline: float, *, write: bool, holding: ExitStack | None = None) -> Begun:
-        """Begin a transaction where the space is. `holding` is given the right to write there, until it is closed."""
+    @contextmanager
+    def _transaction(
+        self, beginning: Beginning, deadline: float, holding: ExitStack | None = None
+    ) -> Iterator[Transaction]:
+        """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays."""
+        held: list[Begun] = []
+
+        def begin(statements: Sequence[Statement]) -> FirstAnswers:
+            begun = self._begun(beginning, statements, deadline, holding)
+            held.append(begun)
+            self.last_row = begun.first.row
+            return begun.first
+
+        try:
+            yield Transaction(begin)
+        finally:
+            for begun in held:
+                begun.end()
+
+    def _begun(
+        self, beginning: Beginning, statements: Sequence[Statement], deadline: float, holding: ExitStack | None = None
+    ) -> Begun:
+        """Begin a transaction where the space is: what first statements did elsewhere is rolled back.
+
+        `holding` is given the right to write there, until it is closed.
+        """
         while True:
             home = self._home
             asking = min(deadline, time.monotonic() + _ASK_SECONDS)
             try:
                 if holding:
                     holding.enter_context(home.as_writer(deadline))
-                begun = home.begin(asking, write=write)
+                begun = home.begin(beginning, statements, asking)
             except psycopg.OperationalError as error:
                 # A server that does not answer cannot say that the space is on another one.
                 gone = not isinstance(error, errors.LockNotAvailable) and self._follow(home, None)
@@ -189,7 +229,7 @@ class PostgresSpace:
         Whoever holds the lock of the space's row knows that the other transaction has ended, one way or the other.
         """
         try:
-            begun = self._begun(self._deadline(), write=True)
+            begun = self._begun(WRITING, (), self._deadline())
         except psycopg.Error as second:
             raise Unavailable(
                 f"The server of {self.place} went away during a commit: whether it was done is not known.",
@@ -197,7 +237,8 @@ class PostgresSpace:
             ) from second
         try:
             sql = "SELECT 1 FROM audit WHERE space = %s AND seq = %s AND hash = %s"
-            kept = reached and begun.connection.execute(sql, (begun.home.number, reached.seq, reached.hash)).fetchone()
+            first = begun.first
+            kept = reached and first.connection.execute(sql, (first.space, reached.seq, reached.hash)).fetchone()
         finally:
             begun.end()
         if not kept:

@@ -7,9 +7,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from treering.core.errors import InvalidInput, nearest
-from treering.edges.address import Address
+from treering.edges.address import SPACE, Address
 
-SPACE, POOL, DIRECTORY = "space", "pool", "directory"
+POOL, DIRECTORY = "pool", "directory"
 CONNECTIONS = 8
 """Connections that one process keeps to a database at most, unless the address says otherwise."""
 _MOST_CONNECTIONS = 100

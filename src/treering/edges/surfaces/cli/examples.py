@@ -67,6 +67,12 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         ("and back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
     ),
+    "postgres work": (
+        (
+            "beside the servers, as often as wanted",
+            "treering postgres work --space 'postgresql://app@db/team?space=acme'",
+        ),
+    ),
     "postgres plan": (
         ("a role for programs and one for reports", "treering postgres plan --writer app --reader report"),
         ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),
@@ -189,6 +195,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("files beside the space, searched exactly", "treering index use faiss:.treering/vectors"),
         ("with a graph, for very many vectors", "treering index use 'faiss:/data/acme-vectors?kind=hnsw'"),
         ("a server", "treering index use redis://localhost:6379/0"),
+        ("a graph for people besides", "treering index use 'neo4j://neo4j:secret@localhost?space=acme'"),
     ),
     "index status": (("how far behind the engine is", "treering index status"),),
     "index rebuild": (("files that were damaged", "treering index rebuild"),),
