@@ -246,7 +246,13 @@ def spaces_with_work(address: Address) -> SpacesWithWork:
     with _postgres_needed("Work for spaces on Postgres"):
         from treering.edges.stores.postgres.target import target_of
         from treering.edges.stores.postgres.waiting_spaces import WaitingSpaces
-    return WaitingSpaces(target_of(address))
+    target = target_of(address)
+    if target.directory:
+        raise InvalidInput(
+            f"{address} is a directory of servers, and work is done for the spaces of one server.",
+            hint="Name a server, without directory=on, and run one such process for each.",
+        )
+    return WaitingSpaces(target)
 
 
 def postgres_servers(directory: Address, *, embedder: Embedder | None = None) -> ServerDirectory:

@@ -16,6 +16,7 @@ from treering.core.errors import Conflict, NotFound, Unavailable
 from treering.core.patch import Erase
 from treering.edges.clock import SystemClock
 from treering.edges.stores.postgres import carrying, schema
+from treering.edges.stores.postgres.index_schema import INDEX_TABLES
 from treering.edges.stores.postgres.placing import moving_alone, unfinished
 from treering.edges.stores.postgres.relocating import relocate
 from treering.ports.servers import Relocation, StayedThere
@@ -146,7 +147,7 @@ def test_what_is_written_while_a_space_moves_to_and_fro_is_all_there(team):
 STEPS = {
     "the copy is begun": ("tell", "Copying events"),
     "the copy is compared": ("tell", "Comparing records"),
-    "writers wait": ("carry_leases", "before"),
+    "writers wait": ("carry_beside", "before"),
     "the switch is about to be committed": ("begin_epoch", "after"),
     "the switch is committed": ("finish", "before"),
     "the directory is told": ("finish", "after"),
@@ -214,6 +215,6 @@ def test_the_old_server_itself_says_where_the_space_went(team, used):
 
 
 def test_every_table_of_a_space_is_copied_carried_or_made_anew():
-    kinds = (set(carrying.COPIED), set(carrying.CARRIED), set(carrying.INDEX_TABLES))
+    kinds = (set(carrying.COPIED), set(carrying.CARRIED), set(INDEX_TABLES))
     assert set().union(*kinds) == set(schema.TABLES)
     assert sum(map(len, kinds)) == len(schema.TABLES)

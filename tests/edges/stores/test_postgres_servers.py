@@ -1,6 +1,8 @@
 """Commands about the servers of a directory, and a server that is emptied or away."""
 
 import json
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -9,7 +11,9 @@ from postgres_spaces import new_space
 import postgres_server
 import treering
 from treering.core.errors import Unavailable
+from treering.edges.clock import SystemClock
 from treering.edges.stores.postgres.placing import add_server
+from treering.edges.stores.postgres.relocating import relocate
 from treering.edges.surfaces import cli
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
@@ -105,3 +109,18 @@ def test_a_server_that_was_killed_is_named_comes_back_and_bothers_no_other(new_t
         far.commit(make.patch(make.node("Far")))
         assert far.verify().seq == 2
         assert near.verify().seq == 4
+
+
+def test_a_program_finds_a_space_that_moved_from_a_server_that_is_gone(new_team, server, apart):
+    add_server(new_team.directory, "c", apart.url("tests"))
+    space, make = new_space(), Builder(SteppingClock())
+    new_team.fill(space)
+    relocate(new_team.directory, space, "c", clock=SystemClock(), model=("none", 8), told=lambda *_: None)
+    with closing(treering.open_ledger(new_team.address(space))) as near:
+        assert near.sequence() == 1
+        # By another process, so that this one does not know of it.
+        command = [sys.executable, "-m", "treering", "postgres", "move", space, "a", "--directory"]
+        subprocess.run([*command, server.url(new_team.name)], check=True, timeout=120, capture_output=True)
+        apart.kill()
+        near.commit(make.patch(make.node("Later")))
+        assert near.verify().seq == 2

@@ -64,7 +64,12 @@ PRINTED = {
         "lint audit --json",
     ],
     "move": ["move s.db copy.db", "move s.db {hostile} --json"],
+    "postgres move": ["postgres move {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],
     "postgres plan": ["postgres plan", "postgres plan --writer {hostile} --reader ada --tablespace {hostile} --citus"],
+    "postgres servers add": ["postgres servers add {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],
+    "postgres servers drain": ["postgres servers drain {hostile} --directory postgresql://127.0.0.1:1/x"],
+    "postgres servers list": ["postgres servers list --directory {hostile}"],
+    "postgres work": ["postgres work --space sqlite:{hostile}.db"],
     "query": [
         "query green bees",
         "query --mode search green bees",

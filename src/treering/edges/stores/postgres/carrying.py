@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import psycopg
 
-from treering.edges.stores.postgres.index_schema import INDEX_TABLES
 from treering.edges.stores.postgres.index_state import EPOCH, MODELS, read_state, write_state
 from treering.edges.stores.postgres.marks import Mark
 from treering.edges.stores.postgres.schema import TABLES
@@ -20,7 +19,6 @@ from treering.edges.stores.postgres.vector_queue import fill_queue
 COPIED = ("spaces", "objects", "revisions", "texts", "segments", "dependencies", "referrers", "links", "audit")
 """Tables that copying the ledger fills."""
 
-_MADE = frozenset(INDEX_TABLES)
 _COUNTED = {
     "event": "audit",
     "revision": "revisions",
@@ -54,10 +52,28 @@ OUTCOMES = (
 
 OPERATIONAL = (CarriedTable("jobs", "id text", ("number bigint", "body bytea")),)
 
-_LEASE = ("name text", "owner text", "process bigint", "renewed float8", "seconds float8")
-_PROMISE = ("kind text", "key text", "times bigint", "claimant text", "promised float8", "claimed_until float8")
-CARRIED = (*(one.table for one in (*OUTCOMES, *OPERATIONAL)), "leases", "promised_work")
-"""Tables that are carried here; `_MADE` and `COPIED` are all others."""
+
+@dataclass(frozen=True, slots=True)
+class TimedTable:
+    """A small table that is carried as a whole. `times`: columns of the server's seconds, 0 for never."""
+
+    table: str
+    columns: tuple[str, ...]
+    times: tuple[str, ...]
+
+
+TIMED = (
+    TimedTable(
+        "leases", ("name text", "owner text", "process bigint", "renewed float8", "seconds float8"), ("renewed",)
+    ),
+    TimedTable(
+        "promised_work",
+        ("kind text", "key text", "promised float8", "times bigint", "claimant text", "claimed_until float8"),
+        ("promised", "claimed_until"),
+    ),
+)
+CARRIED = tuple(one.table for one in (*OUTCOMES, *OPERATIONAL, *TIMED))
+"""Tables that are carried here; those of the index and `COPIED` are all others."""
 
 
 def carry_rows(source: Transaction, target: Transaction, tables: Sequence[CarriedTable]) -> None:
@@ -74,23 +90,20 @@ def carry_rows(source: Transaction, target: Transaction, tables: Sequence[Carrie
             _carry(source, target, one, changed[start : start + _AT_ONCE])
 
 
-def carry_leases(source: Transaction, target: Transaction) -> None:
-    """Have the target hold the source's leases, each as old by the target's clock as it is by the source's."""
-    target.later("DELETE FROM leases WHERE space = %(space)s")
-    names = ", ".join(column.split()[0] for column in _LEASE)
-    later = target.row.server_seconds - source.row.server_seconds
-    rows = source.rows(f"SELECT {names} FROM leases WHERE space = %(space)s")  # noqa: S608 - our own names
-    shifted = [(*row[:3], row[3] + later, row[4]) for row in rows]
-    target.insert("leases", _LEASE, shifted)
+def carry_beside(source: Transaction, target: Transaction) -> None:
+    """Have the target hold the leases, the promised work and the engine of the source.
 
-
-def carry_promises(source: Transaction, target: Transaction) -> None:
-    """Have the target hold the work that was promised at the source, with its times by the target's clock."""
-    target.later("DELETE FROM promised_work WHERE space = %(space)s")
-    names = ", ".join(column.split()[0] for column in _PROMISE)
+    Times are as long ago by the target's clock as they are by the source's.
+    """
     later = target.row.server_seconds - source.row.server_seconds
-    rows = source.rows(f"SELECT {names} FROM promised_work WHERE space = %(space)s")  # noqa: S608 - our own names
-    target.insert("promised_work", _PROMISE, [(*row[:4], row[4] + later, row[5] + later) for row in rows])
+    for one in TIMED:
+        names = [column.split()[0] for column in one.columns]
+        shifted = [f"CASE WHEN {name} = 0 THEN 0 ELSE {name} + %(later)s::float8 END" for name in names]
+        chosen = ", ".join(shift if name in one.times else name for name, shift in zip(names, shifted, strict=True))
+        rows = source.rows(f"SELECT {chosen} FROM {one.table} WHERE space = %(space)s", later=later)  # noqa: S608 - ours
+        target.later(f"DELETE FROM {one.table} WHERE space = %(space)s")  # noqa: S608 - our tables
+        target.insert(one.table, one.columns, rows)
+    target.later("UPDATE spaces SET engine = %(engine)s WHERE space = %(space)s", engine=source.row.engine)
 
 
 def carry_models(source: Transaction, target: Transaction) -> None:
@@ -125,8 +138,8 @@ def empty_space(connection: psycopg.Connection, number: int, mark: Mark) -> None
         if table != "spaces":
             connection.execute(f"DELETE FROM {table} WHERE space = %s", (number,))  # noqa: S608 - our tables
     sql = (
-        "UPDATE spaces SET sequence = 0, hash = %s, last_time = NULL, policy_seq = NULL, policy = NULL, moving = %s "
-        "WHERE space = %s"
+        "UPDATE spaces SET sequence = 0, hash = %s, last_time = NULL, policy_seq = NULL, policy = NULL, engine = NULL, "
+        "moving = %s WHERE space = %s"
     )
     connection.execute(sql, (SpaceRow.EMPTY_HASH, str(mark), number))
 

@@ -20,9 +20,8 @@ from treering.edges.stores.postgres.carrying import (
     OPERATIONAL,
     OUTCOMES,
     begin_epoch,
-    carry_leases,
+    carry_beside,
     carry_models,
-    carry_promises,
     carry_rows,
     empty_space,
     record_counts,
@@ -214,16 +213,16 @@ class _Copy:
         Return the head, the number of records per table, and since when writers were held up.
         """
         with self._source.write() as ours:
+            behind = ours.row.sequence - self._head.seq  # writers wait from here on
             since = time.monotonic()
-            ours.rows("SELECT 1 FROM spaces WHERE space = %(space)s FOR UPDATE")
-            if ours.row.sequence - self._head.seq > _MANY:
+            ours.rows("SELECT 1 FROM spaces WHERE space = %(space)s FOR UPDATE")  # what is written beside, too
+            if behind > _MANY:
                 return None
             self._head = append_rest(self._old, self._new, self._head, told=self._told)
             self._compared = same_upto(self._old, self._new, self._compared, end=self._head.seq)
             with self._target.write() as theirs:
                 carry_rows(ours, theirs, (*OUTCOMES, *OPERATIONAL))
-                carry_leases(ours, theirs)
-                carry_promises(ours, theirs)
+                carry_beside(ours, theirs)
                 carry_models(ours, theirs)
                 begin_epoch(ours, theirs)
                 counts = _same(ours, theirs, self._compared)
