@@ -99,6 +99,8 @@ FOR_BACKENDS = [
     "LedgerContract",
     "LedgerWithIndex",
     "Lines",
+    "MemoryClientContract",
+    "MemoryEngineContract",
     "MemoryLedger",
     "ModelContract",
     "OverlapReranker",

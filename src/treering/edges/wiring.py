@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, MissingExtra, NotFound, Unavailable, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -19,7 +19,9 @@ from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
-from treering.edges.engines.selection import EngineBackend, OpenEngine, SelectedEngine
+from treering.edges.engines.backend import EngineBackend, OpenEngine, OverConnection
+from treering.edges.engines.engine_address import GIVEN
+from treering.edges.engines.selection import SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
@@ -116,12 +118,29 @@ def _redis() -> OpenEngine:
     return open_redis
 
 
-ENGINES: Mapping[str, EngineBackend] = {
+def _given_by_nobody() -> OpenEngine:
+    raise Unavailable(
+        "The engine of this space works over a connection that a program gives, and none was given here.",
+        hint="Open the space with that connection; `treering index drop` goes back to its own vectors.",
+    )
+
+
+def _over_redis() -> OverConnection:
+    from treering.edges.engines.redis_engine import engine_over_redis
+
+    return engine_over_redis
+
+
+ENGINES: Mapping[str, EngineBackend[OpenEngine]] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
+    GIVEN: EngineBackend(_given_by_nobody, extra=""),
 }
 """Engines that search vectors beside a space, by the scheme of their address."""
+
+OVER_CONNECTIONS: Mapping[str, EngineBackend[OverConnection]] = {"redis": EngineBackend(_over_redis, extra="redis")}
+"""Engines over an open driver that a program gives, by the name of their technology."""
 
 BACKENDS: Mapping[str, Backend[OpenStores]] = {
     "sqlite": Backend(_sqlite),
@@ -149,6 +168,10 @@ class Opening:
     """What reads hits again, or its place; by default what the settings name."""
     files: FileAccess = field(default_factory=AnyFile)
     """Which of the files that a call names may be read."""
+    connection: object | None = None
+    """An open driver of the database that the space lies in, used and not closed."""
+    given_engine: OpenEngine | None = None
+    """Opens the engine at an address `given:…`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +197,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
-        selected = _selected(stores, needs)
+        selected = _selected(opening, stores, needs)
         if selected:
             closing.callback(selected.close)
             vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed)
@@ -215,6 +238,15 @@ def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus
     except ModuleNotFoundError as error:
         raise MissingExtra("postgres", needed_for="A plan for Postgres") from error
     return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
+
+
+def postgres_of(connection: object) -> str:
+    """Return which database a pool of connections is of: its host, port and name. Raises `InvalidInput`."""
+    try:
+        from treering.edges.stores.postgres.lent_pool import LentPool
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
+    return LentPool(connection).place()
 
 
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
@@ -270,6 +302,7 @@ def _needs(opening: Opening, embedder: Embedder, given: _PolicyFile | None) -> N
         dimension=embedder.dimension,
         anchor=_anchor(opening),
         create=opening.create,
+        connection=opening.connection,
     )
 
 
@@ -319,12 +352,14 @@ def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, 
         vectoriser.start()
 
 
-def _selected(stores: Stores, needs: Needs) -> SelectedEngine | None:
+def _selected(opening: Opening, stores: Stores, needs: Needs) -> SelectedEngine | None:
     """Return which engine searches the vectors of a space, if its stores can tell engines of them."""
     if stores.feed is None:
         return None
+    given = opening.given_engine
+    engines = {**ENGINES, GIVEN: EngineBackend(lambda: given, extra="")} if given else ENGINES
     return SelectedEngine(
-        stores.feed, stores.leases, needs.clock, ENGINES, model=needs.model_id, dimension=needs.dimension
+        stores.feed, stores.leases, needs.clock, engines, model=needs.model_id, dimension=needs.dimension
     )
 
 

@@ -7,31 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
 
-from treering.core.errors import InvalidInput, MissingExtra, TreeringError, Unavailable
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.derived.engine_following import EngineFollower
 from treering.derived.engine_tail import EngineTail
 from treering.derived.engine_vectors import EngineInUse
+from treering.edges.engines.backend import EngineBackend, OpenEngine
 from treering.edges.engines.engine_address import FORMS, EngineAddress, parse_engine_address
 from treering.ports.clock import Clock
 from treering.ports.lease import Leases
-from treering.ports.vector_engine import ENGINE, ChosenEngine, EngineReport, VectorEngine, VectorFeed
+from treering.ports.vector_engine import ENGINE, ChosenEngine, EngineReport, VectorFeed
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
 _RETRY_SECONDS = 10.0
 _WAIT_SECONDS = 0.2
 _ANOTHER_MODEL = "Leave it to those who use that model, or fill it with yours: `treering index rebuild`."
-
-OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
-"""Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineBackend:
-    """A technology of engines. `load` imports what opens them; `extra` names the optional dependencies it imports."""
-
-    load: Callable[[], OpenEngine]
-    extra: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +44,7 @@ class SelectedEngine:
         feed: VectorFeed,
         leases: Leases,
         clock: Clock,
-        backends: Mapping[str, EngineBackend],
+        backends: Mapping[str, EngineBackend[OpenEngine]],
         *,
         model: str,
         dimension: int,
@@ -248,12 +238,7 @@ class SelectedEngine:
         backend = self._backends.get(address.scheme)
         if backend is None:
             raise InvalidInput(f"There is no engine {address.scheme}:…", hint=f"Write {FORMS}.")
-        try:
-            return backend.load()
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
-                raise
-            raise MissingExtra(backend.extra, needed_for=f"An engine {address.scheme}:…") from error
+        return backend.loaded(f"An engine {address.scheme}:…")
 
     def _reported(self, told: EngineReport) -> EngineReport:
         opened = self._opened()

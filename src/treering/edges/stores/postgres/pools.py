@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import psycopg
 from psycopg_pool import ConnectionPool
@@ -12,6 +13,26 @@ from treering.edges.stores.postgres.target import Target
 _IDLE_SECONDS = 300.0
 _open: "dict[str, Pool]" = {}
 _opening = threading.Lock()
+
+
+class Connections(Protocol):
+    """A bounded number of connections, of which at most some are held by writers."""
+
+    def take(self, *, timeout: float) -> psycopg.Connection:
+        """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
+        ...
+
+    def put_back(self, connection: psycopg.Connection) -> None:
+        """Give a connection back."""
+        ...
+
+    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
+        """Hold the right to take a connection for writing; tell whether it was to be had in time."""
+        ...
+
+    def give_up(self) -> None:
+        """Tell that the connections are not used any more."""
+        ...
 
 
 class Pool:

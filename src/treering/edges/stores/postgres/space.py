@@ -12,7 +12,7 @@ from psycopg import errors
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt, NotFound, Unavailable
 from treering.edges.stores.postgres.failures import closed, locked, translated
-from treering.edges.stores.postgres.pools import shared_pool
+from treering.edges.stores.postgres.pools import Connections, shared_pool
 from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
 from treering.edges.stores.postgres.target import Target
 from treering.edges.stores.postgres.transactions import SpaceRow, Transaction
@@ -43,13 +43,20 @@ class PostgresSpace:
     fails because of another one. A reader has a snapshot. With row-level security neither sees another space.
     """
 
-    def __init__(self, target: Target, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        create: bool = True,
+        wait_seconds: float = _WAIT_SECONDS,
+        pool: Connections | None = None,
+    ) -> None:
         self.place = target.shown
         self._wait_seconds = wait_seconds
         self._turn = threading.Lock()
         self._closed = False
         with translated(self.place):
-            self._pool = shared_pool(target)
+            self._pool = pool or shared_pool(target)
             try:
                 self._number = self._found(target.space, create=create)
             except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
