@@ -125,7 +125,9 @@ CLIENT = [
     "MemoryItem",
     "MemorySystemClient",
     "NestedContext",
+    "StoredDocument",
     "Switches",
+    "VectorStoreAdapter",
     "read_memory_config",
 ]
 FACADES = [

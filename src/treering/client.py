@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treering.edges.engines.host_store import StoredDocument, VectorStoreAdapter
     from treering.edges.memory_client import BlockingMemoryClient, MemorySystemClient
     from treering.edges.memory_config_files import read_memory_config
     from treering.memories.client.config import MemoryConfig
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from treering.memories.client.sessions import NestedContext
 
 _HOMES = {
+    "treering.edges.engines.host_store": ["StoredDocument", "VectorStoreAdapter"],
     "treering.edges.memory_client": ["BlockingMemoryClient", "MemorySystemClient"],
     "treering.edges.memory_config_files": ["read_memory_config"],
     "treering.memories.client.config": ["MemoryConfig"],
@@ -35,7 +37,9 @@ __all__ = [
     "MemoryItem",
     "MemorySystemClient",
     "NestedContext",
+    "StoredDocument",
     "Switches",
+    "VectorStoreAdapter",
     "read_memory_config",
 ]
 

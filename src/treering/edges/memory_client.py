@@ -11,7 +11,9 @@ from uuid import uuid4
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
+from treering.edges.engines.host_store import VectorStoreAdapter
 from treering.edges.memory_opening import MemoryParts, OpenMemory, check_parts, open_memory
+from treering.edges.memory_places import GivenStores
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import MemoryDocument, MemoryItem, RetrievedMemories
 from treering.memories.client.filtering import RecallScope, Who
@@ -45,9 +47,10 @@ class BlockingMemoryClient:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         background: bool | None = None,
+        vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         self.config = _checked(config)
-        given = MemoryParts(connection, embedder, reranker, background)
+        given = MemoryParts(GivenStores(connection, vector_store), embedder, reranker, background)
         if self.config.enabled:
             check_parts(self.config, given)
         self._space = _OpenedOnUse(
@@ -169,8 +172,9 @@ class MemorySystemClient:
     `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, which
     is used and not closed, such as a psycopg pool or a client of Redis; SQLite has none. `agent_type`, `user_id`: whose
     memories are stored, where the metadata does not say. `embedder`, `reranker`: instead of those that the
-    configuration names. Raises `InvalidInput` for a configuration that makes no sense, a backend that is not there,
-    and a model that cannot be had; nothing is opened then.
+    configuration names. `vector_store`: a store of the host that searches beside the ledger. Raises `InvalidInput` for
+    a configuration that makes no sense, a backend that is not there, and a model that cannot be had; nothing is opened
+    then.
     """
 
     def __init__(
@@ -185,6 +189,7 @@ class MemorySystemClient:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         background: bool | None = None,
+        vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         self.sync = BlockingMemoryClient(
             config,
@@ -196,6 +201,7 @@ class MemorySystemClient:
             embedder=embedder,
             reranker=reranker,
             background=background,
+            vector_store=vector_store,
         )
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
         self._key = uuid4().hex

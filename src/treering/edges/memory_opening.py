@@ -7,7 +7,7 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
-from treering.edges.memory_places import MemoryPlaces, check_places, places_of
+from treering.edges.memory_places import GivenStores, MemoryPlaces, check_places, places_of
 from treering.edges.settings import Settings
 from treering.edges.wiring import Opened, Opening, author, open_engine
 from treering.memories.client.buffering import NoJournal, WriteJournal
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 class MemoryParts:
     """What a host gives a client to work with; `None` where the configuration says."""
 
-    connection: object | None = None
+    stores: GivenStores
     embedder: Embedder | None = None
     reranker: Reranker | None = None
     background: bool | None = None
@@ -55,7 +55,7 @@ def open_memory(
 ) -> OpenMemory:
     """Open the space that a configuration names. Raises what opening a space and choosing its engine raise."""
     settings = Settings.read()
-    places = places_of(config, settings, given.connection)
+    places = places_of(config, settings, given.stores)
     opening = Opening(
         address=places.ledger,
         settings=settings,
@@ -79,7 +79,7 @@ def open_memory(
 
 def check_parts(config: MemoryConfig, given: MemoryParts) -> None:
     """Raise `InvalidInput` for a backend, an index or a model that cannot be had. Opens nothing."""
-    check_places(config, given.connection)
+    check_places(config, given.stores)
     wanted, embedder = config.vector_store, given.embedder
     if wanted.embedding_model in BUILT_IN_MODELS:
         return  # whatever embedder is given stands in its place

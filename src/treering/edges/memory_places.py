@@ -11,6 +11,8 @@ from treering.core.errors import InvalidInput
 from treering.edges.address import MEMORY, Address, file_address, parse_address
 from treering.edges.engines.backend import OpenEngine
 from treering.edges.engines.engine_address import FAISS, given_address, parse_engine_address
+from treering.edges.engines.host_engine import HostStore
+from treering.edges.engines.host_store import VectorStoreAdapter
 from treering.edges.settings import Settings
 from treering.edges.wiring import ENGINES as WIRED_ENGINES
 from treering.edges.wiring import OVER_CONNECTIONS, postgres_of
@@ -28,11 +30,19 @@ _DRIVERS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class GivenStores:
+    """What a host gives a client to keep and search memories with: an open driver, and a vector store."""
+
+    connection: object | None = None
+    vector_store: VectorStoreAdapter | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryPlaces:
     """Where the memories of a client lie, and what searches their vectors.
 
     `engine`: the address of an engine; empty where the ledger's own vectors are searched, `None` where the space says.
-    `connection`: an open driver for the ledger; `given_engine`: what opens the engine where a driver was given for it.
+    `connection`: an open driver for the ledger; `given_engine`: what opens the engine where the host gave something.
     `beside`: the path that a file or folder beside the space begins with; `None` where there is no place for one.
     """
 
@@ -40,19 +50,30 @@ class MemoryPlaces:
     engine: str | None
     beside: Path | None
     connection: object | None = None
-    given_engine: OpenEngine | None = None
+    given_engine: OpenEngine | HostStore | None = None
 
 
-def places_of(config: MemoryConfig, settings: Settings, connection: object | None) -> MemoryPlaces:
+def places_of(config: MemoryConfig, settings: Settings, given: GivenStores) -> MemoryPlaces:
     """Return where a client's memories are. Raises `InvalidInput` and `MissingExtra` for what cannot be had."""
-    for_ledger, for_engine = _share(config, connection)
+    for_ledger, for_engine = _share(config, given)
     ledger, beside = _LEDGERS[config.ledger](config, settings, for_ledger)
-    engine, given = _engine(config, beside, for_engine)
-    return MemoryPlaces(ledger, engine, beside, for_ledger, given)
+    if given.vector_store:
+        store = HostStore(given.vector_store, beside and Path(f"{beside}.handed"))
+        return MemoryPlaces(ledger, str(given_address(given.vector_store.name)), beside, for_ledger, store)
+    engine, opens = _engine(config, beside, for_engine)
+    return MemoryPlaces(ledger, engine, beside, for_ledger, opens)
 
 
-def check_places(config: MemoryConfig, connection: object | None) -> None:
+def check_places(config: MemoryConfig, given: GivenStores) -> None:
     """Raise `InvalidInput` for a backend that is not there, or lacks what says where it is. Opens nothing."""
+    for_ledger, for_engine = _share(config, given)
+    if config.ledger == "postgres" and for_ledger is None and config.postgres.url is None:
+        raise _lacks("postgres")
+    if given.vector_store is None:
+        _check_engine(config, for_engine)
+
+
+def _check_engine(config: MemoryConfig, connection: object | None) -> None:
     named, engine = config.vector_store.backend, config.engine
     if engine in HOST_STORES:
         raise InvalidInput(
@@ -65,10 +86,7 @@ def check_places(config: MemoryConfig, connection: object | None) -> None:
         )
     if engine and named not in {None, engine}:
         _LOG.warning("memory.vector_store.backend %r is not used: memory.backend is %r.", named, engine)
-    for_ledger, for_engine = _share(config, connection)
-    if config.ledger == "postgres" and for_ledger is None and config.postgres.url is None:
-        raise _lacks("postgres")
-    if engine and engine != FAISS and for_engine is None and _url(config, engine) is None:
+    if engine and engine != FAISS and connection is None and _url(config, engine) is None:
         raise _lacks(engine)
 
 
@@ -79,11 +97,12 @@ def _lacks(backend: str) -> InvalidInput:
     )
 
 
-def _share(config: MemoryConfig, connection: object | None) -> tuple[object | None, object | None]:
+def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, object | None]:
     """Return which of the ledger and the engine a connection is for, as two. Raises `InvalidInput` where for none."""
+    connection = given.connection
     if connection is None:
         return None, None
-    of_engine = config.engine if config.engine in _DRIVERS else None
+    of_engine = config.engine if config.engine in _DRIVERS and given.vector_store is None else None
     if of_engine == "neo4j" and not config.neo4j.use_existing_connection:
         raise InvalidInput(
             "memory.neo4j.use_existing_connection is false, and a connection was given.",

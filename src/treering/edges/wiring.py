@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from treering.core.audit import Anchor
 from treering.core.errors import Denied, MissingExtra, NotFound, Unavailable, UnknownBackend
@@ -37,6 +37,9 @@ from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
+
+if TYPE_CHECKING:
+    from treering.edges.engines.host_engine import HostStore
 
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
@@ -170,8 +173,8 @@ class Opening:
     """Which of the files that a call names may be read."""
     connection: object | None = None
     """An open driver of the database that the space lies in, used and not closed."""
-    given_engine: OpenEngine | None = None
-    """Opens the engine at an address `given:…`."""
+    given_engine: "OpenEngine | HostStore | None" = None
+    """What opens the engine at an address `given:…`, or the store of the host that lies there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     Raises `UnknownBackend`, `MissingExtra`, and whatever its stores raise.
     """
     load_stores = _loaded(opening.address, backends)
-    embedder = _embedder(opening)
+    embedder = _listening(_embedder(opening), opening)
     given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
     needs = _needs(opening, embedder, given)
     with ExitStack() as closing:
@@ -197,7 +200,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
-        selected = _selected(opening, stores, needs)
+        selected = _selected(opening, stores, needs, embedder)
         if selected:
             closing.callback(selected.close)
             vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed)
@@ -352,14 +355,40 @@ def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, 
         vectoriser.start()
 
 
-def _selected(opening: Opening, stores: Stores, needs: Needs) -> SelectedEngine | None:
+def _selected(opening: Opening, stores: Stores, needs: Needs, embedder: Embedder) -> SelectedEngine | None:
     """Return which engine searches the vectors of a space, if its stores can tell engines of them."""
     if stores.feed is None:
         return None
-    given = opening.given_engine
-    engines = {**ENGINES, GIVEN: EngineBackend(lambda: given, extra="")} if given else ENGINES
+    engines = ENGINES
+    if opening.given_engine:
+        given = _given(opening.given_engine, stores, embedder)
+        engines = {**ENGINES, GIVEN: EngineBackend(lambda: given, extra="")}
     return SelectedEngine(
         stores.feed, stores.leases, needs.clock, engines, model=needs.model_id, dimension=needs.dimension
+    )
+
+
+def _listening(embedder: Embedder, opening: Opening) -> Embedder:
+    """Return an embedder that remembers questions, where a store of the host is asked with them."""
+    if opening.given_engine is None or callable(opening.given_engine):
+        return embedder
+    from treering.edges.engines.host_engine import HearingEmbedder
+
+    return HearingEmbedder(embedder)
+
+
+def _given(given: "OpenEngine | HostStore", stores: Stores, embedder: Embedder) -> OpenEngine:
+    """Return what opens the engine that a program gives."""
+    if callable(given):
+        return given
+    from treering.derived.passage_texts import PassageTexts
+    from treering.edges.engines.host_engine import HearingEmbedder, HostEngine
+    from treering.edges.engines.host_files import StateFile
+
+    texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)
+    heard = embedder if isinstance(embedder, HearingEmbedder) else HearingEmbedder(embedder)
+    return lambda _address, mark, dimension: HostEngine(
+        given.store, mark, dimension, file=file, texts=texts, question=heard.question
     )
 
 

@@ -8,12 +8,14 @@ import client_parts
 import pytest
 import redis
 import redis.asyncio
+from host_stores import Document, KeywordStore
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 import postgres_server
 import redis_server
 import treering
+from treering.client import VectorStoreAdapter
 from treering.testing import MemoryClientContract, MemoryEngineContract
 
 
@@ -27,10 +29,10 @@ def own_folder(tmp_path, monkeypatch):
 def open_with():
     """Open clients of one test with some keys, and others that it adds."""
 
-    def opener(connection=None, **keys):
+    def opener(connection=None, store=None, **keys):
         def open_client(channel="agent", **more):
-            given = None if "backend" in more else connection
-            return client_parts.asynchronous(client_parts.config(**{**keys, **more}), connection=given, channel=channel)
+            given = {} if "backend" in more else {"connection": connection, "vector_store": store}
+            return client_parts.asynchronous(client_parts.config(**{**keys, **more}), channel=channel, **given)
 
         return open_client
 
@@ -130,6 +132,28 @@ class TestRedisClient(MemoryEngineContract):
     @pytest.fixture
     def lose_engine(self, redis_url):
         return lambda: flush(redis_url)
+
+
+class TestHostStore(MemoryEngineContract):
+    engine = "KeywordStore of the host"
+
+    @pytest.fixture
+    def store(self):
+        return KeywordStore()
+
+    @pytest.fixture
+    def open_client(self, open_with, store):
+        adapter = VectorStoreAdapter(store, document=Document)
+        yield open_with(store=adapter, backend="sqlite")
+        assert store.documents.pop("foreign")
+
+    @pytest.fixture
+    def lose_engine(self, store, tmp_path):
+        def lose():
+            (tmp_path / "data" / "memory.db.handed").unlink()
+            store.documents = {"foreign": store.documents["foreign"]}
+
+        return lose
 
 
 def flush(url):
