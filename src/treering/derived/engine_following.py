@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from treering.ports.vector_engine import EngineState, VectorEngine, VectorFeed
+from treering.ports.vector_engine import Describe, EngineState, VectorChanges, VectorEngine, VectorFeed
 
 _PAGE = 2_000  # vectors that one step takes over
 
@@ -10,14 +10,24 @@ _PAGE = 2_000  # vectors that one step takes over
 class EngineFollower:
     """Follows the feed of a space with one engine. One process at a time may, which holds the lease `ENGINE`.
 
-    `mark` names the space, the model and the dimension whose vectors it has to keep.
+    `mark` names the space, the model and the dimension whose vectors it has to keep. With `describe` the engine is told
+    what the passages are, besides their vectors.
     """
 
-    def __init__(self, engine: VectorEngine, feed: VectorFeed, mark: str, *, page: int = _PAGE) -> None:
+    def __init__(
+        self,
+        engine: VectorEngine,
+        feed: VectorFeed,
+        mark: str,
+        *,
+        page: int = _PAGE,
+        describe: Describe | None = None,
+    ) -> None:
         self._engine = engine
         self._feed = feed
         self._mark = mark
         self._page = page
+        self._describe = describe
 
     def is_due(self) -> bool:
         """Tell whether there is something to do that is worth it now. What another model made is left to it."""
@@ -71,7 +81,7 @@ class EngineFollower:
     def _load(self, state: EngineState, loaded: int) -> bool:
         page = self._feed.page(loaded, self._page)
         greatest = max(page.keys, default=None)
-        self._engine.apply(page, replace(state, loaded=greatest))
+        self._engine.apply(self._described(page), replace(state, loaded=greatest))
         if greatest is None:
             self._engine.flush()
         return True
@@ -82,7 +92,13 @@ class EngineFollower:
             self.begin()
             return True
         if changes.moment != state.moment:
-            self._engine.apply(changes, replace(state, moment=changes.moment))
+            self._engine.apply(self._described(changes), replace(state, moment=changes.moment))
         if not changes.left:
             self._engine.flush()
         return bool(changes.left)
+
+    def _described(self, changes: VectorChanges) -> VectorChanges:
+        # What is read here may be newer than the changes: then the feed tells of the passage again.
+        if self._describe is None or not changes.vectors:
+            return changes
+        return replace(changes, described=self._describe(list(changes.vectors)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
 from treering.edges.address import MEMORY, Address, file_address, parse_address
-from treering.edges.engines.backend import OpenEngine
+from treering.edges.engines.backends import EngineBackend, backend_of
 from treering.edges.engines.engine_address import FAISS, given_address, parse_engine_address
 from treering.edges.engines.host_engine import HostStore
 from treering.edges.engines.host_store import VectorStoreAdapter
@@ -50,7 +50,7 @@ class MemoryPlaces:
     engine: str | None
     beside: Path | None
     connection: object | None = None
-    given_engine: OpenEngine | HostStore | None = None
+    given_engine: EngineBackend | HostStore | None = None
 
 
 def places_of(config: MemoryConfig, settings: Settings, given: GivenStores) -> MemoryPlaces:
@@ -79,10 +79,6 @@ def _check_engine(config: MemoryConfig, connection: object | None) -> None:
         raise InvalidInput(
             f"memory.vector_store.backend: {engine!r} is a vector store of the host, and none was given.",
             hint="Give the client vector_store=VectorStoreAdapter(STORE).",
-        )
-    if engine and engine != FAISS and engine not in OVER_CONNECTIONS:
-        raise InvalidInput(
-            f"The backend {engine!r} is not available.", hint=f"Available: {', '.join((FAISS, *OVER_CONNECTIONS))}."
         )
     if engine and named not in {None, engine}:
         _LOG.warning("memory.vector_store.backend %r is not used: memory.backend is %r.", named, engine)
@@ -147,17 +143,15 @@ def _place_on_this_machine(settings: Settings, space: str) -> Path:
 
 def _engine(
     config: MemoryConfig, beside: Path | None, connection: object | None
-) -> tuple[str | None, OpenEngine | None]:
+) -> tuple[str | None, EngineBackend | None]:
     name = config.engine
     if not name:
         return name, None
     if connection is not None:
-        over = OVER_CONNECTIONS[name].loaded(f"An engine over a connection of {name}")
-        return str(given_address(name)), over(connection)
+        database = getattr(getattr(config, name), "database", None)
+        return str(given_address(name)), OVER_CONNECTIONS[name].over(connection, database)
     url = _faiss(config, beside) if name == FAISS else _url(config, name) or ""
-    scheme = parse_engine_address(url).scheme
-    if scheme in WIRED_ENGINES:
-        WIRED_ENGINES[scheme].loaded(f"The engine {name}")
+    backend_of(parse_engine_address(url), WIRED_ENGINES).check()
     return url, None
 
 

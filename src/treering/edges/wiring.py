@@ -13,14 +13,15 @@ from treering.core.errors import Denied, MissingExtra, NotFound, Unavailable, Un
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
+from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_index import EngineIndex
 from treering.derived.engine_vectors import EngineVectors
 from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
-from treering.edges.engines.backend import EngineBackend, OpenEngine, OverConnection
-from treering.edges.engines.engine_address import GIVEN
+from treering.edges.engines.backends import ConnectionBackend, EngineBackend, OpenEngine, OverConnection
+from treering.edges.engines.engine_address import GIVEN, MONGODB_SCHEMES, NEO4J_SCHEMES, EngineAddress
 from treering.edges.engines.selection import SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
@@ -121,6 +122,18 @@ def _redis() -> OpenEngine:
     return open_redis
 
 
+def _neo4j() -> OpenEngine:
+    from treering.edges.engines.neo4j_engine import open_neo4j
+
+    return open_neo4j
+
+
+def _mongodb() -> OpenEngine:
+    from treering.edges.engines.mongo_engine import open_mongodb
+
+    return open_mongodb
+
+
 def _given_by_nobody() -> OpenEngine:
     raise Unavailable(
         "The engine of this space works over a connection that a program gives, and none was given here.",
@@ -134,15 +147,33 @@ def _over_redis() -> OverConnection:
     return engine_over_redis
 
 
-ENGINES: Mapping[str, EngineBackend[OpenEngine]] = {
+def _over_mongodb() -> OverConnection:
+    from treering.edges.engines.mongo_engine import engine_over_mongodb
+
+    return engine_over_mongodb
+
+
+def _over_neo4j() -> OverConnection:
+    from treering.edges.engines.neo4j_engine import engine_over_neo4j
+
+    return engine_over_neo4j
+
+
+ENGINES: Mapping[str, EngineBackend] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
+    **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
+    **{scheme: EngineBackend(_mongodb, extra="mongodb") for scheme in MONGODB_SCHEMES},
     GIVEN: EngineBackend(_given_by_nobody, extra=""),
 }
 """Engines that search vectors beside a space, by the scheme of their address."""
 
-OVER_CONNECTIONS: Mapping[str, EngineBackend[OverConnection]] = {"redis": EngineBackend(_over_redis, extra="redis")}
+OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
+    "redis": ConnectionBackend(_over_redis, extra="redis"),
+    "mongodb": ConnectionBackend(_over_mongodb, extra="mongodb"),
+    "neo4j": ConnectionBackend(_over_neo4j, extra="neo4j", shows_graph=True),
+}
 """Engines over an open driver that a program gives, by the name of their technology."""
 
 BACKENDS: Mapping[str, Backend[OpenStores]] = {
@@ -173,7 +204,7 @@ class Opening:
     """Which of the files that a call names may be read."""
     connection: object | None = None
     """An open driver of the database that the space lies in, used and not closed."""
-    given_engine: "OpenEngine | HostStore | None" = None
+    given_engine: "EngineBackend | HostStore | None" = None
     """What opens the engine at an address `given:…`, or the store of the host that lies there."""
 
 
@@ -361,25 +392,30 @@ def _selected(opening: Opening, stores: Stores, needs: Needs, embedder: Embedder
         return None
     engines = ENGINES
     if opening.given_engine:
-        given = _given(opening.given_engine, stores, embedder)
-        engines = {**ENGINES, GIVEN: EngineBackend(lambda: given, extra="")}
+        engines = {**ENGINES, GIVEN: _given(opening.given_engine, stores, embedder)}
     return SelectedEngine(
-        stores.feed, stores.leases, needs.clock, engines, model=needs.model_id, dimension=needs.dimension
+        stores.feed,
+        stores.leases,
+        needs.clock,
+        engines,
+        model=needs.model_id,
+        dimension=needs.dimension,
+        describe=PassageDescriber(stores.index, stores.ledger),
     )
 
 
 def _listening(embedder: Embedder, opening: Opening) -> Embedder:
     """Return an embedder that remembers questions, where a store of the host is asked with them."""
-    if opening.given_engine is None or callable(opening.given_engine):
+    if opening.given_engine is None or isinstance(opening.given_engine, EngineBackend):
         return embedder
     from treering.edges.engines.host_engine import HearingEmbedder
 
     return HearingEmbedder(embedder)
 
 
-def _given(given: "OpenEngine | HostStore", stores: Stores, embedder: Embedder) -> OpenEngine:
+def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedder) -> EngineBackend:
     """Return what opens the engine that a program gives."""
-    if callable(given):
+    if isinstance(given, EngineBackend):
         return given
     from treering.derived.passage_texts import PassageTexts
     from treering.edges.engines.host_engine import HearingEmbedder, HostEngine
@@ -387,9 +423,11 @@ def _given(given: "OpenEngine | HostStore", stores: Stores, embedder: Embedder) 
 
     texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)
     heard = embedder if isinstance(embedder, HearingEmbedder) else HearingEmbedder(embedder)
-    return lambda _address, mark, dimension: HostEngine(
-        given.store, mark, dimension, file=file, texts=texts, question=heard.question
-    )
+
+    def opened(_address: EngineAddress, mark: str, dimension: int) -> HostEngine:
+        return HostEngine(given.store, mark, dimension, file=file, texts=texts, question=heard.question)
+
+    return EngineBackend(lambda: opened, extra="")
 
 
 def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:

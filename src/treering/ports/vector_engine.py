@@ -1,6 +1,6 @@
 """Ports of engines that search vectors beside a space: what a store tells them, and what they answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,17 +18,45 @@ ENGINE = "index"
 
 
 @dataclass(frozen=True, slots=True)
+class DescribedPassage:
+    """What an engine may show people of a passage: where it stands, and what it is tied to in the graph.
+
+    `mentions`, `titles` and `statements` (subject and object) name entities. `references`: the fields of its object
+    that name another object, and the id of that.
+    """
+
+    object_id: str
+    part: str
+    type: str
+    kind: str
+    role: str
+    scope: str
+    title: str
+    heading: str
+    origin: str
+    mentions: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    statements: tuple[tuple[str, str], ...] = ()
+    references: tuple[tuple[str, str], ...] = ()
+
+
+Describe = Callable[[Sequence[int]], Mapping[int, DescribedPassage]]
+"""Describes those of some passages, by key, that are still there."""
+
+
+@dataclass(frozen=True, slots=True)
 class VectorChanges:
     """Passages whose vectors came or went, and the moment a reader has seen with them.
 
     `vectors` has the vectors of those of the passages that are current and have one; the others are gone. `left`
-    counts the entries of the feed that follow.
+    counts the entries of the feed that follow. `described` is filled for engines that show people the graph.
     """
 
     moment: str
     keys: tuple[int, ...] = ()
     vectors: Mapping[int, Vector] = field(default_factory=dict)
     left: int = 0
+    described: Mapping[int, DescribedPassage] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +106,11 @@ class VectorFeed(Protocol):
         """Return the vectors of those of the passages that have one, current or not."""
         ...
 
-    def chosen(self) -> ChosenEngine | None:
-        """Return the engine that the space uses, or `None` where it uses none."""
+    def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:
+        """Return the engine that the space uses, or `None` where it uses none.
+
+        Not `fresh`: as this process last read it, where asking would cost a round trip to a server.
+        """
         ...
 
     def choose(self, engine: ChosenEngine | None) -> None:

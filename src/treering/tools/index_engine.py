@@ -14,7 +14,7 @@ class EngineInput(Value):
     """Which engine."""
 
     address: str = Field(
-        description="faiss:FOLDER or redis://HOST:PORT/0; with a user and a password where needed.",
+        description="faiss:FOLDER, redis://HOST:PORT/0 or neo4j://HOST:PORT; with a user and a password where needed.",
         repr=False,
     )
 
@@ -75,7 +75,8 @@ def _filled(call: Call, selection: EngineSelection, options: EngineOptions) -> E
 def _selection(call: Call) -> EngineSelection:
     if call.engine.selection is None:
         raise InvalidInput(
-            "The vectors of this space cannot be searched by an engine.", hint="Use one with a space that is a file."
+            "The vectors of this space cannot be searched by an engine.",
+            hint="Use one with a space that is a file, or on Postgres.",
         )
     return call.engine.selection
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_following import EngineFollower
 from treering.derived.engine_index import EngineIndex
 from treering.derived.engine_tail import EngineTail
@@ -48,12 +49,19 @@ def open_fed(clock):
 
 
 @pytest.fixture
-def open_composed(open_fed, open_new_engine):
+def shows_graph():
+    """Whether the engine is told what passages are."""
+    return False
+
+
+@pytest.fixture
+def open_composed(open_fed, open_new_engine, shows_graph):
     """Open spaces whose vectors an engine searches. It follows when it is told to."""
 
     def open_composed():
         fed, engine = open_fed(), open_new_engine()
-        follower = EngineFollower(engine, fed.feed, "a-space")
+        describe = PassageDescriber(fed.index, fed.ledger) if shows_graph else None
+        follower = EngineFollower(engine, fed.feed, "a-space", describe=describe)
         used = EngineInUse(engine, EngineTail(fed.feed, EMBEDDER.dimension))
         failures = []
         vectors = EngineVectors(fed.index.vectors, fed.feed, lambda: used, failures.append)

@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 from postgres_spaces import new_space, open_target
+from postgres_trips import trips
 
 from treering.core.patch import AddLink, Link
 from treering.edges.stores.postgres.index import PostgresIndex
@@ -142,26 +143,6 @@ def test_names_are_found_through_an_index(filled):
             plan = "\n".join(transaction.column(f"EXPLAIN {sql}", name=getattr(sources[0], field)))
         assert "Index" in plan
         assert "left(" in plan.split("Index Cond")[1].splitlines()[0] or '"left"(' in plan
-
-
-@contextmanager
-def trips(monkeypatch):
-    """Count the round trips: statements sent one by one, and pipelines of several."""
-    made, execute, leave = [], psycopg.Connection.execute, psycopg.Pipeline.__exit__
-
-    def counting(self, query, *arguments, **options):
-        if self._pipeline is None:
-            made.append(query)
-        return execute(self, query, *arguments, **options)
-
-    def leaving(self, *error):
-        made.append("pipeline")
-        return leave(self, *error)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(psycopg.Connection, "execute", counting)
-        patched.setattr(psycopg.Pipeline, "__exit__", leaving)
-        yield made
 
 
 def test_a_commit_holds_the_lock_of_its_space_for_three_round_trips(filled, monkeypatch):

@@ -5,6 +5,8 @@ from functools import partial
 from uuid import uuid4
 
 import client_parts
+import neo4j
+import pymongo
 import pytest
 import redis
 import redis.asyncio
@@ -12,6 +14,8 @@ from host_stores import Document, KeywordStore
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
+import mongo_server
+import neo4j_server
 import postgres_server
 import redis_server
 import treering
@@ -57,6 +61,26 @@ def redis_url(request):
         pytest.skip(f"no such Redis server can be started here: {error}")
     yield server.url
     redis_server.remove(server)
+
+
+@pytest.fixture(scope="session")
+def bolt():
+    try:
+        server = neo4j_server.new_server()
+    except neo4j_server.CannotStart as error:
+        pytest.skip(f"no server that speaks Bolt can be started here: {error}")
+    yield server
+    neo4j_server.remove(server)
+
+
+@pytest.fixture(scope="session")
+def mongo_url():
+    try:
+        server = mongo_server.new_server()
+    except mongo_server.CannotStart as error:
+        pytest.skip(f"no MongoDB server can be started here: {error}")
+    yield server.url
+    mongo_server.remove(server)
 
 
 class TestSqlite(MemoryClientContract):
@@ -134,6 +158,58 @@ class TestRedisClient(MemoryEngineContract):
         return lambda: flush(redis_url)
 
 
+class TestNeo4j(MemoryEngineContract):
+    engine = "Neo4j"
+
+    @pytest.fixture
+    def open_client(self, open_with, bolt):
+        return open_with(backend="neo4j", neo4j={"url": bolt.url()})
+
+    @pytest.fixture
+    def lose_engine(self, bolt):
+        return lambda: empty(bolt)
+
+
+class TestNeo4jDriver(MemoryClientContract):
+    """A driver that the host opened, and closes."""
+
+    engine = "Neo4j"
+
+    @pytest.fixture
+    def open_client(self, open_with, bolt):
+        with driver_of(bolt) as driver:
+            yield open_with(driver, backend="neo4j")
+            driver.verify_connectivity()
+
+
+class TestMongo(MemoryEngineContract):
+    engine = "MongoDB"
+
+    @pytest.fixture
+    def open_client(self, open_with, mongo_url):
+        return open_with(backend="mongodb", mongodb={"url": mongo_url})
+
+    @pytest.fixture
+    def lose_engine(self, mongo_url):
+        def lose():
+            with pymongo.MongoClient(mongo_url) as client:
+                client.drop_database("tests")
+
+        return lose
+
+
+class TestMongoClient(MemoryClientContract):
+    """A client that the host opened, and closes."""
+
+    engine = "MongoDB"
+
+    @pytest.fixture
+    def open_client(self, open_with, mongo_url):
+        with pymongo.MongoClient(mongo_url) as client:
+            yield open_with(client, backend="mongodb")
+            assert client.admin.command("ping")
+
+
 class TestHostStore(MemoryEngineContract):
     engine = "KeywordStore of the host"
 
@@ -154,6 +230,16 @@ class TestHostStore(MemoryEngineContract):
             store.documents = {"foreign": store.documents["foreign"]}
 
         return lose
+
+
+def driver_of(bolt):
+    place = bolt.url().partition("@")[2].partition("/")[0]
+    return neo4j.GraphDatabase.driver(f"bolt://{place}", auth=("root", neo4j_server.PASSWORD))
+
+
+def empty(bolt):
+    with driver_of(bolt) as driver:
+        driver.execute_query("MATCH (n) DETACH DELETE n")
 
 
 def flush(url):
@@ -214,6 +300,8 @@ def test_an_engine_that_backend_names_goes_before_that_of_the_vector_store(open_
     [
         ("redis", redis.asyncio.Redis),
         ("redis", object),
+        ("neo4j", object),
+        ("mongodb", object),
         ("postgres", partial(ConnectionPool, "host=/nowhere", min_size=0, max_size=1, open=False)),
         ("postgres", object),
     ],

@@ -2,7 +2,9 @@
 
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
 given:NAME                                            a connection that the program gives which opens the space
+neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?space=NAME]      and the other schemes of Neo4j's drivers
 """
 
 from dataclasses import dataclass
@@ -14,7 +16,11 @@ from treering.edges.address import Address, parse_address
 
 FAISS = "faiss"
 GIVEN = "given"
-FORMS = "faiss:FOLDER or redis://HOST:PORT/0"
+NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+"""With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
+
+FORMS = "faiss:FOLDER, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST:PORT/DATABASE"
 _PLAIN = frozenset({FAISS, GIVEN})
 _HINT = f"Write {FORMS}."
 

@@ -1,7 +1,6 @@
 """An engine in a Redis server: vector sets where the server has them, else hashes and an exact search here."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -13,10 +12,11 @@ import numpy as np
 import redis
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
-from treering.derived.vectors import Stored, VectorTable, stored_form
-from treering.edges.engines.backend import OpenEngine
+from treering.derived.vectors import Stored, stored_form
+from treering.edges.engines.backends import OpenEngine
 from treering.edges.engines.dimensions import check_dimension
 from treering.edges.engines.engine_address import EngineAddress
+from treering.edges.engines.local_table import LocalTable
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
 from treering.ports.vectors import Vector
 
@@ -40,8 +40,7 @@ class RedisEngine:
         self._dimension = dimension
         # The braces keep all keys of a space on one node of a cluster.
         self._state_key, self._vectors_key = (f"treering:{{{mark}}}:{part}" for part in ("state", "vectors"))
-        self._lock = threading.RLock()
-        self._table: tuple[str, VectorTable] | None = None
+        self._here = LocalTable(dimension, self.state, self._batches)
         self._searches: bool | None = None
 
     @property
@@ -61,7 +60,7 @@ class RedisEngine:
             commands.unlink(self._vectors_key)
             commands.set(self._state_key, json.dumps(asdict(replace(state, count=0))))
             commands.execute()
-            self._table = None
+            self._here.forget()
 
     def apply(self, changes: VectorChanges, state: EngineState) -> None:
         """Take changes over in one transaction, with the state they lead to."""
@@ -87,28 +86,21 @@ class RedisEngine:
     def sight(self) -> str | None:
         """Return the moment that searches answer for: now, or when the vectors were read."""
         with self._answering():
-            if not self._has_vector_sets() and self._table:
-                return self._table[0]
-            state = self.state()
-            if state is None or state.loaded is not None:
-                return None
             if not self._has_vector_sets():
-                self._read(state.moment)
-            return state.moment
+                return self._here.sight()
+            state = self.state()
+            return state.moment if state and state.loaded is None else None
 
     def refresh(self) -> None:
         """Let vectors be read again, where they are searched here and the server has others."""
-        state = self.state()
-        with self._lock:
-            if self._table and (state is None or state.moment != self._table[0]):
-                self._table = None
+        self._here.refresh()
 
     def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
         """Return the nearest. A vector set answers for all of them only: a filter costs it recall."""
         check_dimension(vector, self._dimension)
         with self._answering():
             if not self._has_vector_sets():
-                return self._here(vector, limit, allowed)
+                return self._here.search(vector, limit, allowed)
             if allowed is not None:
                 return None
             asked = ("VSIM", self._vectors_key, "FP32", vector.astype("<f4").tobytes(), "COUNT", max(limit, 1))
@@ -119,31 +111,20 @@ class RedisEngine:
         """Remove the keys of the space."""
         with self._answering():
             self._client.unlink(self._vectors_key, self._state_key)
-            self._table = None
+            self._here.forget()
 
     def close(self) -> None:
         """Close the connections, unless they are somebody else's."""
         if not self._lent:
             self._client.close()
 
-    def _here(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys:
-        with self._lock:
-            if self._table is None:
-                state = self.state()
-                self._read(state.moment if state else "")
-            assert self._table is not None  # noqa: S101 - it was read
-            keys, _ = self._table[1].search(vector, limit=limit, allowed=allowed)
-            return keys
-
-    def _read(self, moment: str) -> None:
-        """Read all vectors. What is written meanwhile is in the feed behind the moment."""
-        table = VectorTable(self._dimension, exact_rows=2**31)
-        rows = self._client.hscan_iter(self._vectors_key, count=_BATCH)
-        while batch := list(islice(rows, _BATCH)):
-            found = dict(batch)  # a scan may give a row twice
-            table.add_stored(np.array([int(key) for key in found], np.int64), self._matrix(found.values()))
-        with self._lock:
-            self._table = (moment, table)
+    def _batches(self) -> Iterator[tuple[list[int], Stored]]:
+        """Read all vectors of the hash."""
+        with self._answering():
+            rows = self._client.hscan_iter(self._vectors_key, count=_BATCH)
+            while batch := list(islice(rows, _BATCH)):
+                found = dict(batch)  # a scan may give a row twice
+                yield [int(key) for key in found], self._matrix(found.values())
 
     def _matrix(self, rows: Any) -> Stored:
         joined = b"".join(rows)
@@ -219,7 +200,7 @@ def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine
     return RedisEngine(client, str(address), mark, dimension)
 
 
-def engine_over_redis(connection: object) -> OpenEngine:
+def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
     """Return what opens engines over a client of Redis that somebody gives, and leaves it open.
 
     A client that decodes what it reads would spoil vectors: connections of our own are made like its own, then.

@@ -11,11 +11,11 @@ from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.derived.engine_following import EngineFollower
 from treering.derived.engine_tail import EngineTail
 from treering.derived.engine_vectors import EngineInUse
-from treering.edges.engines.backend import EngineBackend, OpenEngine
+from treering.edges.engines.backends import EngineBackend, backend_of
 from treering.edges.engines.engine_address import FORMS, EngineAddress, parse_engine_address
 from treering.ports.clock import Clock
 from treering.ports.lease import Leases
-from treering.ports.vector_engine import ENGINE, ChosenEngine, EngineReport, VectorFeed
+from treering.ports.vector_engine import ENGINE, ChosenEngine, Describe, EngineReport, VectorFeed
 
 _LOG = logging.getLogger(__name__)
 _LEASE_SECONDS = 60.0
@@ -44,10 +44,11 @@ class SelectedEngine:
         feed: VectorFeed,
         leases: Leases,
         clock: Clock,
-        backends: Mapping[str, EngineBackend[OpenEngine]],
+        backends: Mapping[str, EngineBackend],
         *,
         model: str,
         dimension: int,
+        describe: Describe | None = None,
     ) -> None:
         self.feed = feed
         self._leases = leases
@@ -55,6 +56,7 @@ class SelectedEngine:
         self._backends = backends
         self._model = model
         self._dimension = dimension
+        self._describe = describe
         self._owner = clock.random_bytes(8).hex()
         self._lock = RLock()
         self._open: _Opened | None = None
@@ -78,7 +80,8 @@ class SelectedEngine:
         if self._problem and self._clock.elapsed() < self._retry:
             return None
         try:
-            opened = self._opened()
+            # Every search asks. One that goes to an engine of before, or to none, finds the same.
+            opened = self._opened(fresh=False)
         except TreeringError as error:
             self.failed(error)
             return None
@@ -216,9 +219,9 @@ class SelectedEngine:
                 self._open.used.engine.close()
                 self._open = None
 
-    def _opened(self) -> _Opened | None:
+    def _opened(self, *, fresh: bool = True) -> _Opened | None:
         """Return the engine that the space says, opened. Raises what opening it raises."""
-        chosen = self.feed.chosen()
+        chosen = self.feed.chosen(fresh=fresh)
         with self._lock:
             if self._open and self._open.chosen != chosen:
                 self.close()
@@ -229,16 +232,12 @@ class SelectedEngine:
 
     def _made(self, chosen: ChosenEngine) -> _Opened:
         address = parse_engine_address(chosen.address)
-        engine = self._opener(address)(address, chosen.mark, self._dimension)
+        backend = backend_of(address, self._backends)
+        engine = backend.open(address, chosen.mark, self._dimension)
         mark = f"{chosen.mark} {self._model} {self._dimension}"
         used = EngineInUse(engine, EngineTail(self.feed, self._dimension))
-        return _Opened(chosen, address, used, EngineFollower(engine, self.feed, mark))
-
-    def _opener(self, address: EngineAddress) -> OpenEngine:
-        backend = self._backends.get(address.scheme)
-        if backend is None:
-            raise InvalidInput(f"There is no engine {address.scheme}:…", hint=f"Write {FORMS}.")
-        return backend.loaded(f"An engine {address.scheme}:…")
+        describe = self._describe if backend.shows_graph else None
+        return _Opened(chosen, address, used, EngineFollower(engine, self.feed, mark, describe=describe))
 
     def _reported(self, told: EngineReport) -> EngineReport:
         opened = self._opened()

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
 from typing import Protocol
@@ -13,16 +12,13 @@ from treering.core.errors import InvalidInput
 from treering.core.filters import EVERYTHING
 from treering.derived.vectors import Keys, Stored, VectorTable, restored, stored_form
 from treering.edges.index_rows.passage_log import Moment, PassageLog, follow_log
+from treering.edges.index_rows.passing_cache import PassingCache, Scopes
 from treering.edges.index_rows.vector_digests import vector_digest
 from treering.ports.reach import Reach
 from treering.ports.text import Scored
 from treering.ports.vectors import Near, NearRequest, Vector
 
-_FILTERS_KEPT = 8
 _BATCH = 2_048  # rows read at a time: what they weigh stays in the cache
-
-Scopes = frozenset[int] | None
-"""The numbers of the scopes that a reach sees; `None` for all of them."""
 
 
 class VectorRows(PassageLog, Protocol):
@@ -82,7 +78,7 @@ class FollowedVectors:
         self._scopes = np.zeros(0, np.int32)
         """By key: the scope of a passage in the table, 0 where there is none."""
         self._seen: Moment | None = None
-        self._passing: tuple[Hashable, dict[str, Keys]] = ((), {})
+        self._passing = PassingCache()
 
     def near(self, rows: VectorRows, request: NearRequest, scopes: Scopes) -> Near:
         """Answer one request. What is not current is read from the database and compared exactly."""
@@ -128,17 +124,7 @@ class FollowedVectors:
 
     def _filtered(self, rows: VectorRows, reach: Reach, scopes: Scopes) -> Keys:
         """Return the keys that pass a filter; the same question about an unchanged space is asked of SQL once."""
-        state = rows.state()
-        if self._passing[0] != state:
-            self._passing = (state, {})
-        # The time a read asks for decides nothing here, and is another for every read. And Python takes a filter for 1
-        # and one for True to be equal.
-        known, asked = self._passing[1], repr((replace(reach, now=None), scopes))
-        if asked not in known:
-            if len(known) >= _FILTERS_KEPT:
-                known.clear()
-            known[asked] = rows.passing(reach, scopes)
-        return known[asked]
+        return self._passing.of(rows.state(), reach, scopes, rows.passing)
 
     def _in_scope(self, scopes: Scopes) -> Keys | None:
         if scopes is None:

@@ -53,8 +53,8 @@ class MongoConfig(ConfigSection):
 
     url: str | None = Field(default=None, repr=False)
     """`mongodb://HOST:PORT/DATABASE`; not needed where the client is given a client of MongoDB."""
-    database: str = "treering"
-    """The database that is used of a client that was given."""
+    database: str | None = None
+    """The database that is used of a client that was given; null: the one in its address, else `treering`."""
 
 
 class VectorIndex(ConfigSection):
@@ -79,6 +79,8 @@ class Neo4jConfig(ConfigSection):
 
     url: str | None = Field(default=None, repr=False)
     """`bolt://USER:PASSWORD@HOST:PORT/DATABASE` or `neo4j://…`; not needed where the client is given a driver."""
+    database: str | None = None
+    """The database that is used of a driver that was given; null: its default one."""
     use_existing_connection: bool = True
     vector_index: VectorIndex = VectorIndex()
     graph: GraphConfig = GraphConfig()

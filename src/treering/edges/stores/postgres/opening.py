@@ -14,6 +14,7 @@ from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.lent_pool import LentPool
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
+from treering.edges.stores.postgres.vector_feed import PostgresVectorFeed
 from treering.ports.stores import BackUp, Needs, Stores
 
 
@@ -32,6 +33,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             leases=PostgresLeases(space),
             back_up=_back_up_of(space.place),
             close=closing.pop_all().close,
+            feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
         )
 
 

@@ -140,9 +140,11 @@ _INDEX: Sequence[str] = (
     INDEX_INDEXES.format(schema=SCHEMA),
 )
 
+_ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
+
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX)
+VERSIONS: Versions = (_FIRST, _INDEX, _ENGINE)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

@@ -23,7 +23,7 @@ _LOOKING_SECONDS = 0.5  # a writer that waits for its turn looks so often whethe
 _IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
 _SPACE_ROW = (
     "SELECT sequence, hash, last_time, policy_seq, policy, "
-    "extract(epoch FROM clock_timestamp())::double precision FROM spaces WHERE space = {space}"
+    "extract(epoch FROM clock_timestamp())::double precision, engine FROM spaces WHERE space = {space}"
 )
 _SEEN = f"SET LOCAL search_path = {SCHEMA}; SET LOCAL treering.space = '{{space}}'; "
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SEEN + _SPACE_ROW
@@ -55,6 +55,8 @@ class PostgresSpace:
         self._wait_seconds = wait_seconds
         self._turn = threading.Lock()
         self._closed = False
+        self.last_row: SpaceRow | None = None
+        """What the space's row said when the newest transaction of this process began."""
         with translated(self.place):
             self._pool = pool or shared_pool(target)
             try:
@@ -179,7 +181,8 @@ class PostgresSpace:
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
-        return SpaceRow(*found)
+        self.last_row = SpaceRow(*found)
+        return self.last_row
 
     def _ended(self, connection: psycopg.Connection) -> None:
         """Roll back what is open, and give the connection back."""

@@ -37,6 +37,8 @@ class SpaceRow:
     """The event that tells of the policy, as it is stored."""
     server_seconds: float
     """The server's time, in seconds since 1970."""
+    engine: str | None = None
+    """The engine that searches the space's vectors, as `vector_feed` writes it."""
 
     @property
     def head(self) -> Anchor:

@@ -4,8 +4,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from treering.edges.index_rows.passage_log import Moment
+from treering.edges.index_rows.passing_cache import Scopes
 from treering.edges.index_rows.vector_digests import vector_digest
-from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector, undamaged_vectors
+from treering.edges.index_rows.vectors import FollowedVectors, stored_vector, undamaged_vectors
 from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.followed_rows import (

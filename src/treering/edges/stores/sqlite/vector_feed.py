@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import apsw
 import numpy as np
 
 from treering.derived.vectors import restored
+from treering.edges.index_rows.feed_place import FeedPlace, short_hash
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of, rows_of
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.passing import PassingKeys
@@ -29,11 +29,7 @@ _LOGGED = "SELECT (SELECT min(position) FROM vector_log), (SELECT max(position) 
 
 
 class SqliteVectorFeed:
-    """`ports.vector_engine.VectorFeed` over the ledger's `Database`.
-
-    A moment is the epoch of passage keys, a position in the log of vectors, and the head of the audit log with the
-    beginning of its hash, which tells a copy that went another way.
-    """
+    """`ports.vector_engine.VectorFeed` over the ledger's `Database`. A moment is a `FeedPlace`."""
 
     def __init__(self, database: Database, model: str, dimension: int) -> None:
         self._database = database
@@ -43,15 +39,15 @@ class SqliteVectorFeed:
     def moment(self) -> str:
         """Return the moment that the feed has reached."""
         with self._read() as connection:
-            return str(_Place.now(connection))
+            return str(_now(connection))
 
     def since(self, moment: str, limit: int) -> VectorChanges | None:
         """Return what changed since a moment; `None` where the log no longer reaches back to it."""
         with self._read() as connection:
-            begin = _Place.known(connection, moment)
+            begin = _known(connection, moment)
             if begin is None:
                 return None
-            now = _Place.now(connection)
+            now = _now(connection)
             until = min(now.position, begin.position + limit)
             sql = "SELECT DISTINCT key FROM vector_log WHERE position > ? AND position <= ?"
             keys = tuple(key for (key,) in connection.execute(sql, (begin.position, until)))
@@ -64,12 +60,12 @@ class SqliteVectorFeed:
             sql = f"SELECT p.key, v.vector FROM {_JOINED} WHERE {_CURRENT} AND p.key > ? ORDER BY p.key LIMIT ?"  # noqa: S608 - constants
             rows = connection.execute(sql, (self._model_id(connection), after, limit))
             vectors = {key: _unpacked(blob) for key, blob in rows}
-            return VectorChanges(str(_Place.now(connection)), tuple(vectors), vectors)
+            return VectorChanges(str(_now(connection)), tuple(vectors), vectors)
 
     def forgotten_since(self, moment: str) -> int | None:
         """Count the passages in the log since a moment that are no rows any more."""
         with self._read() as connection:
-            begin = _Place.known(connection, moment)
+            begin = _known(connection, moment)
             if begin is None:
                 return None
             sql = (
@@ -94,7 +90,7 @@ class SqliteVectorFeed:
         with self._read() as connection:
             return self._vectors(connection, keys, "")
 
-    def chosen(self) -> ChosenEngine | None:
+    def chosen(self, *, fresh: bool = True) -> ChosenEngine | None:  # noqa: ARG002 - reading it is cheap
         """Return the engine that the space uses. A space that never used one has no table for it."""
         with self._read() as connection:
             if not next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vector_engine'"), None):
@@ -139,53 +135,27 @@ class SqliteVectorFeed:
             yield connection
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A moment: written `epoch:position:sequence:hash`."""
+def _now(connection: apsw.Connection) -> FeedPlace:
+    row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
+    with row_of("the audit log"):
+        return FeedPlace(*SqliteLog(connection).moment(), int(row[0]), short_hash(row[1]))
 
-    epoch: int
-    position: int
-    sequence: int
-    hash: str
 
-    def __str__(self) -> str:
-        return f"{self.epoch}:{self.position}:{self.sequence}:{self.hash}"
-
-    @classmethod
-    def now(cls, connection: apsw.Connection) -> "_Place":
-        row = next(connection.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"), (0, ""))
-        with row_of("the audit log"):
-            return cls(*SqliteLog(connection).moment(), int(row[0]), _short(row[1]))
-
-    @classmethod
-    def known(cls, connection: apsw.Connection, moment: str) -> "_Place | None":
-        """Read a moment, and look whether the log of this space leads on from it."""
-        place = cls._read(moment)
-        if place is None or not place._is_of(connection):
-            return None
-        first, last = next(connection.execute(_LOGGED))
-        reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
-        return place if reached else None
-
-    @classmethod
-    def _read(cls, moment: str) -> "_Place | None":
-        match moment.split(":"):
-            case [epoch, position, sequence, told] if all(part.isdecimal() for part in (epoch, position, sequence)):
-                return cls(int(epoch), int(position), int(sequence), told)
+def _known(connection: apsw.Connection, moment: str) -> FeedPlace | None:
+    """Read a moment, and look whether the log of this space leads on from it."""
+    place = FeedPlace.read(moment)
+    if place is None or not _is_of(connection, place):
         return None
-
-    def _is_of(self, connection: apsw.Connection) -> bool:
-        if self.epoch != SqliteLog(connection).moment()[0]:
-            return False
-        row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (self.sequence,)), None)
-        return self.sequence == 0 or (row is not None and _short(row[0]) == self.hash)
-
-    def at(self, position: int) -> "_Place":
-        return _Place(self.epoch, position, self.sequence, self.hash)
+    first, last = next(connection.execute(_LOGGED))
+    reached = place.position <= (last or 0) and (first is None or first <= place.position + 1)
+    return place if reached else None
 
 
-def _short(text: str) -> str:
-    return text.removeprefix("sha256:")[:16]
+def _is_of(connection: apsw.Connection, place: FeedPlace) -> bool:
+    if place.epoch != SqliteLog(connection).moment()[0]:
+        return False
+    row = next(connection.execute("SELECT hash FROM audit WHERE seq = ?", (place.sequence,)), None)
+    return place.sequence == 0 or (row is not None and short_hash(row[0]) == place.hash)
 
 
 def _unpacked(blob: bytes) -> Vector:

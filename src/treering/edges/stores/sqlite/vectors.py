@@ -6,8 +6,9 @@ from typing import Any
 
 import apsw
 
+from treering.edges.index_rows.passing_cache import Scopes
 from treering.edges.index_rows.vector_digests import vector_digest
-from treering.edges.index_rows.vectors import FollowedVectors, Scopes, stored_vector, undamaged_vectors
+from treering.edges.index_rows.vectors import FollowedVectors, stored_vector, undamaged_vectors
 from treering.edges.index_rows.waiting import gists_of
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.sqlite.database import Database

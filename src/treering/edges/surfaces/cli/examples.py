@@ -173,6 +173,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("files beside the space, searched exactly", "treering index use faiss:.treering/vectors"),
         ("with a graph, for very many vectors", "treering index use 'faiss:/data/acme-vectors?kind=hnsw'"),
         ("a server", "treering index use redis://localhost:6379/0"),
+        ("a graph for people besides", "treering index use 'neo4j://neo4j:secret@localhost?space=acme'"),
     ),
     "index status": (("how far behind the engine is", "treering index status"),),
     "index rebuild": (("files that were damaged", "treering index rebuild"),),

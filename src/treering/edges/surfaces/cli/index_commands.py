@@ -27,7 +27,7 @@ def engine(context: Context) -> None:
 
 
 def use(
-    address: Annotated[str, Argument(metavar="ENGINE", help="faiss:FOLDER or redis://HOST:PORT/0.")],
+    address: Annotated[str, Argument(metavar="ENGINE", help="faiss:FOLDER, redis://HOST:PORT/0 or neo4j://HOST:PORT.")],
     access: Access,
     later: Later = False,
 ) -> None:

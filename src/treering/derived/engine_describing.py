@@ -1,0 +1,84 @@
+"""What an engine may show people of passages: where each stands, and what the graph ties it to."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from treering.core.references import named_references
+from treering.ports.graph import EdgeType, GraphView
+from treering.ports.index import Index
+from treering.ports.ledger import Ledger, ObjectRequest
+from treering.ports.passages import PassageHead, PassageRequest
+from treering.ports.reach import Reach
+from treering.ports.vector_engine import DescribedPassage
+
+_EVERYTHING = Reach("/", descend=True)
+_WITHOUT_REFERENCES = frozenset({"source"})
+
+
+@dataclass(slots=True)
+class _Ties:
+    mentions: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
+    statements: list[tuple[str, str]] = field(default_factory=list)
+
+
+class PassageDescriber:
+    """Describes passages of a space from its own index and ledger. Scopes hide nothing from it."""
+
+    def __init__(self, index: Index, ledger: Ledger) -> None:
+        self._index = index
+        self._ledger = ledger
+
+    def __call__(self, keys: Sequence[int]) -> Mapping[int, DescribedPassage]:
+        """Describe those of the passages that are still there, by key."""
+        [found] = self._index.passages.read([PassageRequest(tuple(keys))])
+        heads = {key: found.heads[key] for key in keys if key in found.heads}
+        ties = _ties_of(list(heads), self._index.graph.view(_EVERYTHING))
+        references = self._references(heads.values())
+        return {key: _described(head, ties[key], references.get(head.object_id, ())) for key, head in heads.items()}
+
+    def _references(self, heads: Iterable[PassageHead]) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Return by id which fields of the objects name which others."""
+        asked = dict.fromkeys(head.object_id for head in heads if head.type not in _WITHOUT_REFERENCES)
+        [found] = self._ledger.read([ObjectRequest(objects=tuple(asked))])
+        return {identity: tuple(dict.fromkeys(named_references(item))) for identity, item in found.objects.items()}
+
+
+def _ties_of(keys: Sequence[int], view: GraphView) -> Mapping[int, _Ties]:
+    """Return by passage key what the graph ties passages to, by name."""
+    edges = view.edges(view.of_passages(np.array(keys, np.int64)))
+    stated = view.statements(keys)
+    ends = np.unique(np.concatenate([edges.target, stated.subject, stated.object]))
+    names = view.names(ends.tolist())
+    ties: dict[int, _Ties] = defaultdict(_Ties)
+    for place, target, tie in zip(edges.source.tolist(), edges.target.tolist(), edges.tie.tolist(), strict=True):
+        if target in names and tie == EdgeType.MENTION:
+            ties[keys[place]].mentions.append(names[target])
+        elif target in names and tie == EdgeType.TITLE:
+            ties[keys[place]].titles.append(names[target])
+    pairs = zip(stated.passage.tolist(), stated.subject.tolist(), stated.object.tolist(), strict=True)
+    for place, subject, other in pairs:
+        if subject in names and other in names:
+            ties[keys[place]].statements.append((names[subject], names[other]))
+    return ties
+
+
+def _described(head: PassageHead, ties: _Ties, references: tuple[tuple[str, str], ...]) -> DescribedPassage:
+    return DescribedPassage(
+        head.object_id,
+        head.part,
+        head.type,
+        head.kind,
+        head.role,
+        head.scope,
+        head.title,
+        head.heading,
+        head.origin,
+        mentions=tuple(dict.fromkeys(ties.mentions)),
+        titles=tuple(dict.fromkeys(ties.titles)),
+        statements=tuple(dict.fromkeys(ties.statements)),
+        references=references,
+    )

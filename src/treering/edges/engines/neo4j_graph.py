@@ -1,0 +1,209 @@
+"""A space's passages, objects and entities as a graph that people look at in their own tools.
+
+    (:TreeringPassage)-[:PART_OF]->(:TreeringObject)-[:REFERS_TO {field}]->(:TreeringObject)
+    (:TreeringPassage)-[:MENTIONS|TITLED]->(:TreeringEntity)-[:RELATED {passage}]->(:TreeringEntity)
+
+Every node is merged by its `key`, which begins with the mark of the space; `space` is the name of the space for people.
+An entity is there as long as a passage mentions it, an object as long as it has a passage or another one refers to it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from neo4j import ManagedTransaction
+
+from treering.edges.engines.neo4j_server import Neo4jServer, rows_of
+from treering.ports.vector_engine import DescribedPassage
+
+LABELS = ("TreeringPassage", "TreeringObject", "TreeringEntity")
+
+_AT_ONCE = 500
+_DIGEST = 16
+_OF_OBJECT = ("type", "kind", "scope", "origin", "title")
+_OF_PASSAGE = (*_OF_OBJECT, "part", "role", "heading")
+_Item = TypeVar("_Item")
+
+_TOUCHED = (
+    "UNWIND $keys AS key MATCH (p:TreeringPassage {key: key}) "
+    "OPTIONAL MATCH (p)-[:MENTIONS|TITLED]->(e:TreeringEntity) OPTIONAL MATCH (p)-[:PART_OF]->(o:TreeringObject) "
+    "RETURN DISTINCT e.key AS entity, o.key AS object"
+)
+_UNSTATE = (
+    "UNWIND $rows AS row MATCH (:TreeringPassage {key: row.key})-[:MENTIONS|TITLED]->(:TreeringEntity)"
+    "-[fact:RELATED {passage: row.passage}]->(:TreeringEntity) DELETE fact"
+)
+_REMOVE = "UNWIND $keys AS key MATCH (p:TreeringPassage {key: key}) DETACH DELETE p"
+_PUT_OBJECTS = "UNWIND $rows AS row MERGE (o:TreeringObject {key: row.key}) SET o = row.told"
+_PUT_PASSAGES = (
+    "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.object}) MERGE (p:TreeringPassage {key: row.key}) "
+    "SET p = row.told MERGE (p)-[:PART_OF]->(o)"
+)
+_PUT_ENTITIES = "UNWIND $rows AS row MERGE (e:TreeringEntity {key: row.key}) SET e.space = row.space, e.name = row.name"
+_TIE = (
+    "UNWIND $rows AS row MATCH (p:TreeringPassage {key: row.key}) MATCH (e:TreeringEntity {key: row.entity}) "
+    "MERGE (p)-[:%s]->(e)"
+)
+_MENTION = _TIE % "MENTIONS"
+_TITLE = _TIE % "TITLED"
+_STATE = (
+    "UNWIND $rows AS row MATCH (s:TreeringEntity {key: row.subject}) MATCH (o:TreeringEntity {key: row.object}) "
+    "MERGE (s)-[:RELATED {passage: row.passage}]->(o)"
+)
+_REFERRED = "UNWIND $keys AS key MATCH (:TreeringObject {key: key})-[:REFERS_TO]->(o) RETURN DISTINCT o.key AS object"
+_UNREFER = "UNWIND $keys AS key MATCH (:TreeringObject {key: key})-[reference:REFERS_TO]->() DELETE reference"
+_PUT_NAMED = (
+    "UNWIND $rows AS row MERGE (o:TreeringObject {key: row.key}) ON CREATE SET o.space = row.space, o.id = row.id"
+)
+_REFER = (
+    "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.key}) MATCH (other:TreeringObject {key: row.other}) "
+    "MERGE (o)-[:REFERS_TO {field: row.field}]->(other)"
+)
+_FORGET_ENTITIES = (
+    "UNWIND $keys AS key MATCH (e:TreeringEntity {key: key}) WHERE NOT (e)<-[:MENTIONS|TITLED]-() DETACH DELETE e"
+)
+_EMPTY_OBJECTS = (
+    "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)<-[:PART_OF]-() "
+    "SET o = {key: o.key, space: o.space, id: o.id} RETURN o.key AS object"
+)
+_FORGET_OBJECTS = "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)--() DELETE o"
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceGraph:
+    """The part of a graph that is of one space: keys begin with `mark`, `name` is what people call it."""
+
+    mark: str
+    name: str
+
+    def replace(
+        self, transaction: ManagedTransaction, keys: Sequence[int], described: Mapping[int, DescribedPassage]
+    ) -> None:
+        """Take passages out, and put those in that are described; what nothing ties to any more goes with them."""
+        entities, objects = self._take_out(transaction, keys)
+        self._put_in(transaction, described)
+        objects |= self._refer(transaction, described.values())
+        for batch in _batches(sorted(entities)):
+            rows_of(transaction, _FORGET_ENTITIES, keys=batch)
+        self._forget_objects(transaction, objects)
+
+    def prefix(self) -> str:
+        """Return what the keys of all its nodes begin with."""
+        return f"{self.mark}/"
+
+    def _take_out(self, transaction: ManagedTransaction, keys: Sequence[int]) -> tuple[set[str], set[str]]:
+        """Remove passages with all that they state; return the keys of entities and objects that they were tied to."""
+        entities, objects = set[str](), set[str]()
+        for batch in _batches(keys):
+            named = [self._passage(key) for key in batch]
+            for row in rows_of(transaction, _TOUCHED, keys=named):
+                entities.add(row["entity"])
+                objects.add(row["object"])
+            stated = [{"key": name, "passage": key} for name, key in zip(named, batch, strict=True)]
+            rows_of(transaction, _UNSTATE, rows=stated)
+            rows_of(transaction, _REMOVE, keys=named)
+        return {key for key in entities if key}, {key for key in objects if key}
+
+    def _put_in(self, transaction: ManagedTransaction, described: Mapping[int, DescribedPassage]) -> None:
+        objects = {one.object_id: self._object_row(one) for one in described.values()}
+        self._write(transaction, _PUT_OBJECTS, objects.values())
+        self._write(transaction, _PUT_PASSAGES, (self._passage_row(key, one) for key, one in described.items()))
+        mentions = {key: _mentioned(one) for key, one in described.items()}
+        titles = {key: one.titles for key, one in described.items()}
+        names = {name for part in (mentions, titles) for each in part.values() for name in each}
+        self._write(transaction, _PUT_ENTITIES, map(self._entity_row, sorted(names)))
+        for query, ties in ((_MENTION, mentions), (_TITLE, titles)):
+            rows = ((key, name) for key, each in ties.items() for name in each)
+            self._write(
+                transaction, query, ({"key": self._passage(key), "entity": self._entity(name)} for key, name in rows)
+            )
+        stated = ((key, *ends) for key, one in described.items() for ends in one.statements)
+        self._write(
+            transaction,
+            _STATE,
+            (
+                {"subject": self._entity(subject), "object": self._entity(other), "passage": key}
+                for key, subject, other in stated
+            ),
+        )
+
+    def _refer(self, transaction: ManagedTransaction, described: Iterable[DescribedPassage]) -> set[str]:
+        """Write anew which others these objects name; return the keys of those they named before."""
+        references = {one.object_id: one.references for one in described}
+        before = set[str]()
+        for batch in _batches([self._object(identity) for identity in references]):
+            before |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=batch)}
+            rows_of(transaction, _UNREFER, keys=batch)
+        named = {other for each in references.values() for _, other in each}
+        rows = ({"key": self._object(other), "space": self.name, "id": _shown(other)} for other in sorted(named))
+        self._write(transaction, _PUT_NAMED, rows)
+        self._write(
+            transaction,
+            _REFER,
+            (
+                {"key": self._object(identity), "field": field, "other": self._object(other)}
+                for identity, each in references.items()
+                for field, other in each
+            ),
+        )
+        return before
+
+    def _forget_objects(self, transaction: ManagedTransaction, keys: set[str]) -> None:
+        """Keep of objects without passages their id, as long as others refer to them."""
+        left = set(keys)
+        for batch in _batches(sorted(keys)):
+            empty = [row["object"] for row in rows_of(transaction, _EMPTY_OBJECTS, keys=batch)]
+            left |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=empty)}
+            rows_of(transaction, _UNREFER, keys=empty)
+        for batch in _batches(sorted(left)):
+            rows_of(transaction, _FORGET_OBJECTS, keys=batch)
+
+    def _write(self, transaction: ManagedTransaction, query: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        for batch in _batches(list(rows)):
+            rows_of(transaction, query, rows=batch)
+
+    def _passage_row(self, key: int, one: DescribedPassage) -> Mapping[str, Any]:
+        told = {name: _shown(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
+        named = {"key": self._passage(key), "space": self.name, "passage": key, "object": _shown(one.object_id)}
+        return {"key": named["key"], "object": self._object(one.object_id), "told": told | named}
+
+    def _object_row(self, one: DescribedPassage) -> Mapping[str, Any]:
+        told = {name: _shown(value) for name in _OF_OBJECT if (value := getattr(one, name))}
+        named = {"key": self._object(one.object_id), "space": self.name, "id": _shown(one.object_id)}
+        return {"key": named["key"], "told": told | named}
+
+    def _entity_row(self, name: str) -> Mapping[str, Any]:
+        return {"key": self._entity(name), "space": self.name, "name": _shown(name)}
+
+    def _passage(self, key: int) -> str:
+        return f"{self.mark}/passage/{key}"
+
+    def _object(self, identity: str) -> str:
+        return f"{self.mark}/object/{_shown(identity)}"
+
+    def _entity(self, name: str) -> str:
+        # A name may be longer than what the index of a key takes.
+        digest = blake2b(name.encode(errors="surrogatepass"), digest_size=_DIGEST)
+        return f"{self.mark}/entity/{digest.hexdigest()}"
+
+
+def define_keys(server: Neo4jServer) -> None:
+    """Have the server keep keys unique, which lets it find them, too."""
+    for label in (*LABELS, "TreeringSpace"):
+        server.define(f"CREATE CONSTRAINT {label}_key IF NOT EXISTS FOR (n:{label}) REQUIRE n.key IS UNIQUE")
+
+
+def _mentioned(one: DescribedPassage) -> list[str]:
+    """Return what a passage mentions, the ends of what it states among it."""
+    ends = (end for pair in one.statements for end in pair)
+    return list(dict.fromkeys((*one.mentions, *ends)))
+
+
+def _shown(text: str) -> str:
+    """Return a text that UTF-8 can write: half of a surrogate pair may stand in what was read from a file."""
+    return text.encode(errors="replace").decode()
+
+
+def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
