@@ -102,7 +102,7 @@ class EngineVectors:
         keys = used.engine.search(vector, limit + len(used.tail), allowed)
         if keys is None and allowed is not None:
             if len(allowed) <= self._few:
-                return allowed.tolist()
+                return [int(key) for key in allowed.tolist()]
             keys = _passing(used, vector, limit, allowed)
         return None if keys is None else used.tail.merged(keys, vector, limit, allowed)
 

@@ -103,8 +103,8 @@ def _choose_engine(engine: Engine, places: MemoryPlaces) -> None:
     if engine.selection is None:
         if places.engine:
             raise InvalidInput(
-                "A space on Postgres searches its own vectors, and no engine.",
-                hint="Leave memory.vector_store.backend out, or name 'postgres'.",
+                f"Memories in {places.ledger} search their own vectors, and no engine.",
+                hint="Leave memory.vector_store.backend out.",
             )
         return
     if places.engine:

@@ -115,6 +115,18 @@ class TestPostgres(MemoryClientContract):
         return open_with(backend="postgres", postgres={"url": postgres.url(), "space": uuid4().hex})
 
 
+class TestPostgresWithAnEngine(MemoryClientContract):
+    """A ledger on a server, and an engine beside it in files."""
+
+    engine = "FAISS flat"
+
+    @pytest.fixture
+    def open_client(self, open_with, postgres, tmp_path):
+        ledger = {"url": postgres.url(), "space": uuid4().hex}
+        folder = {"path": str(tmp_path / "vectors")}
+        return open_with(backend="postgres", vector_store={"backend": "faiss"}, postgres=ledger, faiss=folder)
+
+
 class TestPostgresPool(MemoryClientContract):
     """A pool that the host opened, with settings of its own, and closes."""
 

@@ -20,7 +20,7 @@ NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 """With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
 MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
 
-FORMS = "faiss:FOLDER, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST:PORT/DATABASE"
+FORMS = "faiss:FOLDER, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
 _PLAIN = frozenset({FAISS, GIVEN})
 _HINT = f"Write {FORMS}."
 

@@ -27,7 +27,12 @@ def engine(context: Context) -> None:
 
 
 def use(
-    address: Annotated[str, Argument(metavar="ENGINE", help="faiss:FOLDER, redis://HOST:PORT/0 or neo4j://HOST:PORT.")],
+    address: Annotated[
+        str,
+        Argument(
+            metavar="ENGINE", help="faiss:FOLDER, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE."
+        ),
+    ],
     access: Access,
     later: Later = False,
 ) -> None:
