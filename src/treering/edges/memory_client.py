@@ -12,6 +12,7 @@ from uuid import uuid4
 from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
 from treering.edges.engines.host_store import VectorStoreAdapter
+from treering.edges.memory_models import GivenEmbedder
 from treering.edges.memory_opening import MemoryParts, OpenMemory, check_parts, open_memory
 from treering.edges.memory_places import GivenStores
 from treering.memories.client.config import MemoryConfig
@@ -20,7 +21,6 @@ from treering.memories.client.filtering import RecallScope, Who
 from treering.memories.client.memory import ClientMemory
 from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.sessions import NestedContext, nested_context
-from treering.ports.embedder import Embedder
 from treering.ports.reranker import Reranker
 from treering.ports.vector_engine import EngineReport
 
@@ -44,7 +44,7 @@ class BlockingMemoryClient:
         user_id: str | None = None,
         actor: str | None = None,
         channel: Channel = "agent",
-        embedder: Embedder | None = None,
+        embedder: GivenEmbedder | None = None,
         reranker: Reranker | None = None,
         background: bool | None = None,
         vector_store: VectorStoreAdapter | None = None,
@@ -172,9 +172,9 @@ class MemorySystemClient:
     `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, which
     is used and not closed, such as a psycopg pool or a client of Redis; SQLite has none. `agent_type`, `user_id`: whose
     memories are stored, where the metadata does not say. `embedder`, `reranker`: instead of those that the
-    configuration names. `vector_store`: a store of the host that searches beside the ledger. Raises `InvalidInput` for
-    a configuration that makes no sense, a backend that is not there, and a model that cannot be had; nothing is opened
-    then.
+    configuration names; an embedder may be a function that gives a vector for each text. `vector_store`: a store of
+    the host that searches beside the ledger. Raises `InvalidInput` for a configuration that makes no sense, a backend
+    that is not there, and a model that cannot be had; nothing is opened then.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class MemorySystemClient:
         user_id: str | None = None,
         actor: str | None = None,
         channel: Channel = "agent",
-        embedder: Embedder | None = None,
+        embedder: GivenEmbedder | None = None,
         reranker: Reranker | None = None,
         background: bool | None = None,
         vector_store: VectorStoreAdapter | None = None,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
+from treering.edges.memory_models import GivenEmbedder, check_embedder, embedder_of
 from treering.edges.memory_places import GivenStores, MemoryPlaces, check_places, places_of
 from treering.edges.settings import Settings
 from treering.edges.wiring import Opened, Opening, author, open_engine
 from treering.memories.client.buffering import NoJournal, WriteJournal
-from treering.memories.client.config import BUILT_IN_MODEL, BUILT_IN_MODELS, MemoryConfig
+from treering.memories.client.config import MemoryConfig
 from treering.memories.client.filtering import Who
 from treering.memories.client.memory import ClientMemory
-from treering.ports.embedder import Embedder
 from treering.ports.reranker import Reranker
 from treering.ports.vector_engine import EngineSelection
 from treering.tools.engine import Engine
@@ -27,7 +27,7 @@ class MemoryParts:
     """What a host gives a client to work with; `None` where the configuration says."""
 
     stores: GivenStores
-    embedder: Embedder | None = None
+    embedder: GivenEmbedder | None = None
     reranker: Reranker | None = None
     background: bool | None = None
 
@@ -61,7 +61,7 @@ def open_memory(
         settings=settings,
         author=author(actor or who.agent_type, channel, settings),
         background=settings.background if given.background is None else given.background,
-        embedder=given.embedder,
+        embedder=embedder_of(config.vector_store, given.embedder),
         reranker=given.reranker or config.retrieval.reranking_model,
         connection=places.connection,
         given_engine=places.given_engine,
@@ -80,20 +80,7 @@ def open_memory(
 def check_parts(config: MemoryConfig, given: MemoryParts) -> None:
     """Raise `InvalidInput` for a backend, an index or a model that cannot be had. Opens nothing."""
     check_places(config, given.stores)
-    wanted, embedder = config.vector_store, given.embedder
-    if wanted.embedding_model in BUILT_IN_MODELS:
-        return  # whatever embedder is given stands in its place
-    if embedder is None:
-        raise InvalidInput(
-            f"memory.vector_store.embedding_model: {wanted.embedding_model!r} is not built in.",
-            hint=f"Give the client an `embedder` that runs it, or name {BUILT_IN_MODEL!r}.",
-        )
-    if "embedding_dimension" in wanted.model_fields_set and embedder.dimension != wanted.embedding_dimension:
-        raise InvalidInput(
-            f"memory.vector_store.embedding_dimension: it is {wanted.embedding_dimension}, "
-            f"and {embedder.model_id} has {embedder.dimension}.",
-            hint="Leave it out, or give the embedder that has it.",
-        )
+    check_embedder(config.vector_store, given.embedder)
 
 
 def _choose_engine(engine: Engine, places: MemoryPlaces) -> None:
