@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -192,14 +192,15 @@ def insert(path: str, seconds: float) -> Answer:
     return {"made": made}
 
 
-def commit(address: str, seconds: float) -> Answer:
-    """Commit one new node after the other to a ledger without an index, each durable before the next."""
+def commit(address: str, seconds: float, indexed: bool) -> Answer:
+    """Commit one new node after the other to a ledger, alone or with its index, each durable before the next."""
     import os
 
+    import treering
     from treering.testing import Builder, SteppingClock
 
     make = Builder(SteppingClock(seed=f"{os.getpid()}"))
-    ledger = _ledger_alone(address)
+    ledger = treering.open_ledger(address) if indexed else _ledger_alone(address)
     made, longest, spent = 0, 0.0, 0.0
     for number in _racing(seconds):
         began, cpu = time.monotonic(), time.process_time()
@@ -209,15 +210,54 @@ def commit(address: str, seconds: float) -> Answer:
     return {"made": made, "longest": longest, "cpu": spent}
 
 
-def _ledger_alone(address: str) -> "Ledger":
+def use_spaces(addresses: Sequence[str], seconds: float) -> Answer:
+    """Commit to one space after the other and, every fourth time, search what was committed; tell how long each took.
+
+    A commit is durable, and what was written is found, before the next begins.
+    """
+    import os
+    import random
+    from contextlib import ExitStack
+
     import treering
+    from benchmarks.synthetic import StandIn
+    from treering.testing import Builder, SteppingClock
+
+    make, chance = Builder(SteppingClock(seed=f"{os.getpid()}")), random.Random(os.getpid())
+    embedder = StandIn()
+    commits: list[float] = []
+    queries: list[float] = []
+    made = [0] * len(addresses)
+    with ExitStack() as opened:
+        spaces = [
+            opened.enter_context(treering.open(address, background=False, embedder=embedder)) for address in addresses
+        ]
+        for number in _racing(seconds):
+            which = number % len(spaces)
+            began = time.perf_counter()
+            title = f"Beam {number} of {os.getpid()}"
+            spaces[which].engine.ledger.commit(make.patch(make.node(title)))
+            commits.append(time.perf_counter() - began)
+            made[which] += 1
+            if not chance.randrange(4):
+                began = time.perf_counter()
+                spaces[which].query("search", input={"text": title})
+                queries.append(time.perf_counter() - began)
+    return {"commits": commits, "queries": queries, "made": made}
+
+
+def _ledger_alone(address: str) -> "Ledger":
+    from treering.edges.address import parse_address
     from treering.edges.clock import SystemClock
+    from treering.edges.stores.postgres.ledger import PostgresLedger
+    from treering.edges.stores.postgres.space import PostgresSpace
+    from treering.edges.stores.postgres.target import target_of
     from treering.edges.stores.sqlite.database import Database
     from treering.edges.stores.sqlite.ledger import SqliteLedger
 
     if address.startswith("sqlite:"):
         return SqliteLedger(Database(address.removeprefix("sqlite:")), clock=SystemClock())
-    return treering.open_ledger(address)
+    return PostgresLedger(PostgresSpace(target_of(parse_address(address, named="the database"))), clock=SystemClock())
 
 
 def load_encoder(question: str) -> Answer:
@@ -261,6 +301,7 @@ PROBES: Mapping[str, Callable[..., Answer]] = {
         record,
         insert,
         commit,
+        use_spaces,
         load_encoder,
         start_on_paragraphs,
         start_of_script,

@@ -12,6 +12,7 @@ import treering
 import treering.client
 import treering.project_memory
 import treering.testing
+import treering.wiki
 
 PUBLIC = [
     "NODE_TYPES",
@@ -120,21 +121,33 @@ FUNCTIONS = ["delete", "get_hipporag_kwargs", "index", "rag_qa", "retrieve"]
 CLIENT = [
     "AgentProfile",
     "BlockingMemoryClient",
+    "ExecutionHistoryMemoryBridge",
+    "KeyedMemory",
     "MemoryConfig",
+    "MemoryDependencies",
     "MemoryDocument",
     "MemoryItem",
+    "MemoryState",
     "MemorySystemClient",
     "NestedContext",
     "StoredDocument",
     "Switches",
     "VectorStoreAdapter",
+    "log_tool_runs",
+    "memory_node",
+    "memory_tools",
+    "nested_memory",
     "read_memory_config",
+    "recalled_memories",
+    "retrieve_memory",
+    "store_memory",
 ]
 FACADES = [
     (treering, PUBLIC),
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
+    (treering.wiki, ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]
 facades = pytest.mark.parametrize(("module", "names"), FACADES, ids=NAMES)

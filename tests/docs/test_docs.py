@@ -16,6 +16,7 @@ import treering
 import treering.client
 import treering.project_memory
 import treering.testing
+import treering.wiki
 from treering.core.policy import Policy
 from treering.edges.settings import Settings
 
@@ -23,7 +24,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "changes").glob("*.md"), *DOCS.rglob("*.md")])
 RUN = [page for page in PAGES if {block.language for block in blocks_of(page)} & {"python", "console"}]
-FACADES = {module.__name__: module for module in (treering, treering.client, treering.project_memory, treering.testing)}
+_MODULES = (treering, treering.client, treering.project_memory, treering.testing, treering.wiki)
+FACADES = {module.__name__: module for module in _MODULES}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 REQUEST = re.compile(r"^\| [SPD]\d+ \| ")

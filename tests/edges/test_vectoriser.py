@@ -229,7 +229,31 @@ def test_whoever_loses_the_lease_in_a_slow_batch_embeds_no_other(space, clock):
     embedder = Slow(clock, space.leases, seconds=61)
     vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, lease_seconds=60, batch=1)
     vectoriser.start()
-    until(lambda: vectoriser._thread is None)
+    until(lambda: space.leases.holder(VECTORS) == "another")
+    vectoriser.stop()
     assert embedder.given_away == [True]
     assert space.index.vectors.lag() == Lag(2, 3)
     assert space.leases.holder(VECTORS) == "another"
+
+
+def test_who_found_another_at_work_takes_over_when_that_one_is_gone(space, clock):
+    assert space.leases.take(VECTORS, "gone", seconds=60)
+    embedder = Held()
+    embedder.go_on.set()
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, lease_seconds=0.06)
+    vectoriser.start()
+    assert not embedder.begun.wait(0.2)
+    clock.set(clock.now() + timedelta(seconds=61))
+    until(lambda: space.index.vectors.lag().pending == 0)
+    vectoriser.stop()
+
+
+def test_a_turn_makes_so_many_batches_and_leaves_the_rest(space, clock):
+    embedder = Held()
+    embedder.go_on.set()
+    vectoriser = BackgroundVectoriser(space.index.vectors, space.leases, embedder, clock, batch=1)
+    vectoriser.take_turn(2)
+    assert space.index.vectors.lag() == Lag(1, 3)
+    assert space.leases.holder(VECTORS) is None
+    vectoriser.take_turn(2)
+    assert space.index.vectors.lag() == Lag(0, 3)

@@ -34,6 +34,10 @@ class Session(Protocol):
         """Read together what committing a patch will ask, where that is quicker; it is asked as always then."""
         ...
 
+    def read_ahead_of(self, identities: Sequence[str]) -> None:
+        """Read together what changing these objects will ask, where that is quicker; it is asked as always then."""
+        ...
+
     def told_policy(self) -> Policy | None:
         """Return the policy that the audit log tells of last, or `None`. Raises `Corrupt` where it was changed."""
         ...

@@ -32,6 +32,7 @@ from treering.core.plan import Plan, plan, plan_revert
 from treering.core.policy import Policy, check_approval, check_gate, check_policy_change, check_reverter
 from treering.core.policy_log import policy_event
 from treering.core.session import ImportSession, Session
+from treering.core.undoing import objects_of
 
 _Record = TypeVar("_Record")
 _IMPORTER = Author(actor="treering", channel="system", tool="import")
@@ -88,6 +89,7 @@ def approve(session: Session, patch_id: str, *, by: Author) -> Receipt:
     """Apply a proposed patch. Raises `NotFound`, `Denied`, `Conflict`, and what `core.plan.plan` raises."""
     record = _record(session, patch_id)
     patch = patch_of(record)
+    session.read_ahead(patch, None)
     policy, now = policy_in_force(session), _now(session)
     check_approval(record.source, by, policy)
     planned = plan(patch, session.view, policy=policy, now=now)
@@ -111,6 +113,7 @@ def revert(session: Session, patch_id: str, *, by: Author, reason: str) -> Recei
     policy, now = policy_in_force(session), _now(session)
     check_reverter(by, policy)
     record, undoing = _record(session, patch_id), session.fresh_id("patch")
+    session.read_ahead_of(objects_of(record))
     planned = plan_revert(record, session.view, patch_id=undoing, policy=policy, now=now)
     result = reversal(
         planned,

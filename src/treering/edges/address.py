@@ -19,6 +19,9 @@ from treering.core.errors import InvalidInput
 FILES = "sqlite"
 """The scheme of spaces that are files: what a bare path means."""
 
+SPACE = "space"
+"""The option that names one of the spaces of a server."""
+
 MEMORY = ":memory:"
 _MEMORY_WORDS = {MEMORY, "memory:"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -9,6 +9,9 @@ from threading import Lock
 from typing import Any, Literal, Self, TypeVar
 from uuid import uuid4
 
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
 from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
 from treering.edges.engines.host_store import VectorStoreAdapter
@@ -20,6 +23,7 @@ from treering.memories.client.documents import MemoryDocument, MemoryItem, Retri
 from treering.memories.client.filtering import RecallScope, Who
 from treering.memories.client.memory import ClientMemory
 from treering.memories.client.profiles import AgentProfile
+from treering.memories.client.recording import KeyedMemory
 from treering.memories.client.sessions import NestedContext, nested_context
 from treering.ports.reranker import Reranker
 from treering.ports.vector_engine import EngineReport
@@ -50,6 +54,8 @@ class BlockingMemoryClient:
         vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         self.config = _checked(config)
+        self.agent_type = agent_type
+        """The type of the agent whose memories it keeps, where it has one."""
         given = MemoryParts(GivenStores(connection, vector_store), embedder, reranker, background)
         if self.config.enabled:
             check_parts(self.config, given)
@@ -62,6 +68,10 @@ class BlockingMemoryClient:
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
         """Keep a text, a `MemoryDocument` or a host's own document; see `ClientMemory.store`."""
         return self._memory.store(content, metadata) if self.config.enabled else ""
+
+    def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Keep those of some memories whose keys are new, and return their ids; see `ClientMemory.store_once`."""
+        return self._memory.store_once(memories) if self.config.enabled else []
 
     def retrieve(
         self,
@@ -120,11 +130,22 @@ class BlockingMemoryClient:
         """Write what is buffered, and close the space."""
         self._space.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed; then every call but `close` raises."""
+        return self._space.closed
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
+        return self
 
     @property
     def _memory(self) -> ClientMemory:
@@ -138,7 +159,7 @@ class _OpenedOnUse:
         self._open = open_it
         self._lock = Lock()
         self._opened: OpenMemory | None = None
-        self._closed = False
+        self.closed = False
 
     @property
     def is_open(self) -> bool:
@@ -149,7 +170,7 @@ class _OpenedOnUse:
     def memory(self) -> ClientMemory:
         """The memory. Raises what opening it raises, and `InvalidInput` once it was closed."""
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise InvalidInput("This memory client was closed.", hint="Make another one.")
             if self._opened is None:
                 self._opened = self._open()
@@ -158,7 +179,7 @@ class _OpenedOnUse:
     def close(self) -> None:
         """Write what is buffered, and close the space."""
         with self._lock:
-            opened, self._opened, self._closed = self._opened, None, True
+            opened, self._opened, self.closed = self._opened, None, True
         if opened:
             opened.close()
 
@@ -213,9 +234,23 @@ class MemorySystemClient:
         """What it was configured with."""
         return self.sync.config
 
+    @property
+    def agent_type(self) -> str | None:
+        """The type of the agent whose memories it keeps, where it has one."""
+        return self.sync.agent_type
+
+    @property
+    def key(self) -> str:
+        """What `live_client` finds it by, in its process, until it is closed."""
+        return self._key
+
     async def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
         """Keep a text, a `MemoryDocument` or a host's own document, and return its id."""
         return await self._run(self.sync.store, content, metadata)
+
+    async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Keep those of some memories whose keys are new, and return their ids."""
+        return await self._run(self.sync.store_once, memories)
 
     async def retrieve(
         self,
@@ -282,17 +317,38 @@ class MemorySystemClient:
     def __deepcopy__(self, _memo: dict[int, Any]) -> Self:
         return self
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: type, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        # In a state that is written as JSON it is left out but for its key, by which it is found in its process.
+        by_key = core_schema.no_info_after_validator_function(live_client, core_schema.str_schema())
+        return core_schema.union_schema(
+            [core_schema.is_instance_schema(cls), by_key],
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda client: client.key, when_used="json-unless-none"
+            ),
+        )
+
     def __reduce__(self) -> tuple[Callable[..., "MemorySystemClient"], tuple[Any, ...]]:
         return _found_again, (self._key, *self._kept)
 
     async def _run(self, work: Callable[..., _Answer], *given: Any, **named: Any) -> _Answer:
-        if not self.config.enabled:
+        if not self.config.enabled or self.sync.closed:
             return work(*given, **named)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(work, *given, **named))
 
 
 _LIVE: weakref.WeakValueDictionary[str, MemorySystemClient] = weakref.WeakValueDictionary()
+
+
+def live_client(key: str) -> MemorySystemClient | None:
+    """Return the client of this process that has a key; `None` where there is none, or none any more."""
+    return _LIVE.get(key)
+
+
+def live_clients() -> list[MemorySystemClient]:
+    """Return the clients of this process that are not closed."""
+    return [*_LIVE.values()]
 
 
 def _found_again(

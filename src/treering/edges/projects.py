@@ -1,19 +1,20 @@
-"""The spaces of projects: one file each in one folder, opened when asked for, a bounded number open at once."""
+"""The spaces of projects: files of one folder, or spaces of one database. A bounded number is open at once."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import Self
 
-from treering.core.errors import InvalidInput, UnknownProject
+from treering.core.errors import InvalidInput, NotFound, UnknownProject
 from treering.core.objects import Channel
-from treering.edges.address import file_address
+from treering.edges.address import SPACE, Address, file_address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.settings import Settings
-from treering.edges.wiring import Opened, Opening, author, open_engine
+from treering.edges.wiring import Opened, Opening, author, open_engine, start_waiting
 from treering.memories.project import ProjectMemory, checked_project_id
 from treering.ports.embedder import Embedder
 from treering.ports.model import LanguageModel
@@ -23,7 +24,7 @@ MOST_OPEN = 32
 
 
 def open_projects(
-    folder: Path | str | None = None,
+    folder: Path | str | Address | None = None,
     *,
     actor: str | None = None,
     channel: Channel = "agent",
@@ -35,14 +36,15 @@ def open_projects(
     """Open the projects of a folder; `treering.open_projects` is this function.
 
     `folder`: by default `MEMORY_SAVE_DIR`, else `projects` in the data folder (`TREERING_DATA_DIR`); each project is a
-    space of its own in it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. `actor` and
-    `channel` say in whose name and through which door is written. `model` answers `rag_qa` and reads what is indexed.
-    `background`: whether vectors are made behind everyday work. `most_open`: how many spaces stay open while nobody
-    uses them. Raises `InvalidInput` for settings that make no sense.
+    space of its own in it, `<project_id>.db`, with an anchor of its own where `TREERING_ANCHOR` names one. An address
+    `postgresql://USER@HOST/DATABASE?space=NAME` keeps each in the space `NAME/<project_id>` of that database. `actor`
+    and `channel` say in whose name and through which door is written. `model` answers `rag_qa` and reads what is
+    indexed. `background`: whether vectors are made behind everyday work. `most_open`: how many spaces stay open while
+    nobody uses them. Raises `InvalidInput` for settings that make no sense.
     """
     settings = Settings.read()
     spaces = ProjectSpaces(
-        Path(folder) if folder else settings.projects_dir,
+        projects_place(folder or settings.projects_dir, settings),
         settings=settings,
         actor=actor,
         channel=channel,
@@ -53,12 +55,19 @@ def open_projects(
     return Projects(spaces, model=model)
 
 
+def projects_place(given: Path | str | Address, settings: Settings) -> Path | Address:
+    """Read where projects are kept: a folder, or an address. Raises `InvalidInput` for an address that is none."""
+    if isinstance(given, str) and "://" in given:
+        given = settings.space_address(given)
+    return given if isinstance(given, Address) else Path(given)
+
+
 class ProjectSpaces:
     """Lends the engines of projects. Safe to use from many threads; opening one project holds up no other."""
 
     def __init__(
         self,
-        folder: Path,
+        place: Path | Address,
         *,
         settings: Settings | None = None,
         actor: str | None = None,
@@ -67,7 +76,7 @@ class ProjectSpaces:
         embedder: Embedder | None = None,
         most_open: int = MOST_OPEN,
     ) -> None:
-        self._folder = folder
+        self._place = place
         self._settings = settings or Settings.read()
         self._author = author(actor, channel, self._settings)
         self._background = self._settings.background if background is None else background
@@ -89,6 +98,14 @@ class ProjectSpaces:
             yield space.engine(lambda: self._open(project_id, create=create))
         finally:
             self._give_back(project_id, space)
+
+    def look_after(self) -> None:
+        """Have made what waits in the open spaces, also what a process left that died. Returns soon."""
+        with self._lock:
+            opened = [name for name, space in self._spaces.items() if space.is_open]
+        for name in opened:
+            with suppress(UnknownProject), self.engine(name, create=False) as engine:
+                start_waiting(engine)
 
     def close(self) -> None:
         """Close all spaces; those in use as soon as they are given back."""
@@ -122,20 +139,33 @@ class ProjectSpaces:
             space.close()
 
     def _open(self, project_id: str, *, create: bool) -> Opened:
-        file = self._folder / f"{project_id}.db"
-        if not create and not file.is_file():
-            raise UnknownProject(project_id)
         anchor = self._settings.anchor
         opening = Opening(
-            address=file_address(file),
+            address=self._address(project_id),
             settings=self._settings,
             author=self._author,
             # One file holds one head: two projects would each find the other's.
             anchor=f"{anchor}.{project_id}" if anchor else None,
+            create=create,
             background=self._background,
             embedder=self._embedder,
         )
-        return open_engine(opening)
+        try:
+            return open_engine(opening)
+        except NotFound as error:
+            raise UnknownProject(project_id) from error
+
+    def _address(self, project_id: str) -> Address:
+        if isinstance(self._place, Path):
+            return file_address(self._place / f"{project_id}.db")
+        options = dict(self._place.options)
+        spaces = options.get(SPACE, "")
+        if not spaces:
+            raise InvalidInput(
+                f"The address {self._place} does not say below which name projects are kept.",
+                hint=f"Add ?{SPACE}=NAME: a project is the space NAME/PROJECT_ID.",
+            )
+        return replace(self._place, options=tuple({**options, SPACE: f"{spaces}/{project_id}"}.items()))
 
 
 class Projects(ProjectMemory):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, MissingExtra, NotFound, Unavailable, UnknownBackend
+from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, Unavailable, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -29,6 +29,7 @@ from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile
 from treering.ports.adapter import Adapter, ReadLimits
+from treering.ports.backlog import SpacesWithWork
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess
@@ -159,8 +160,15 @@ def _over_neo4j() -> OverConnection:
     return engine_over_neo4j
 
 
+def _pgvector() -> OpenEngine:
+    from treering.edges.engines.pgvector_engine import open_pgvector
+
+    return open_pgvector
+
+
 ENGINES: Mapping[str, EngineBackend] = {
     "faiss": EngineBackend(_faiss, extra="faiss"),
+    "pgvector": EngineBackend(_pgvector, extra="postgres"),
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
     **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
@@ -210,11 +218,12 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A working engine, what closes it, and what copies its space."""
+    """A working engine, what closes it, what copies its space, and what does so many steps of the work that waits."""
 
     engine: Engine
     close: Callable[[], None]
     back_up: BackUp
+    take_turn: Callable[[int], None]
 
 
 def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Opened:
@@ -242,6 +251,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
             stores.leases,
             embedder,
             needs.clock,
+            claims=stores.claims,
             upkeep=None if stores.read_only else upkeep,
             follow=selected.follow if selected and not stores.read_only else None,
         )
@@ -249,7 +259,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         engine = replace(_engine(opening, stores, embedder, vectoriser, needs.clock), selection=selected)
         if not stores.read_only:
             _catch_up(opening, stores.index, vectoriser, is_due=selected.is_due if selected else lambda: False)
-        return Opened(engine, closing.pop_all().close, stores.back_up)
+        return Opened(engine, closing.pop_all().close, stores.back_up, vectoriser.take_turn)
 
 
 def open_ledger(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]] = BACKENDS) -> Ledger:
@@ -283,9 +293,31 @@ def postgres_of(connection: object) -> str:
     return LentPool(connection).place()
 
 
+def spaces_with_work(address: Address) -> SpacesWithWork:
+    """Return what looks for spaces with work, in the database of an address. Raises as opening one of them does."""
+    if address.scheme != "postgresql":
+        raise InvalidInput(
+            f"{address} is not in a database of many spaces.",
+            hint="Name one: postgresql://USER@HOST/DATABASE?space=ANY.",
+        )
+    try:
+        from treering.edges.stores.postgres.target import target_of
+        from treering.edges.stores.postgres.waiting_spaces import WaitingSpaces
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for="Work for spaces on Postgres") from error
+    return WaitingSpaces(target_of(address))
+
+
 def author(actor: str | None, channel: Channel, settings: Settings) -> Author:
     """Name who writes."""
     return Author(actor=actor or settings.actor, channel=channel)
+
+
+def start_waiting(engine: Engine) -> None:
+    """Have the vectors made that wait, if nobody here is at it. Returns at once."""
+    lag = engine.index.vectors.lag()
+    if lag.pending or lag.behind:
+        engine.vectoriser.start()
 
 
 class OnRequest:
@@ -350,6 +382,7 @@ def _engine(
         vectoriser=vectoriser if opening.background else OnRequest(vectoriser),
         jobs=stores.jobs,
         leases=stores.leases,
+        backlog=stores.backlog,
         adapters=_MadeOnUse(partial(_adapters, opening.files)),
         files=opening.files,
         clock=clock,

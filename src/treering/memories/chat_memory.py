@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 from typing import Literal, Protocol, TypeVar
+from uuid import uuid4
 
 from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError, Unavailable
 from treering.memories.alarms import Alarms
@@ -20,7 +21,9 @@ from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Com
 from treering.memories.discussion.generators.generator import Generator
 from treering.memories.discussion.identity import DiscussionRef
 from treering.memories.discussion.log.message_log import Recorded
+from treering.memories.discussion.promises import claim_memories, promise_memories, settle_promise
 from treering.memories.discussion.settings import DiscussionSettings
+from treering.ports.backlog import Claim
 from treering.ports.embedder import Embedder
 from treering.ports.interrupt import Check, interruptible
 from treering.tools.engine import Engine
@@ -112,11 +115,17 @@ class ChatMemory:
         self._unstored = 0
         self._is_behind = False
         self._is_closed = False
-        self._due: set[DiscussionRef] = set()
+        self._due: dict[DiscussionRef, Claim | None] = {}
+        self._owner = uuid4().hex
 
     def warm(self) -> None:
         """Have what the first recall needs loaded. Returns at once."""
         self._making.submit(self._warm).add_done_callback(self._made)
+
+    def take_over(self) -> None:
+        """Have the memories made that processes which ended had promised. Returns at once."""
+        if not self._is_closed:
+            self._making.submit(self._take_over).add_done_callback(self._made)
 
     def recall(self, place: DiscussionRef, messages: Sequence[Message]) -> Future[Recall]:
         """Recall what belongs to a conversation, if that is done in time. To cancel it saves the work.
@@ -209,19 +218,34 @@ class ChatMemory:
             return NOTHING  # no space yet
 
     def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> Recorded:
-        recorded = self._companion(self._open_engine(create=True), place).keep(messages, answer)
+        engine = self._open_engine(create=True)
+        # Promised before it is stored: whatever ends this process then, its memories are made by another.
+        claim = promise_memories(engine, place, self._owner)
+        recorded = self._companion(engine, place).keep(messages, answer)
         with self._lock:
             new = place not in self._due
-            self._due.add(place)
+            self._due[place] = claim
         if new:
             self._making.submit(self._make, place).add_done_callback(self._made)
         return recorded
 
     def _make(self, place: DiscussionRef) -> None:
         with self._lock:
-            self._due.discard(place)
+            claim = self._due.pop(place)
+        self._work_up(place, claim)
+
+    def _work_up(self, place: DiscussionRef, claim: Claim | None) -> None:
         engine = self._open_engine(create=False).with_progress(self._check_ending)
-        self._companion(engine, place).make_memories()
+        report = self._companion(engine, place).make_memories()
+        settle_promise(engine, claim, busy=report.busy)
+
+    def _take_over(self) -> None:
+        try:
+            engine = self._open_engine(create=False)
+        except NotFound:
+            return  # no space yet
+        while not self._ends and (claimed := claim_memories(engine, self._owner)):
+            self._work_up(*claimed)
 
     def _warm(self) -> None:
         if self._embedder:

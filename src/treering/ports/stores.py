@@ -7,12 +7,14 @@ from typing import Protocol
 
 from treering.core.audit import Anchor
 from treering.core.policy import Policy
+from treering.ports.backlog import Backlog
 from treering.ports.clock import Clock
 from treering.ports.index import Index
 from treering.ports.jobs import JobLog
 from treering.ports.lease import Leases
 from treering.ports.ledger import AnchorStore, Ledger
 from treering.ports.vector_engine import VectorFeed
+from treering.ports.vectors import VectorClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,7 @@ class Stores:
     read_only: bool = False
     feed: VectorFeed | None = None
     """What engines beside the space follow; `None` where the technology has none, and no engine can be used."""
+    claims: VectorClaims | None = None
+    """What shares the texts to be embedded among processes; `None` where one process at a time embeds."""
+    backlog: Backlog | None = None
+    """Work that was promised; `None` where only the process that promised it comes to do it."""

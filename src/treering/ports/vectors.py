@@ -85,3 +85,30 @@ class KeptVectors(Protocol):
     def known(self, text_hashes: Sequence[str]) -> Mapping[str, Vector]:
         """Return the vectors of those of the texts, by content hash, that have one of this model."""
         ...
+
+
+class VectorClaims(Protocol):
+    """Shares out the texts that wait for a vector among any number of processes, each text to one of them.
+
+    A claim is given up by `Vectors.add` of its text, by `give_back`, or by not being renewed: what a process that died
+    had claimed is anybody's once its time is over. `owner` is new for every run.
+    """
+
+    def claim(self, owner: str, limit: int, *, seconds: float) -> Sequence[Pending]:
+        """Claim texts that nobody has claimed, at most so many, for so many seconds; return them.
+
+        Nobody is waited for. The order is that of `Vectors.pending`.
+        """
+        ...
+
+    def renew(self, owner: str, *, seconds: float) -> None:
+        """Keep what `owner` still has claimed for so many seconds from now on."""
+        ...
+
+    def give_back(self, owner: str) -> None:
+        """Let others have what `owner` has claimed and not done."""
+        ...
+
+    def claimed_by_others(self, owner: str) -> int:
+        """Count the texts that others are at."""
+        ...

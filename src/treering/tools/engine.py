@@ -6,6 +6,7 @@ from typing import Protocol
 
 from treering.core.patch import Author
 from treering.ports.adapter import Adapter, FileLookup, ReadLimits
+from treering.ports.backlog import Backlog
 from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.files import FileAccess, NoFiles
@@ -62,6 +63,8 @@ class Engine:
     """What reads the best hits again where a search asks for it."""
     selection: EngineSelection | None = None
     """Which engine searches the vectors; `None` where the space can use none."""
+    backlog: Backlog | None = None
+    """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
 
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""

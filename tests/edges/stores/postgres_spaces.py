@@ -3,7 +3,10 @@
 from contextlib import closing, contextmanager
 from uuid import uuid4
 
+import psycopg
+
 from treering.edges.address import parse_address
+from treering.edges.stores.postgres import exchange
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
@@ -29,3 +32,36 @@ def opened(server, space, clock=None, **options):
     """Open the ledger of a space, timed by the test's clock."""
     with closing(open_target(server, space)) as opened_space:
         yield PostgresLedger(opened_space, clock=clock or SteppingClock(), server_time=False, **options)
+
+
+class Sent:
+    """What was sent to a server: all statements, and the round trips, each as its statements."""
+
+    def __init__(self):
+        self.trips = []
+
+    @property
+    def statements(self):
+        return [statement for trip in self.trips for statement in trip]
+
+    def clear(self):
+        self.trips.clear()
+
+
+@contextmanager
+def sent_by(monkeypatch):
+    """Note what connections send."""
+    sent, execute, results = Sent(), psycopg.Connection.execute, exchange._results
+
+    def executing(self, query, *arguments, **options):
+        sent.trips.append([query])
+        return execute(self, query, *arguments, **options)
+
+    def exchanging(connection, messages):
+        sent.trips.append([message.key[0].decode() for message in messages])
+        return results(connection, messages)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "execute", executing)
+        patched.setattr(exchange, "_results", exchanging)
+        yield sent

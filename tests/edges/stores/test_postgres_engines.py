@@ -1,8 +1,7 @@
 """Engines beside a space on Postgres: whatever becomes of them, its answers stay the same."""
 
 import pytest
-from postgres_spaces import new_space, open_target
-from postgres_trips import trips
+from postgres_spaces import new_space, open_target, sent_by
 
 import space_parts
 from treering.edges.engines.faiss_engine import FaissEngine
@@ -139,9 +138,9 @@ def test_the_vectors_of_one_space_of_a_database_are_left_alone_by_another(told, 
 
 def test_which_engine_is_used_is_read_without_asking_the_server_again(told, faiss, monkeypatch):
     feed = told.engine.selection.feed
-    with trips(monkeypatch) as made:
+    with sent_by(monkeypatch) as sent:
         assert feed.chosen(fresh=False) is None
-    assert made == []
+    assert sent.trips == []
     told.perform("index use", input={"address": faiss})
     assert feed.chosen(fresh=False) == feed.chosen()
     feed.choose(ChosenEngine("redis://:pa ss@h/0", "a-mark"))
@@ -156,9 +155,9 @@ def test_a_search_with_an_engine_is_few_round_trips(told, faiss, monkeypatch):
     bees, ants = (EMBEDDER.embed_query(text) for text in ("bees hum", "ants dig"))
     requests = [NearRequest(Reach("/", descend=True), (bees, ants), (2, 2)), NearRequest(Reach("/"), (bees,), (3,))]
     vectors.search(requests)
-    with trips(monkeypatch) as made:
+    with sent_by(monkeypatch) as sent:
         vectors.search(requests)
-    assert len(made) <= 12, made
+    assert len(sent.trips) <= 12, sent.trips
 
 
 def test_a_moment_leads_on_in_its_own_space_only(open_fed, clock):

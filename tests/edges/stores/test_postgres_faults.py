@@ -137,7 +137,8 @@ def test_a_writer_that_stops_half_way_holds_up_writers_for_a_bounded_time_and_no
         closing(open_target(server, space, wait_seconds=1)) as waiting,
     ):
         ledger = PostgresLedger(waiting, clock=clock)
-        with stuck.write():
+        with stuck.write() as transaction:
+            transaction.rows("SELECT 1")
             with pytest.raises(Unavailable, match="locked by other writers"):
                 ledger.commit(make.patch(make.node("Hive")))
             assert ledger.sequence() == 0

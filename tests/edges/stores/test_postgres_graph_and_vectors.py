@@ -4,9 +4,8 @@ from contextlib import ExitStack
 from threading import Barrier, Thread
 
 import numpy as np
-import psycopg
 import pytest
-from postgres_spaces import new_space, open_target
+from postgres_spaces import new_space, open_target, sent_by
 
 from treering.core.errors import Corrupt
 from treering.derived.extraction.built_in import BuiltInExtractor
@@ -68,15 +67,9 @@ def opening(server):
 
 @pytest.fixture
 def sent(monkeypatch):
-    """The statements that were sent."""
-    sent, execute = [], psycopg.Connection.execute
-
-    def counting(self, query, *arguments, **options):
-        sent.append(query)
-        return execute(self, query, *arguments, **options)
-
-    monkeypatch.setattr(psycopg.Connection, "execute", counting)
-    return sent
+    """What is sent to the server."""
+    with sent_by(monkeypatch) as noted:
+        yield noted
 
 
 @pytest.fixture
@@ -158,11 +151,12 @@ def test_a_view_and_a_search_are_a_few_statements_however_much_was_written(openi
         sent.clear()
         there.index.graph.view(seen("/3"))
         near(there.index, EMBEDDER.embed_query("ada"), reach=seen("/3"), limit=5)
-        # Of each: the beginning, states and scopes in one round trip, what has changed, the end.
-        assert len(sent) <= 14
+        # Of each: the beginning with states and scopes in one round trip, what has changed, the end.
+        assert len(sent.statements) <= 18
+        assert len(sent.trips) <= 9
         sent.clear()
         there.index.graph.view(seen("/3"))
-        assert len(sent) == 4
+        assert len(sent.trips) == 2
 
 
 def test_what_a_passage_changes_is_looked_up_by_keys_however_large_a_space_has_grown(space):
@@ -178,7 +172,7 @@ def test_what_a_passage_changes_is_looked_up_by_keys_however_large_a_space_has_g
     with space.database.write() as transaction:
         before = transaction.first(sql)
         settle_ties(transaction, ties)
-        settle_texts(transaction, [7])
+        settle_texts(transaction, [7], lost=[7])
         transaction.flush()
         assert transaction.first(sql) - before < 50
 

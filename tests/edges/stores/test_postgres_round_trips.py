@@ -1,13 +1,11 @@
 """However much one read asks for, the ledger on Postgres needs few statements: each is a round trip to a server."""
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 
-import psycopg
 import pytest
-from postgres_spaces import new_space, open_target
-from postgres_trips import trips
+from postgres_spaces import new_space, open_target, sent_by
 
-from treering.core.patch import AddLink, Link
+from treering.core.patch import AddLink, Author, Link
 from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.ports.ledger import ObjectRequest, Selection
@@ -37,20 +35,6 @@ def filled(server):
         yield ledger, sources, facts, make
 
 
-@contextmanager
-def counted(monkeypatch):
-    """Count the statements that are sent."""
-    sent, execute = [], psycopg.Connection.execute
-
-    def counting(self, query, *arguments, **options):
-        sent.append(query)
-        return execute(self, query, *arguments, **options)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(psycopg.Connection, "execute", counting)
-        yield sent
-
-
 def test_a_read_of_many_objects_segments_dependents_and_links_is_a_few_statements(filled, monkeypatch):
     ledger, sources, facts, _ = filled
     ids = tuple(one.id for one in sources)
@@ -58,22 +42,24 @@ def test_a_read_of_many_objects_segments_dependents_and_links_is_a_few_statement
     wanted = ObjectRequest(
         heads=ids, objects=ids, segments=places, dependents=ids, referrers=ids, links=tuple(one.id for one in facts)
     )
-    with counted(monkeypatch) as sent:
+    with sent_by(monkeypatch) as sent:
         found, again = ledger.read([wanted, wanted])
     assert found == again
     assert found.objects.keys() >= {*ids, *(fact.id for fact in facts)}
     assert len(found.segments) == len(found.links) == _MANY
-    assert len(sent) <= 16
+    assert len(sent.statements) <= 16
 
 
 def test_selecting_and_following_many_objects_is_a_few_statements(filled, monkeypatch):
     ledger, _, _, _ = filled
-    with counted(monkeypatch) as sent:
+    with sent_by(monkeypatch) as sent:
         assert len(list(ledger.select(Selection()))) == 2 * _MANY
-    assert len(sent) <= 6
-    with counted(monkeypatch) as sent:
+    assert len(sent.statements) <= 8
+    assert len(sent.trips) <= 6
+    with sent_by(monkeypatch) as sent:
         assert len(ledger.changes(0, 1_000)) == 2 * _MANY
-    assert len(sent) <= 6
+    assert len(sent.statements) <= 8
+    assert len(sent.trips) <= 6
 
 
 def test_a_patch_of_many_objects_is_kept_in_as_many_statements_as_there_are_tables(filled, monkeypatch):
@@ -81,9 +67,9 @@ def test_a_patch_of_many_objects_is_kept_in_as_many_statements_as_there_are_tabl
     many = [
         make.source(*(f"More {number} {part}." for part in range(5)), origin=f"more {number}") for number in range(20)
     ]
-    with counted(monkeypatch) as sent:
+    with sent_by(monkeypatch) as sent:
         ledger.commit(make.patch(*many))
-    assert sum(query.startswith("INSERT") for query in sent) <= 7
+    assert sum(query.startswith("INSERT") for query in sent.statements) <= 7
 
 
 @pytest.fixture
@@ -103,10 +89,21 @@ def test_the_index_of_a_patch_of_many_objects_is_a_few_statements_for_each_table
     sent = {}
     for count in (1, 20):
         items = [make.source(f"Ants dig {count} {n}.", origin=f"{count} {n}.md") for n in range(count)]
-        with counted(monkeypatch) as sent[count]:
+        with sent_by(monkeypatch) as sent[count]:
             ledger.commit(make.patch(*items))
     # The ledger plans object by object, the index asks and writes for all together.
     assert count_of(sent[20], "passage") == count_of(sent[1], "passage") <= 20
+
+
+def test_a_commit_with_its_index_is_four_round_trips(searched, monkeypatch):
+    ledger, index, make = searched
+    one, many = [make.node("New")], [make.source(f"New {number}.", origin=f"new {number}") for number in range(10)]
+    for items in (one, many):
+        with sent_by(monkeypatch) as sent:
+            ledger.commit(make.patch(*items))
+        assert len(sent.trips) == 4, sent.trips
+        assert len(sent.statements) <= 28 + 2 * len(items)
+    assert not index.upkeep.differences()
 
 
 def test_searches_by_text_are_a_few_statements_however_many_are_asked_together(searched, monkeypatch):
@@ -116,16 +113,18 @@ def test_searches_by_text_are_a_few_statements_however_many_are_asked_together(s
         for n in range(3)
     ]
     index.text.search(requests)
-    with counted(monkeypatch) as one:
+    with sent_by(monkeypatch) as one:
         index.text.search(requests[:1])
-    with counted(monkeypatch) as all_of_them:
+    with sent_by(monkeypatch) as all_of_them:
         index.text.search(requests)
-    assert len(one) <= 7
-    assert len(all_of_them) <= len(one) + 2 * 2
+    assert len(one.statements) <= 9
+    assert len(one.trips) <= 3
+    assert len(all_of_them.statements) <= len(one.statements) + 2 * 2
+    assert len(all_of_them.trips) == len(one.trips)
 
 
 def count_of(sent, name):
-    return sum(name in query for query in sent)
+    return sum(name in query for query in sent.statements)
 
 
 def test_names_are_found_through_an_index(filled):
@@ -145,14 +144,14 @@ def test_names_are_found_through_an_index(filled):
         assert "left(" in plan.split("Index Cond")[1].splitlines()[0] or '"left"(' in plan
 
 
-def test_a_commit_holds_the_lock_of_its_space_for_three_round_trips(filled, monkeypatch):
+def test_a_commit_to_the_ledger_is_two_round_trips(filled, monkeypatch):
     ledger, sources, _, make = filled
     many = [make.source(f"New {number}.", origin=f"new {number}") for number in range(10)]
     facts = [make.fact(f"new {one.id}", "number", 1, make.evidence(one)) for one in sources[:5]]
     for patch in (make.patch(make.node("New")), make.patch(*many), make.patch(*facts)):
-        with trips(monkeypatch) as made:
+        with sent_by(monkeypatch) as sent:
             ledger.commit(patch, idempotency_key=patch.id)
-        assert len(made) == 3, made
+        assert len(sent.trips) == 2, sent.trips
     assert ledger.verify().seq == ledger.sequence()
 
 
@@ -167,3 +166,19 @@ def test_what_was_asked_ahead_is_asked_again_once_something_was_written(filled):
         assert transaction.first(count) == before - 1
         transaction.later("ROLLBACK")
         transaction.flush()
+
+
+def test_a_decision_about_many_objects_is_as_many_round_trips_as_about_one(searched, monkeypatch):
+    ledger, _, make = searched
+    decider = Author(actor="reviewer", channel="user", tool="cli")
+    trips = {}
+    for count in (1, 20):
+        patch = make.patch(*(make.node(f"Node {count} {n}") for n in range(count)))
+        ledger.propose(patch)
+        with sent_by(monkeypatch) as approving:
+            ledger.approve(patch.id, by=decider)
+        with sent_by(monkeypatch) as reverting:
+            ledger.revert(patch.id, by=decider, reason="no")
+        trips[count] = len(approving.trips), len(reverting.trips)
+    assert trips[20] == trips[1]
+    assert max(trips[1]) <= 9

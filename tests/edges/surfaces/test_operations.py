@@ -30,7 +30,7 @@ FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "disc
 OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
 NO_OPERATIONS = {
-    *("try", "init", "backup", "move", "postgres plan", "mcp", "version", "serve", "supervise"),
+    *("try", "init", "backup", "move", "postgres plan", "postgres work", "mcp", "version", "serve", "supervise"),
     *("workflow run", "workflow check", "workflow examples"),
 }
 """Commands that start a program, keep a space's files, or need more than one space and its memory."""

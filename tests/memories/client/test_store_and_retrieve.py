@@ -387,3 +387,14 @@ def test_what_nobody_closes_is_written_when_it_is_dropped(tmp_path):
     assert not list(tmp_path.glob("memory.db.journal/*"))
     with client_parts.blocking(config) as client:
         assert len(client.retrieve("salmon samples")) == 1
+
+
+def test_a_closed_client_says_so_and_can_be_closed_again():
+    async def use():
+        client = client_parts.asynchronous()
+        await client.aclose()
+        await client.aclose()
+        with pytest.raises(treering.InvalidInput, match="This memory client was closed"):
+            await client.store("Kinase")
+
+    asyncio.run(use())

@@ -5,6 +5,7 @@ redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
 mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
 given:NAME                                            a connection that the program gives which opens the space
 neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?space=NAME]      and the other schemes of Neo4j's drivers
+pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 """With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
 MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
 
-FORMS = "faiss:FOLDER, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
+FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
 _PLAIN = frozenset({FAISS, GIVEN})
 _HINT = f"Write {FORMS}."
 

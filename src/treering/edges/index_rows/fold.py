@@ -58,6 +58,8 @@ class PassageFold:
     rows: PassageRows
     texts: set[int] = field(default_factory=set)
     """Texts that gained or lost a passage."""
+    lost: set[int] = field(default_factory=set)
+    """Texts that lost a passage."""
     revealed: list[int] = field(default_factory=list)
     """Passages that begin or cease to be current, or whose ties change."""
     told: dict[int, Entry | None] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class PassageFold:
             self._name(key, come=entry)
 
     def _end(self, key: int, entry: Entry, seq: int) -> None:
-        self.texts.add(self.rows.end(key, entry, seq).text)
+        self._lose(self.rows.end(key, entry, seq).text)
         if entry.passage.live:
             self.shown -= 1
             self._tell(key, None)
@@ -123,12 +125,16 @@ class PassageFold:
     def _erase(self, object_id: str) -> None:
         for key, text, current in self.rows.erase(object_id):
             self.shown -= current
-            self.texts.add(text)
+            self._lose(text)
             self._tell(key, None)
             self.come.pop(key, None)
             self.gone.pop(key, None)
             self.unnamed += [key] if current else []
         self.erased = True
+
+    def _lose(self, text: int) -> None:
+        self.texts.add(text)
+        self.lost.add(text)
 
     def _tell(self, key: int, told: Entry | None) -> None:
         self.told[key] = told

@@ -10,7 +10,7 @@ from treering.ports.clock import Clock
 from treering.ports.embedder import Embedder
 from treering.ports.index import Upkeep
 from treering.ports.lease import VECTORS, Leases
-from treering.ports.vectors import Pending, Vectors
+from treering.ports.vectors import Pending, VectorClaims, Vectors
 from treering.tools.engine import Progress, silent
 
 BUDGET_SECONDS = 1_800.0
@@ -19,7 +19,9 @@ LEASE_SECONDS = 60.0
 
 BATCH = 32
 _FETCHED = 512  # texts sorted by length at a time, so that a batch has little padding
+_CLAIMED = 128  # texts of which one process keeps the others out at a time
 _POLL_SECONDS = 0.2
+_LOOKS = 6  # per length of a lease, while another process is at it
 _STOP_SECONDS = 30.0
 _PATIENCE_LEASES = 3  # lengths of a lease that another process may hold without making a vector
 _DOING = "embedding"
@@ -29,6 +31,7 @@ _INDEXING = "indexing"
 class BackgroundVectoriser:
     """`tools.engine.Vectoriser`: at most one thread here, and over all processes one owner of the lease.
 
+    Where `claims` are given, processes share the texts that wait instead, and the lease is for the rest of the work.
     Where `upkeep` is given, an index that is being made anew is finished first, for only then all texts are known.
     Where `follow` is given, what follows the vectors is brought up to date after them, for as long as it may go on.
     Every step and every batch is committed, so that work is lost for one of them at most. An error ends the run; it
@@ -43,6 +46,7 @@ class BackgroundVectoriser:
         embedder: Embedder,
         clock: Clock,
         *,
+        claims: VectorClaims | None = None,
         upkeep: Upkeep | None = None,
         follow: Callable[[Callable[[], bool]], None] | None = None,
         budget_seconds: float = BUDGET_SECONDS,
@@ -54,6 +58,7 @@ class BackgroundVectoriser:
         self._leases = leases
         self._embedder = embedder
         self._clock = clock
+        self._claims = claims
         self._upkeep = upkeep
         self._follow = follow
         self._budget = budget_seconds
@@ -64,6 +69,7 @@ class BackgroundVectoriser:
         self._embedding = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
+        self._steps = 0
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -94,6 +100,11 @@ class BackgroundVectoriser:
                 return
         self.last_error = None
 
+    def take_turn(self, steps: int) -> None:
+        """Do some of what waits, here and now: so many steps of an index that is being made anew, or batches."""
+        last = self._steps + steps
+        self._embed(lambda: self._stopping.is_set() or self._steps >= last, silent)
+
     def stop(self) -> None:
         """End the thread after the batch it is at, and wait for that."""
         thread = self.ask_to_stop()
@@ -111,7 +122,9 @@ class BackgroundVectoriser:
         deadline = self._clock.elapsed() + self._budget
         try:
             while self._goes_on(deadline):
-                self._embed(lambda: self._is_over(deadline), silent)
+                # Where another process is at it and dies, its work is taken over.
+                while not (self._embed(lambda: self._is_over(deadline), silent) or self._is_over(deadline)):
+                    self._stopping.wait(self._lease_seconds / _LOOKS)
                 self.last_error = None
         except Exception as error:  # noqa: BLE001 - a thread has nobody to raise to; what happened is kept and shown
             self.last_error = error
@@ -149,11 +162,10 @@ class BackgroundVectoriser:
         run = _Run(self._leases, self._owner, self._clock, self._lease_seconds)
         # The lease is this object's; the lock keeps its thread and one that finishes from working side by side.
         with self._embedding:
-            if not run.hold():
-                return False
             try:
-                done = self._index(run, is_over, progress) and self._embed_rounds(run, is_over, progress)
+                done = self._index(run, is_over, progress) and self._make_vectors(run, is_over, progress)
                 if done and self._follow:
+                    done = run.hold()
                     self._follow(lambda: not is_over() and run.hold())
                 return done
             finally:
@@ -165,8 +177,14 @@ class BackgroundVectoriser:
             if is_over() or not run.hold():
                 return is_over()
             behind = self._upkeep.advance()
+            self._steps += 1
             progress(_INDEXING, behind.done, behind.total)
         return True
+
+    def _make_vectors(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
+        if self._claims:
+            return self._embed_claimed(_Share(self._claims, self._clock, self._lease_seconds), is_over, progress)
+        return run.hold() and self._embed_rounds(run, is_over, progress)
 
     def _embed_rounds(self, run: "_Run", is_over: Callable[[], bool], progress: Progress) -> bool:
         while (waiting := self._vectors.pending(_FETCHED)) and not is_over():
@@ -174,13 +192,30 @@ class BackgroundVectoriser:
                 if is_over() or not run.hold():
                     return is_over()
                 self._embed_batch(batch)
-            lag = self._vectors.lag()
-            progress(_DOING, lag.total - lag.pending, lag.total)
+            self._tell(progress)
         return True
+
+    def _embed_claimed(self, share: "_Share", is_over: Callable[[], bool], progress: Progress) -> bool:
+        try:
+            while not is_over() and (claimed := share.claim()):
+                for batch in _batches(claimed, self._batch):
+                    if is_over():
+                        return True
+                    share.keep()
+                    self._embed_batch(batch)
+                self._tell(progress)
+            return is_over() or not share.others_are_at_it()
+        finally:
+            share.give_back()
 
     def _embed_batch(self, batch: Sequence[Pending]) -> None:
         vectors = self._embedder.embed_documents([item.text for item in batch])
         self._vectors.add({item.text_hash: vector for item, vector in zip(batch, vectors, strict=True)})
+        self._steps += 1
+
+    def _tell(self, progress: Progress) -> None:
+        lag = self._vectors.lag()
+        progress(_DOING, lag.total - lag.pending, lag.total)
 
 
 _AT_WORK: set[BackgroundVectoriser] = set()
@@ -236,6 +271,32 @@ class _Run:
         if self.renewed is not None:
             self.leases.take(VECTORS, self.owner, seconds=0)
             self.renewed = None
+
+
+class _Share:
+    """The texts that one run has claimed, kept in good time. Each run is an owner of its own."""
+
+    def __init__(self, claims: VectorClaims, clock: Clock, seconds: float) -> None:
+        self._claims = claims
+        self._clock = clock
+        self._seconds = seconds
+        self._owner = clock.random_bytes(8).hex()
+        self._kept = clock.elapsed()
+
+    def claim(self) -> Sequence[Pending]:
+        self._kept = self._clock.elapsed()
+        return self._claims.claim(self._owner, _CLAIMED, seconds=self._seconds)
+
+    def keep(self) -> None:
+        if self._clock.elapsed() - self._kept >= self._seconds / 3:
+            self._claims.renew(self._owner, seconds=self._seconds)
+            self._kept = self._clock.elapsed()
+
+    def others_are_at_it(self) -> bool:
+        return self._claims.claimed_by_others(self._owner) > 0
+
+    def give_back(self) -> None:
+        self._claims.give_back(self._owner)
 
 
 def _batches(waiting: Sequence[Pending], size: int) -> list[Sequence[Pending]]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any, Literal, cast
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
@@ -25,7 +26,7 @@ from treering.memories.client.filtering import Ages, RecallScope, Who, metadata_
 from treering.memories.client.metadata import AGENT, CONTEXT, TYPE
 from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.recalling import MemoryQuery, recall
-from treering.memories.client.recording import MemoryEntry, entry_of, named_ids, operations_of
+from treering.memories.client.recording import KeyedMemory, MemoryEntry, entry_of, named_ids, operations_of
 from treering.memories.client.sessions import NestedContext, session_text
 from treering.ports.ledger import ObjectRequest
 from treering.ports.vector_engine import EngineReport
@@ -55,6 +56,7 @@ class ClientMemory:
         storage = config.storage
         kept = journal or NoJournal()
         self._buffer = WriteBuffer(self._write, kept, size=storage.batch_size, interval=storage.flush_interval)
+        self._storing_once = Lock()
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
         """Keep a text, a `MemoryDocument` or a host's own document, and return its id.
@@ -66,10 +68,24 @@ class ClientMemory:
             document = MemoryDocument.from_document(content)
             content, metadata = document.content, {**document.told, **(metadata or {})}
         entry = entry_of(self._engine, content, metadata, self._who)
-        if entry.metadata.get(AGENT) in self._config.excluded_agents:
+        if self._is_excluded(entry):
             return ""
-        self._buffer.add(entry) if self._config.storage.enable_async_writes else self._write([entry])
+        self._keep([entry])
         return entry.id
+
+    def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
+        """Keep those of some memories whose keys are new, in order, and return their ids.
+
+        What was stored under a key stays as it is, even archived or erased. Raises what `store` raises; then none is
+        kept.
+        """
+        entries = [entry_of(self._engine, one.content, one.metadata, self._who, key=one.key) for one in memories]
+        with self._storing_once:
+            self.flush()
+            there = set(self._engine.ledger.heads([entry.id for entry in entries]))
+            named = {entry.id: entry for entry in entries if not (entry.id in there or self._is_excluded(entry))}
+            self._keep([*named.values()])
+        return [*named]
 
     def retrieve(
         self,
@@ -182,6 +198,18 @@ class ClientMemory:
     def close(self) -> None:
         """Write what is buffered, and end."""
         self._buffer.close()
+
+    def _is_excluded(self, entry: MemoryEntry) -> bool:
+        return entry.metadata.get(AGENT) in self._config.excluded_agents
+
+    def _keep(self, entries: Sequence[MemoryEntry]) -> None:
+        storage = self._config.storage
+        if storage.enable_async_writes:
+            for entry in entries:
+                self._buffer.add(entry)
+            return
+        for start in range(0, len(entries), storage.batch_size):
+            self._write(entries[start : start + storage.batch_size])
 
     def _archive(self, memory_id: str) -> bool:
         item = self._engine.ledger.get(memory_id)

@@ -1,12 +1,13 @@
 """From what a host stores to the operations that write it: one source for each memory, with its links."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
+from treering.core.ids import make_id
 from treering.core.injection import instruction_flags
 from treering.core.lengths import shortened
 from treering.core.locator import Section
@@ -27,6 +28,8 @@ from treering.tools.segments import first_segments
 from treering.tools.turns import cleaned
 
 _TITLE = 80
+_KEYED = datetime(2026, 1, 1, tzinfo=UTC)
+"""The time in ids that are made of keys: an id has one, and a key has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,31 @@ class MemoryEntry:
         return cls(data["id"], data["content"], data["metadata"], parse_time(data["stored_at"]))
 
 
-def entry_of(engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who) -> MemoryEntry:
+@dataclass(frozen=True, slots=True)
+class KeyedMemory:
+    """A memory that is stored once, however often it is given: `key` says what it is, such as a message's id."""
+
+    key: str
+    content: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The id it is stored under: the same key has the same id in every process."""
+        return keyed_id(self.key)
+
+
+def keyed_id(key: str) -> str:
+    """Return the id of what is stored under a key."""
+    return make_id("source", at=_KEYED, entropy=bytes.fromhex(digest(f"{PREFIX}{key}")))
+
+
+def entry_of(
+    engine: Engine, content: object, metadata: Mapping[str, Any] | None, who: Who, *, key: str | None = None
+) -> MemoryEntry:
     """Return what is stored of a text: without text recalled from a space and without secrets.
 
+    `key`: gives its id; without one it has an id of its own.
     Raises `InvalidInput` where it is no text, too long, or nothing is left of it.
     """
     if not isinstance(content, str) or not content.strip():
@@ -89,13 +114,16 @@ def entry_of(engine: Engine, content: object, metadata: Mapping[str, Any] | None
     told.pop(CONTEXT, None)
     if is_nested(session_id):
         told[CONTEXT] = session_id
-    return MemoryEntry(fresh_id("source", engine.clock), text, told, now)
+    identity = fresh_id("source", engine.clock) if key is None else keyed_id(key)
+    return MemoryEntry(identity, text, told, now)
 
 
 def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:
     """Return what writes entries. A relation to what is neither among them nor `known` stays in the metadata alone."""
     there = {*known, *(entry.id for entry in entries)}
-    creating: list[Operation] = [Create(object=_source(engine, entry)) for entry in entries]
+    creating: list[Operation] = [
+        Create(object=source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX)) for entry in entries
+    ]
     linking = [
         AddLink(link=Link(type=link, source=entry.id, target=target))
         for entry in entries
@@ -115,18 +143,19 @@ def _with_author(metadata: Mapping[str, Any], who: Who) -> dict[str, Any]:
     return {**{key: value for key, value in known.items() if value is not None}, **metadata}
 
 
-def _source(engine: Engine, entry: MemoryEntry) -> Source:
+def source_of(engine: Engine, entry: MemoryEntry, *, scope: str, prefix: str) -> Source:
+    """Return the source that holds a memory. `prefix`: how the origins of memories of this kind begin."""
     salt = fresh_salt(engine.clock)
     flags = instruction_flags(entry.content)
     return Source(
         id=entry.id,
         kind="note",
-        scope=scope_of(entry.session_id),
+        scope=scope,
         created_at=entry.stored_at,
         updated_at=entry.stored_at,
         origin_channel=engine.author.channel,
         salt=salt,
-        origin=f"{PREFIX}{entry.id.partition(':')[2]}",
+        origin=f"{prefix}{entry.id.partition(':')[2]}",
         title=_first_line(entry.content),
         fingerprint=f"text:{digest(entry.content)}",
         metadata={**entry.metadata, **({"flags": list(flags)} if flags else {})},

@@ -56,9 +56,9 @@ def scope_of(session_id: str | None) -> str:
     """Return the scope of a session or nested context; the root for what belongs to none."""
     if session_id is None:
         return ROOT
-    return "/".join([_HOME, *map(_part, session_id.split(_NESTED))])
+    return "/".join([_HOME, *map(scope_part, session_id.split(_NESTED))])
 
 
-def _part(text: str) -> str:
+def scope_part(text: str) -> str:
     """Return an id as one part of a scope. An id that cannot be one is replaced by a digest of it."""
     return text if _PLAIN.fullmatch(text) else f"~{digest(text)}"

@@ -35,6 +35,7 @@ ALTER TABLE treering.vector_queue_0 SET TABLESPACE "fast";
 ALTER TABLE treering.vector_log_0 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_objects_0 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_texts_0 SET TABLESPACE "fast";
+ALTER TABLE treering.promised_work_0 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_0'
@@ -71,6 +72,7 @@ ALTER TABLE treering.vector_queue_1 SET TABLESPACE "wide";
 ALTER TABLE treering.vector_log_1 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_objects_1 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_texts_1 SET TABLESPACE "wide";
+ALTER TABLE treering.promised_work_1 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_1'
@@ -107,6 +109,7 @@ ALTER TABLE treering.vector_queue_2 SET TABLESPACE "fast";
 ALTER TABLE treering.vector_log_2 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_objects_2 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_texts_2 SET TABLESPACE "fast";
+ALTER TABLE treering.promised_work_2 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_2'
@@ -143,6 +146,7 @@ ALTER TABLE treering.vector_queue_3 SET TABLESPACE "wide";
 ALTER TABLE treering.vector_log_3 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_objects_3 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_texts_3 SET TABLESPACE "wide";
+ALTER TABLE treering.promised_work_3 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_3'
@@ -179,6 +183,7 @@ ALTER TABLE treering.vector_queue_4 SET TABLESPACE "fast";
 ALTER TABLE treering.vector_log_4 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_objects_4 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_texts_4 SET TABLESPACE "fast";
+ALTER TABLE treering.promised_work_4 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_4'
@@ -215,6 +220,7 @@ ALTER TABLE treering.vector_queue_5 SET TABLESPACE "wide";
 ALTER TABLE treering.vector_log_5 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_objects_5 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_texts_5 SET TABLESPACE "wide";
+ALTER TABLE treering.promised_work_5 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_5'
@@ -251,6 +257,7 @@ ALTER TABLE treering.vector_queue_6 SET TABLESPACE "fast";
 ALTER TABLE treering.vector_log_6 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_objects_6 SET TABLESPACE "fast";
 ALTER TABLE treering.waiting_texts_6 SET TABLESPACE "fast";
+ALTER TABLE treering.promised_work_6 SET TABLESPACE "fast";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_6'
@@ -287,6 +294,7 @@ ALTER TABLE treering.vector_queue_7 SET TABLESPACE "wide";
 ALTER TABLE treering.vector_log_7 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_objects_7 SET TABLESPACE "wide";
 ALTER TABLE treering.waiting_texts_7 SET TABLESPACE "wide";
+ALTER TABLE treering.promised_work_7 SET TABLESPACE "wide";
 DO $$ DECLARE one regclass; BEGIN
   FOR one IN SELECT indexrelid::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
     WHERE c.relnamespace = 'treering'::regnamespace AND c.relkind = 'r' AND c.relname LIKE '%\_7'

@@ -19,11 +19,12 @@ from treering.edges.index_rows.rows import PASSAGE_COLUMNS, day_values, passage_
 from treering.edges.ledger_rows.packing import unpack
 from treering.edges.stores.postgres.columns import body_of, from_column, to_column
 from treering.edges.stores.postgres.damaged_vectors import count_damaged
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.filters import stored_metadata
 from treering.edges.stores.postgres.graph_rows import graph_contents, graph_damage, ties_contents
 from treering.edges.stores.postgres.index_state import SHOWN, read_state
 from treering.edges.stores.postgres.replay import all_objects, histories_of, waiting_of
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.vector_queue import queue_differences
 from treering.edges.stores.postgres.words import INDEXED, PassageWords, read_runs, run_of_names, run_of_words
 from treering.ports.extractor import Extractor

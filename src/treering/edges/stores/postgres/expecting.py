@@ -4,6 +4,8 @@ Whatever is not foreseen is asked when it is wanted, and what is foreseen in vai
 exact.
 """
 
+from collections.abc import Iterable
+
 from treering.core.objects import Knowledge, Node, Object, Source
 from treering.core.patch import Create, Patch
 from treering.edges.stores.postgres.object_reads import ObjectReads
@@ -17,11 +19,18 @@ def expect(reads: ObjectReads, patch: Patch) -> None:
             _expect_new(reads, operation.object)
             named |= _grounds(operation.object)
         elif identity := getattr(operation, "id", ""):
-            named.add(identity)
-            reads.dependents(identity)
+            expect_change(reads, [identity])
     for identity in sorted(named):
         reads.expect(identity)
         reads.scope_of(identity)
+
+
+def expect_change(reads: ObjectReads, identities: Iterable[str]) -> None:
+    """Ask what changing objects asks."""
+    for identity in identities:
+        reads.expect(identity)
+        reads.scope_of(identity)
+        reads.dependents(identity)
 
 
 def _expect_new(reads: ObjectReads, item: Object) -> None:

@@ -18,6 +18,10 @@ class LedgerFollower(Protocol):
         """Make what is missing. In a write transaction, when a space is opened that is not prepared."""
         ...
 
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Read what following any change needs: called while the transaction asks ahead, and with the answers."""
+        ...
+
     def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
         """Apply changes inside the ledger's write transaction."""
         ...

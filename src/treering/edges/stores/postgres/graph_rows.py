@@ -1,7 +1,7 @@
 """The graph in the ledger's database: one record per current passage, and the names it takes, counted."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from treering.derived.graph_records import HEADER, pack_ties, reference, unpack_ties
 from treering.derived.ties import Ties
@@ -9,8 +9,9 @@ from treering.edges.index_rows.graph_checks import content_hash, content_hashes,
 from treering.edges.index_rows.graph_names import names_in, numbered, object_name, stored_name
 from treering.edges.index_rows.name_table import name_digest
 from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
+from treering.edges.stores.postgres.exchange import Row, Statement
 from treering.edges.stores.postgres.index_state import NODES, next_numbers, write_state
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.graph import EdgeType
 
 _OWN = 4 * HEADER + 1  # where in a record the reference to the passage's own object stands, counted from 1
@@ -33,24 +34,30 @@ _RELEASE = (
 )
 
 
-def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None]) -> None:
-    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it."""
+def settle_ties(transaction: Transaction, ties: Mapping[int, Ties | None], *, new: Container[int] = ()) -> None:
+    """Bring what the graph holds of passages to what they tie together now; `None` for those that are gone from it.
+
+    Of those that are `new` it holds nothing yet.
+    """
     if not ties:
         return
     wanted = {key: each for key, each in ties.items() if each}
     held = Counter(name for each in wanted.values() for name in sorted(names_in(each)))
     names = {name: stored_name(name) for name in held}
     digests = {name: name_digest(stored) for name, stored in names.items()}
-    before, known = transaction.together([(_HELD, {"keys": list(ties)}), (_KNOWN, {"digests": list(digests.values())})])
+    changed = [key for key in ties if key not in new]
+    queries: list[Statement] = [(_KNOWN, {"digests": list(digests.values())})]
+    known, *more = transaction.together([*queries, (_HELD, {"keys": changed})] if changed else queries)
+    before = more[0] if more else []
     numbers_by_digest = {digest: number for number, digest in known}
     numbers = {name: numbers_by_digest[digest] for name, digest in digests.items() if digest in numbers_by_digest}
-    new = [name for name in names if name not in numbers]
-    numbers |= zip(new, next_numbers(transaction, NODES, len(new)) if new else (), strict=True)
+    unknown = [name for name in names if name not in numbers]
+    numbers |= zip(unknown, next_numbers(transaction, NODES, len(unknown)) if unknown else (), strict=True)
     # Held first: a name that goes with one passage and comes with another keeps its number.
     nodes = [(numbers[name], digests[name], names[name], count) for name, count in held.items()]
     transaction.insert("graph_nodes", _NODE, nodes, conflict=_HOLD)
     _release(transaction, before)
-    if gone := [key for key in ties if key not in wanted]:
+    if gone := [key for key in changed if key not in wanted]:
         sql = "DELETE FROM graph_passages WHERE space = %(space)s AND key = ANY(%(keys)s::bigint[])"
         transaction.later(sql, keys=gone)
     records = [(key, pack_ties(numbered(each, numbers))) for key, each in wanted.items()]

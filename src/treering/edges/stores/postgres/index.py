@@ -8,6 +8,7 @@ from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.differences import passage_differences
 from treering.edges.stores.postgres.graph_rows import records_of
 from treering.edges.stores.postgres.graph_tables import PostgresGraph
+from treering.edges.stores.postgres.index_state import read_ahead_states
 from treering.edges.stores.postgres.passages import PostgresPassages
 from treering.edges.stores.postgres.rebuild import prepare_passages, rebuild_passages
 from treering.edges.stores.postgres.replay import advance_replay, follow_changes, is_made, progress_of, texts_waiting
@@ -61,6 +62,10 @@ class PostgresIndex:
         """Make passages anew that another version made, or begin with it; make the model known."""
         prepare_passages(transaction, self._extractor, most_at_once=self._most_at_once)
         self.vectors.register(transaction)
+
+    def read_ahead(self, transaction: Transaction) -> None:
+        """Read what following any change needs."""
+        read_ahead_states(transaction)
 
     def follow(self, transaction: Transaction, changes: Sequence[Change]) -> None:
         """Apply changes inside the ledger's write transaction."""

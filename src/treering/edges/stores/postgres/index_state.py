@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.exchange import Row
+from treering.edges.stores.postgres.transactions import Transaction
 
 PROJECTION_VERSION = 1
 """Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
@@ -26,6 +27,7 @@ PASSAGES, TEXTS, SCOPES, NODES, MODELS = "last_key", "last_text", "last_scope", 
 """Counters: the greatest number that was given to a passage, text, scope, node or model."""
 
 
+_REPLACE = "ON CONFLICT (space, name) DO UPDATE SET value = excluded.value"
 ALL_STATES = "SELECT name, value FROM index_state WHERE space = %(space)s"
 
 
@@ -33,6 +35,12 @@ def note_states(transaction: Transaction, rows: Sequence[Row]) -> dict[str, int]
     """Take, and return by name, what `ALL_STATES` gave."""
     numbers = transaction.numbers = dict(rows)
     return numbers
+
+
+def read_ahead_states(transaction: Transaction) -> None:
+    """Read all numbers. While a transaction asks ahead they are asked for, and there when it is called again."""
+    if rows := transaction.rows(ALL_STATES):
+        note_states(transaction, rows)
 
 
 def read_state(transaction: Transaction, name: str) -> int:
@@ -44,16 +52,13 @@ def read_state(transaction: Transaction, name: str) -> int:
 
 
 def write_state(transaction: Transaction, name: str, value: int) -> None:
-    """Remember a number."""
+    """Remember a number; the commit writes all that were changed."""
     if read_state(transaction, name) == value:
         return
-    sql = (
-        "INSERT INTO index_state(space, name, value) VALUES(%(space)s, %(name)s, %(value)s) "
-        "ON CONFLICT (space, name) DO UPDATE SET value = excluded.value"
-    )
-    transaction.later(sql, name=name, value=value)
-    if transaction.numbers is not None:
-        transaction.numbers[name] = value
+    known = transaction.numbers = transaction.numbers or {}
+    known[name] = value
+    transaction.changed_numbers.add(name)
+    transaction.at_end(_write_changed)
 
 
 def next_numbers(transaction: Transaction, name: str, count: int) -> range:
@@ -61,6 +66,13 @@ def next_numbers(transaction: Transaction, name: str, count: int) -> range:
     last = read_state(transaction, name)
     write_state(transaction, name, last + count)
     return range(last + 1, last + count + 1)
+
+
+def _write_changed(transaction: Transaction) -> None:
+    known = transaction.numbers or {}
+    rows = [(name, known[name]) for name in sorted(transaction.changed_numbers)]
+    transaction.changed_numbers.clear()
+    transaction.insert("index_state", ("name text", "value bigint"), rows, conflict=_REPLACE)
 
 
 def is_under_way(transaction: Transaction) -> bool:

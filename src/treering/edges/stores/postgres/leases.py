@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from treering.core.errors import InvalidInput
 from treering.edges.stores.postgres.columns import from_column, to_column
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.lease import LONGEST_SECONDS, Holding
 
 _COLUMNS = "SELECT name, owner, process, renewed, seconds FROM leases WHERE space = %(space)s"
@@ -24,6 +25,10 @@ WHERE leases.owner = excluded.owner OR leases.renewed > excluded.renewed
   OR leases.renewed + least(leases.seconds, {LONGEST_SECONDS}) <= excluded.renewed
 RETURNING owner
 """
+
+_CLEAR = (
+    "DELETE FROM leases WHERE space = %(space)s AND name = %(name)s RETURNING name, owner, process, renewed, seconds"
+)
 
 Now = Callable[[Transaction], float]
 """Tells the time in seconds, by a clock that all who hold leases share."""
@@ -47,7 +52,7 @@ class PostgresLeases:
                 f"A lease of {seconds:g} seconds is too long; at most {LONGEST_SECONDS:g} are allowed.",
                 hint="Take it for less, and renew it.",
             )
-        with self._space.write() as transaction:
+        with self._space.beside() as transaction:
             now, process = self._now(transaction), os.getpid()
             named = {"name": to_column(name), "owner": to_column(owner)}
             return transaction.first(_TAKE, **named, process=process, now=now, seconds=seconds) is not None
@@ -64,10 +69,8 @@ class PostgresLeases:
 
     def clear(self, name: str) -> Holding | None:
         """Take a lease away from its owner; return what was held."""
-        with self._space.write() as transaction:
-            kept = to_column(name)
-            rows, now = transaction.rows(f"{_COLUMNS} AND name = %(name)s", name=kept), self._now(transaction)
-            transaction.later("DELETE FROM leases WHERE space = %(space)s AND name = %(name)s", name=kept)
+        with self._space.beside() as transaction:
+            rows, now = transaction.rows(_CLEAR, name=to_column(name)), self._now(transaction)
         return next((known for row in rows if (known := _holding(row, now))), None)
 
 

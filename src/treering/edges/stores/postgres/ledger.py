@@ -223,7 +223,7 @@ class PostgresLedger(LedgerWrites):
         with self._space.write() as transaction:
             session = self._session(transaction)
             yield session
-            session.finish(self._followers)
+            session.finish()
         if self._anchor and transaction.reached:
             self._anchor.write(transaction.reached)
 
@@ -239,6 +239,7 @@ class PostgresLedger(LedgerWrites):
             clock=self._clock,
             policy=self._default_policy,
             server_time=self._server_time,
+            followers=self._followers,
         )
 
     def _is_prepared(self) -> bool:

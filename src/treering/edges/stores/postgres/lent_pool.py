@@ -10,10 +10,18 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
 from treering.core.errors import InvalidInput
+from treering.edges.stores.postgres.exchange import PreparingConnection
 from treering.edges.stores.postgres.failures import translated
 
 _FEWEST = 2
 _SECONDS = 20.0
+
+
+class _NothingPrepared(dict[Any, int | bytes]):
+    """Forgets how often statements were sent on a connection, so that none is ever prepared there."""
+
+    def __setitem__(self, key: Any, value: int | bytes) -> None:
+        """Keep nothing."""
 
 
 class LentPool:
@@ -43,16 +51,19 @@ class LentPool:
             info = connection.info
             return f"{info.host}:{info.port}/{info.dbname}"
 
-    def take(self, *, timeout: float) -> psycopg.Connection:
+    def take(self, *, timeout: float) -> PreparingConnection:
         """Take a connection out, set for our use."""
-        connection: psycopg.Connection[Any] = self._pool.getconn(timeout)
+        connection: Any = self._pool.getconn(timeout)
         self._came_with[id(connection)] = connection.autocommit, connection.row_factory
         try:
             connection.autocommit, connection.row_factory = True, tuple_row
+            # What is prepared on a connection of the host's is the host's: it may end that at any time.
+            connection.known, connection.names = _NothingPrepared(), 0
         except BaseException:
             self.put_back(connection)
             raise
-        return connection
+        lent: PreparingConnection = connection
+        return lent
 
     def put_back(self, connection: psycopg.Connection[Any]) -> None:
         """Give a connection back as it came. The pool drops one that is broken."""

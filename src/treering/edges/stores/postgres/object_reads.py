@@ -13,8 +13,8 @@ from treering.edges.stores.postgres.columns import (
     SCOPE_CHARS,
     to_column,
 )
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.segment_reads import SegmentReads
-from treering.edges.stores.postgres.transactions import Row
 
 _SCOPE = f"left(scope, {SCOPE_CHARS}) = left(%(scope)s, {SCOPE_CHARS}) AND scope = %(scope)s"
 

@@ -11,7 +11,8 @@ from treering.core.references import references_of
 from treering.edges.ledger_rows.current import OBJECT_COLUMNS, KnownPlace, current_row, placing_of, targets_of
 from treering.edges.ledger_rows.packing import unpack
 from treering.edges.stores.postgres.columns import body_of, packed, to_column
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.exchange import Row
+from treering.edges.stores.postgres.transactions import Transaction
 
 _TYPED = tuple(f"{name} integer" if name == "revision" else f"{name} text" for name in OBJECT_COLUMNS)
 _REPLACE = "ON CONFLICT (space, id) DO UPDATE SET " + ", ".join(

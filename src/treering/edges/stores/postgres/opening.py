@@ -7,6 +7,7 @@ from pathlib import Path
 from treering.core.audit import Anchor
 from treering.core.errors import InvalidInput
 from treering.edges.address import Address
+from treering.edges.stores.postgres.backlog import PostgresBacklog
 from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.jobs import PostgresJobs
 from treering.edges.stores.postgres.leases import PostgresLeases
@@ -14,6 +15,7 @@ from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.lent_pool import LentPool
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
+from treering.edges.stores.postgres.vector_claims import PostgresVectorClaims
 from treering.edges.stores.postgres.vector_feed import PostgresVectorFeed
 from treering.ports.stores import BackUp, Needs, Stores
 
@@ -31,6 +33,8 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             index=index,
             jobs=PostgresJobs(space),
             leases=PostgresLeases(space),
+            backlog=PostgresBacklog(space),
+            claims=PostgresVectorClaims(space, needs.model_id, needs.dimension),
             back_up=_back_up_of(space.place),
             close=closing.pop_all().close,
             feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),

@@ -8,9 +8,10 @@ from treering.edges.ledger_rows.row_failures import REINDEX, rows_of
 from treering.edges.stores.postgres.code_names import passages_named
 from treering.edges.stores.postgres.columns import from_column
 from treering.edges.stores.postgres.days import on_days
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.reach import PassageSight, sight, sights
 from treering.edges.stores.postgres.space import PostgresSpace
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
 from treering.ports.reach import Reach
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from treering.edges.index_rows.places import MOST_CANDIDATES, ending_range, ranked_places
 from treering.edges.stores.postgres.columns import from_column, to_column
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.reach import PassageSight
-from treering.edges.stores.postgres.transactions import Row
 from treering.ports.text import Scored
 
 Query = tuple[str, dict[str, Any]]

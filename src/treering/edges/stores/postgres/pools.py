@@ -8,6 +8,7 @@ from typing import Protocol
 import psycopg
 from psycopg_pool import ConnectionPool
 
+from treering.edges.stores.postgres.exchange import PreparingConnection
 from treering.edges.stores.postgres.target import Target
 
 _IDLE_SECONDS = 300.0
@@ -18,11 +19,11 @@ _opening = threading.Lock()
 class Connections(Protocol):
     """A bounded number of connections, of which at most some are held by writers."""
 
-    def take(self, *, timeout: float) -> psycopg.Connection:
+    def take(self, *, timeout: float) -> PreparingConnection:
         """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
         ...
 
-    def put_back(self, connection: psycopg.Connection) -> None:
+    def put_back(self, connection: PreparingConnection) -> None:
         """Give a connection back."""
         ...
 
@@ -42,7 +43,9 @@ class Pool:
         self._key = target.conninfo
         self._pool = ConnectionPool(
             target.conninfo,
-            kwargs={"autocommit": True},
+            connection_class=PreparingConnection,
+            # The driver would forget all that is prepared with each transaction that is rolled back.
+            kwargs={"autocommit": True, "prepare_threshold": None},
             min_size=0,
             max_size=target.connections,
             max_idle=_IDLE_SECONDS,
@@ -52,11 +55,11 @@ class Pool:
         self._writers = threading.BoundedSemaphore(target.connections // 2)
         self.users = 0
 
-    def take(self, *, timeout: float) -> psycopg.Connection:
+    def take(self, *, timeout: float) -> PreparingConnection:
         """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
         return self._pool.getconn(timeout)
 
-    def put_back(self, connection: psycopg.Connection) -> None:
+    def put_back(self, connection: PreparingConnection) -> None:
         """Give a connection back. One that is broken, or was left in a transaction, is not used again as it is."""
         self._pool.putconn(connection)
 

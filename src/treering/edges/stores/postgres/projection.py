@@ -4,9 +4,8 @@ What the rows so far say is asked for all changes together; what changes is coll
 table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from treering.core.times import render_time
 from treering.derived.passages import gist_hash
@@ -16,6 +15,7 @@ from treering.edges.index_rows.places import endings_of
 from treering.edges.index_rows.rows import PASSAGE_COLUMNS, day_values, passage_values
 from treering.edges.stores.postgres.code_names import purge_names, settle_names
 from treering.edges.stores.postgres.columns import to_column
+from treering.edges.stores.postgres.exchange import Row, Statement
 from treering.edges.stores.postgres.filters import stored_metadata
 from treering.edges.stores.postgres.graph_rows import settle_ties
 from treering.edges.stores.postgres.index_state import (
@@ -27,8 +27,7 @@ from treering.edges.stores.postgres.index_state import (
     read_state,
     write_state,
 )
-from treering.edges.stores.postgres.reach import SCOPES as ALL_SCOPES
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.edges.stores.postgres.vector_log import log_passages
 from treering.edges.stores.postgres.vector_queue import settle_texts
 from treering.edges.stores.postgres.words import PassageWords, settle_words
@@ -48,6 +47,7 @@ _ALL = (
     "SELECT object_id, key, text_id, scope_id, live AND until_seq IS NULL FROM passages "
     "WHERE space = %(space)s AND object_id = ANY(%(ids)s::text[])"
 )
+_SCOPES = "SELECT scope, id FROM passage_scopes WHERE space = %(space)s AND scope = ANY(%(scopes)s::text[])"
 _TEXT_IDS = "SELECT hash, id FROM passage_texts WHERE space = %(space)s AND hash = ANY(%(hashes)s::bytea[])"
 _ENDED = (
     "UPDATE passages p SET until_seq = ended.seq "
@@ -81,9 +81,9 @@ def _apply(transaction: Transaction, changes: Sequence[Change], extractor: Extra
         fold.apply(change, taken)
     rows.finish()
     log_passages(transaction, sorted({*fold.revealed, *rows.changed}))
-    settle_texts(transaction, sorted(fold.texts))
+    settle_texts(transaction, sorted(fold.texts), lost=sorted(fold.lost))
     for ties in fold.ties(extractor):
-        settle_ties(transaction, ties)
+        settle_ties(transaction, ties, new=rows.new)
     settle_names(transaction, gone=fold.gone, come=fold.come)
     if fold.shown:
         write_state(transaction, SHOWN, read_state(transaction, SHOWN) + fold.shown)
@@ -130,6 +130,11 @@ class CollectedRows:
         self._touched: dict[int, Entry] = {}
         self._erased: list[int] = []
         self._scopes_left: set[int] = set()
+
+    @property
+    def new(self) -> Container[int]:
+        """The keys of passages that this transaction makes."""
+        return self._made
 
     def open_rows(self, object_id: str) -> Mapping[str, int]:
         """Return the keys of the rows of an object that have not ended, by part."""
@@ -245,11 +250,12 @@ def _known(transaction: Transaction, steps: Sequence[tuple[Change, Sequence[Step
     hashes = list(dict.fromkeys(bytes.fromhex(gist_hash(entry.passage)) for entry in entries))
     changed = list(dict.fromkeys(change.object_id for change, _ in steps if change.before))
     erased = list(dict.fromkeys(step.object_id for _, taken in steps for step in taken if isinstance(step, Forgotten)))
-    queries: list[tuple[str, dict[str, Any]]] = [(ALL_SCOPES, {}), (_TEXT_IDS, {"hashes": hashes})]
+    scoped = list(dict.fromkeys(entry.passage.scope for entry in entries))
+    queries: list[Statement] = [(_SCOPES, {"scopes": scoped}), (_TEXT_IDS, {"hashes": hashes})]
     queries += [(_OPEN, {"ids": changed})] if changed else []
     queries += [(_ALL, {"ids": erased})] if erased else []
     scopes, texts, *more = transaction.together(queries)
-    known = _Known(texts=dict(texts), scopes={scope: number for number, scope in scopes})
+    known = _Known(texts=dict(texts), scopes=dict(scopes))
     for object_id, part, key in more.pop(0) if changed else ():
         known.open.setdefault(object_id, {})[part] = key
     for row in more.pop(0) if erased else ():

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from treering.core.filters import EVERYTHING
 from treering.core.scope import ROOT, sees
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.filters import PassageCondition, condition
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.reach import Reach
 
 SCOPES = "SELECT id, scope FROM passage_scopes WHERE space = %(space)s"

@@ -10,8 +10,9 @@ from treering.edges.ledger_rows.packing import unpack, unpack_object
 from treering.edges.ledger_rows.read_checks import HINT, Newest, ReadChecks, Stored
 from treering.edges.ledger_rows.row_failures import row_of
 from treering.edges.stores.postgres.columns import body_of, from_column
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.log_tables import EventTable
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.ledger import Altered, noted
 
 _NEWEST = """

@@ -14,10 +14,11 @@ from treering.edges.ledger_rows.read_checks import Body, Stored
 from treering.edges.ledger_rows.row_failures import row_of
 from treering.edges.ledger_rows.verification import CurrentRows, EventRow, wrong
 from treering.edges.stores.postgres.columns import body_of, from_column
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.log_tables import LogReads, LogWrites
 from treering.edges.stores.postgres.object_reads import ObjectReads
 from treering.edges.stores.postgres.object_writes import ObjectWrites
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 
 _BATCH = 200  # objects that are read at a time
 _OBJECTS = ", ".join(OBJECT_COLUMNS)

@@ -132,19 +132,46 @@ _FIRST: Sequence[str] = (
     _INDEXES.format(schema=SCHEMA),
 )
 
-TABLES = (*_LEDGER_TABLES, *INDEX_TABLES)
-"""All tables that are keyed by a space."""
-
 _INDEX: Sequence[str] = (
     *(_partitioned(table, columns) for table, columns in INDEX_TABLES.items()),
     INDEX_INDEXES.format(schema=SCHEMA),
+)
+
+_WORK_TABLES = {
+    # Who is at it, and until when, in the server's seconds since 1970.
+    "promised_work": (
+        f"space bigint NOT NULL, kind {_TEXT} NOT NULL, key {_TEXT} NOT NULL, promised double precision NOT NULL, "
+        f"times bigint NOT NULL, claimant {_TEXT} NOT NULL, claimed_until double precision NOT NULL, "
+        "PRIMARY KEY(space, kind, key)"
+    ),
+}
+
+TABLES = (*_LEDGER_TABLES, *INDEX_TABLES, *_WORK_TABLES)
+"""All tables that are keyed by a space."""
+
+QUEUES = ("vector_queue", "waiting_objects", "promised_work")
+"""Tables whose rows say that a space has work waiting."""
+
+FINDING = "treering.finding_work"
+"""The setting with which a session sees the queues of all spaces (`waiting_spaces`)."""
+
+_FOUND = (
+    "CREATE POLICY found_by_workers ON {schema}.{table} FOR SELECT USING (current_setting('{setting}', true) = 'on');"
+)
+
+_WORK: Sequence[str] = (
+    # Defaults that are constants rewrite no row.
+    f"ALTER TABLE {SCHEMA}.vector_queue ADD COLUMN claimant {_TEXT} NOT NULL DEFAULT '', "
+    "ADD COLUMN claimed_until double precision NOT NULL DEFAULT 0;",
+    *(_partitioned(table, columns) for table, columns in _WORK_TABLES.items()),
+    "\n".join(_FOUND.format(schema=SCHEMA, table=table, setting=FINDING) for table in ("space_names", *QUEUES)),
 )
 
 _ENGINE: Sequence[str] = (f"ALTER TABLE {SCHEMA}.spaces ADD COLUMN engine {_TEXT}",)
 
 Versions = Sequence[Sequence[str]]
 
-VERSIONS: Versions = (_FIRST, _INDEX, _ENGINE)
+VERSIONS: Versions = (_FIRST, _INDEX, _WORK, _ENGINE)
 """`VERSIONS[n]` takes a database from version n to n + 1, in steps of one transaction each. Never edited, only
 appended to."""
 

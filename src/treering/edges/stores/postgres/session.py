@@ -1,6 +1,7 @@
 """What a transaction asks of a ledger on Postgres, inside a transaction of its space."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 import psycopg
@@ -16,7 +17,7 @@ from treering.edges.ledger_rows.changes import changes_of
 from treering.edges.ledger_rows.read_checks import ReadChecks
 from treering.edges.ledger_rows.records import load_records
 from treering.edges.ledger_rows.verification import verify_rows
-from treering.edges.stores.postgres.expecting import expect
+from treering.edges.stores.postgres.expecting import expect, expect_change
 from treering.edges.stores.postgres.follower import LedgerFollower
 from treering.edges.stores.postgres.jobs import forget_in_jobs
 from treering.edges.stores.postgres.log_tables import LogReads, LogWrites
@@ -36,7 +37,14 @@ class PostgresSession:
     """
 
     def __init__(
-        self, transaction: Transaction, checks: ReadChecks, *, clock: Clock, policy: Policy, server_time: bool
+        self,
+        transaction: Transaction,
+        checks: ReadChecks,
+        *,
+        clock: Clock,
+        policy: Policy,
+        server_time: bool,
+        followers: Sequence[LedgerFollower] = (),
     ) -> None:
         self._objects = ObjectReads(transaction, checks)
         self.view: View = self._objects
@@ -46,16 +54,22 @@ class PostgresSession:
         self._kept = LogWrites(transaction)
         self._clock = clock
         self._server_time = server_time
+        self._followers = followers
         self._changes: list[Change] = []
 
     def read_ahead(self, patch: Patch, idempotency_key: str | None) -> None:
         """Ask in one round trip what committing a patch will ask one by one."""
-        with self._transaction.asking_ahead():
+        with self._reading_ahead():
             if idempotency_key:
                 self._log.remembered(idempotency_key)
                 self._log.keys(ERASED_KEY)
             self._log.record(patch.id)
             expect(self._objects, patch)
+
+    def read_ahead_of(self, identities: Sequence[str]) -> None:
+        """Ask in one round trip what changing these objects will ask one by one."""
+        with self._reading_ahead():
+            expect_change(self._objects, identities)
 
     def told_policy(self) -> Policy | None:
         """Return the policy that the log tells of last, or `None`."""
@@ -150,11 +164,22 @@ class PostgresSession:
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise no_export(error) from error
 
-    def finish(self, followers: Iterable[LedgerFollower]) -> None:
+    def finish(self) -> None:
         """Let followers apply the changes, as the last thing in the transaction."""
-        for follower in followers if self._changes else ():
+        for follower in self._followers if self._changes else ():
             follower.follow(self._transaction, self._changes)
 
     def verify(self) -> Anchor:
         """Check everything that is kept against the audit log; return its head."""
         return verify_rows(SpaceRows(self._transaction), anchor=None)
+
+    @contextmanager
+    def _reading_ahead(self) -> Iterator[None]:
+        with self._transaction.asking_ahead():
+            yield
+            self._let_followers_read()
+        self._let_followers_read()
+
+    def _let_followers_read(self) -> None:
+        for follower in self._followers:
+            follower.read_ahead(self._transaction)

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.derived.roles import PLACE_ROLES
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.exchange import Row
+from treering.edges.stores.postgres.transactions import Transaction
 
 Keys = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]

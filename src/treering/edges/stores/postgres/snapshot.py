@@ -23,9 +23,10 @@ from treering.edges.stores.postgres.columns import (
     from_column,
     to_column,
 )
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.log_tables import LogReads
 from treering.edges.stores.postgres.object_reads import ObjectReads
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.change_feed import changes_told, revisions_told
 from treering.ports.ledger import (
     Altered,

@@ -11,6 +11,7 @@ from psycopg import errors
 
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt, NotFound, Unavailable
+from treering.edges.stores.postgres.exchange import PreparingConnection, Row, Statement, exchange
 from treering.edges.stores.postgres.failures import closed, locked, translated
 from treering.edges.stores.postgres.pools import Connections, shared_pool
 from treering.edges.stores.postgres.schema import SCHEMA, is_current, migrate
@@ -21,18 +22,22 @@ from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
 _WAIT_SECONDS = 20.0
 _LOOKING_SECONDS = 0.5  # a writer that waits for its turn looks so often whether its call has to end
 _IDLE_SECONDS = 60  # a writer that was stopped in the middle holds others up for so long
+_READ = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", {"search_path": SCHEMA})
+_WRITE = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED",
+    {
+        "search_path": SCHEMA,
+        "synchronous_commit": "on",
+        # The statements of a commit are few and simple: planning each anew would take longer than running it.
+        "plan_cache_mode": "force_generic_plan",
+        "lock_timeout": f"{int(_LOOKING_SECONDS * 1000)}ms",
+        "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
+    },
+)
+_BESIDE = ("BEGIN ISOLATION LEVEL READ COMMITTED", {"search_path": SCHEMA})
 _SPACE_ROW = (
     "SELECT sequence, hash, last_time, policy_seq, policy, "
-    "extract(epoch FROM clock_timestamp())::double precision, engine FROM spaces WHERE space = {space}"
-)
-_SEEN = f"SET LOCAL search_path = {SCHEMA}; SET LOCAL treering.space = '{{space}}'; "
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + _SEEN + _SPACE_ROW
-_WRITE = (
-    "BEGIN ISOLATION LEVEL READ COMMITTED; " + _SEEN + "SET LOCAL synchronous_commit = on; "
-    # The statements of a commit are few and simple: planning each anew would take longer than running it.
-    "SET LOCAL plan_cache_mode = force_generic_plan; "
-    f"SET LOCAL lock_timeout = '{int(_LOOKING_SECONDS * 1000)}ms'; "
-    f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'; " + _SPACE_ROW + " FOR UPDATE"
+    "extract(epoch FROM clock_timestamp())::double precision, engine FROM spaces WHERE space = %(space)s"
 )
 
 
@@ -64,18 +69,26 @@ class PostgresSpace:
             except BaseException:  # Ctrl-C too: a space that is not opened holds no share of the pool
                 self._pool.give_up()
                 raise
-        self._read_sql, self._write_sql = (sql.format(space=self._number) for sql in (_READ, _WRITE))
+        self._to_read = _beginning(*_READ, self._number, _SPACE_ROW)
+        self._to_write = _beginning(*_WRITE, self._number, f"{_SPACE_ROW} FOR UPDATE")
+        self._to_write_beside = _beginning(*_BESIDE, self._number, _SPACE_ROW)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Hold a snapshot: everything read inside is of one moment."""
         check_interrupt()
-        with translated(self.place):
-            connection, row = self._begun(self._read_sql, self._deadline())
-            try:
-                yield Transaction(connection, self._number, row)
-            finally:
-                self._ended(connection)
+        with translated(self.place), self._transaction(self._to_read, self._deadline()) as transaction:
+            yield transaction
+
+    @contextmanager
+    def beside(self) -> Iterator[Transaction]:
+        """Write rows that are no part of the ledger (leases, claims of work), without the turn of a writer.
+
+        Other writers are neither waited for nor held up. Who uses it makes each change in one statement.
+        """
+        with translated(self.place), self._transaction(self._to_write_beside, self._deadline()) as transaction:
+            yield transaction
+            transaction.commit()
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -84,23 +97,21 @@ class PostgresSpace:
         Raises `Unavailable` where others hold it longer than the bounded wait.
         """
         deadline = self._deadline()
-        with translated(self.place), self._as_writer(deadline):
-            connection, row = self._begun(self._write_sql, deadline)
+        with (
+            translated(self.place),
+            self._as_writer(deadline),
+            self._transaction(self._to_write, deadline) as transaction,
+        ):
+            yield transaction
+            check_interrupt()
             try:
-                writing = Transaction(connection, self._number, row)
-                yield writing
-                check_interrupt()
                 with uninterrupted():
-                    writing.commit()
-                note_commit()
+                    transaction.commit()
             except psycopg.OperationalError as error:
-                if not (writing.committing and connection.closed):
+                if not (transaction.committing and transaction.is_lost):
                     raise
-                self._check_committed(writing.reached, error)
-                note_commit()
-            finally:
-                # Whatever came, Ctrl-C too: nothing half-written may stay.
-                self._ended(connection)
+                self._check_committed(transaction.reached, error)
+            note_commit()
 
     def close(self) -> None:
         """Give the connections back. Doing it twice is harmless."""
@@ -152,7 +163,23 @@ class PostgresSpace:
         finally:
             self._turn.release()
 
-    def _begun(self, sql: str, deadline: float) -> tuple[psycopg.Connection, SpaceRow]:
+    @contextmanager
+    def _transaction(self, beginning: Sequence[Statement], deadline: float) -> Iterator[Transaction]:
+        """Give a transaction that begins with its first statement; whatever comes, nothing half-written stays."""
+        held: list[PreparingConnection] = []
+
+        def begin(statements: Sequence[Statement]) -> tuple[PreparingConnection, SpaceRow, list[list[Row]]]:
+            connection, answers = self._begun([*beginning, *statements], deadline)
+            held.append(connection)
+            return connection, self._space_row(answers[len(beginning) - 1]), answers[len(beginning) :]
+
+        try:
+            yield Transaction(begin, self._number)
+        finally:
+            for connection in held:
+                self._ended(connection)
+
+    def _begun(self, statements: Sequence[Statement], deadline: float) -> tuple[PreparingConnection, list[list[Row]]]:
         """Begin a transaction. A connection whose server has gone is dropped, and another one tried: nothing was done.
 
         Raises what the driver raises once the time is over.
@@ -161,7 +188,7 @@ class PostgresSpace:
             check_interrupt()
             connection = self._pool.take(timeout=max(0.01, deadline - time.monotonic()))
             try:
-                return connection, self._space_row(connection, sql)
+                return connection, exchange(connection, statements)
             except psycopg.OperationalError as error:
                 self._ended(connection)
                 waited = isinstance(error, errors.LockNotAvailable)
@@ -171,20 +198,16 @@ class PostgresSpace:
                 self._ended(connection)
                 raise
 
-    def _space_row(self, connection: psycopg.Connection, sql: str) -> SpaceRow:
-        cursor = connection.execute(sql)
-        while cursor.nextset():
-            pass
-        found = cursor.fetchone()
-        if found is None:
+    def _space_row(self, rows: Sequence[Row]) -> SpaceRow:
+        if not rows:
             raise Corrupt(
                 f"The row of the space {self.place} is missing.",
                 hint="Restore the database from a backup, or import an export into a new space.",
             )
-        self.last_row = SpaceRow(*found)
+        self.last_row = SpaceRow(*rows[0])
         return self.last_row
 
-    def _ended(self, connection: psycopg.Connection) -> None:
+    def _ended(self, connection: PreparingConnection) -> None:
         """Roll back what is open, and give the connection back."""
         if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             with suppress(psycopg.Error), uninterrupted():
@@ -197,7 +220,7 @@ class PostgresSpace:
         Whoever holds the lock of the space's row knows that the other transaction has ended, one way or the other.
         """
         try:
-            connection, _ = self._begun(self._write_sql, self._deadline())
+            connection, _ = self._begun(self._to_write, self._deadline())
         except psycopg.Error as second:
             raise Unavailable(
                 f"The server of {self.place} went away during a commit: whether it was done is not known.",
@@ -212,6 +235,13 @@ class PostgresSpace:
             raise Unavailable(
                 f"The server of {self.place} went away during a commit; nothing was changed.", hint="Try again."
             ) from error
+
+
+def _beginning(begin: str, settings: Mapping[str, str], space: int, row: str) -> Sequence[Statement]:
+    """Return the statements that begin a transaction; the last gives the space's row."""
+    own = {**settings, "treering.space": str(space)}
+    chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in own.items())
+    return (begin, {}), (f"SELECT {chosen}", {}), (row, {"space": space})
 
 
 def _has_schema(connection: psycopg.Connection) -> bool:

@@ -7,9 +7,9 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from treering.core.errors import InvalidInput, nearest
-from treering.edges.address import Address
+from treering.edges.address import SPACE, Address
 
-SPACE, POOL = "space", "pool"
+POOL = "pool"
 CONNECTIONS = 8
 """Connections that one process keeps to a database at most, unless the address says otherwise."""
 _MOST_CONNECTIONS = 100

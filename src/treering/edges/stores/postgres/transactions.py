@@ -1,12 +1,10 @@
 """An open transaction of one space: statements, and rows that wait to be written together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
-
-import psycopg
 
 from treering.core.audit import GENESIS, Anchor, AuditEvent
 from treering.core.policy import Policy
@@ -15,12 +13,12 @@ from treering.core.times import parse_time, render_time
 from treering.edges.ledger_rows.read_checks import policy_told
 from treering.edges.ledger_rows.row_failures import row_of
 from treering.edges.stores.postgres.columns import body_of
+from treering.edges.stores.postgres.exchange import PreparingConnection, Row, Statement, exchange
 from treering.ports.interrupt import check_interrupt
 
 _STREAMED = 500
 _KEPT = ("sequence", "hash", "last_time", "policy_seq", "policy")
 _KEEP_ROW = f"UPDATE spaces SET {', '.join(f'{name} = %({name})s' for name in _KEPT)} WHERE space = %(space)s"  # noqa: S608 - our own names
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +71,53 @@ class SpaceRow:
         return replace(self, sequence=0, hash=self.EMPTY_HASH, last_time=None, policy_seq=None, policy=None)
 
 
-class Transaction:
-    """Statements inside an open transaction. `%(space)s` stands for the space in all of them.
+Begin = Callable[[Sequence[Statement]], tuple[PreparingConnection, SpaceRow, list[list[Row]]]]
+"""Begins a transaction and runs the first statements in the same round trip; gives the rows of each of them."""
 
-    Statements that give no rows wait, and are sent together before the next query and before the commit.
+
+class Transaction:
+    """Statements of a transaction, which begins with the first of them. `%(space)s` stands for the space in all.
+
+    Statements that give no rows wait, and are sent together with the next query or with the commit.
     """
 
-    def __init__(self, connection: psycopg.Connection, space: int, row: SpaceRow) -> None:
-        self.row = row
-        """What the space's row says; what is changed here is written with the commit."""
+    def __init__(self, begin: Begin, space: int) -> None:
         self.numbers: dict[str, int] | None = None
         """What the index remembers by name, once it was read (`index_state`)."""
+        self.changed_numbers: set[str] = set()
+        """The names of those that the commit writes."""
         self.committing = False
-        self._begun_with = row
-        self._connection = connection
+        self._begin = begin
+        self._connection: PreparingConnection | None = None
+        self._row: SpaceRow | None = None
+        self._begun_with: SpaceRow | None = None
         self._space = space
-        self._waiting: list[tuple[str, dict[str, Any]]] = []
-        self._asked: dict[str, tuple[str, dict[str, Any]]] | None = None
+        self._waiting: list[Statement] = []
+        self._asked: dict[str, Statement] | None = None
         """By key, the queries that are to be asked together; `None` where each is asked at once."""
+        self._finishing: dict[Callable[[Transaction], None], None] = {}
+        """What is called before the commit."""
         self._answers: dict[str, list[Row]] = {}
         """By key, what was asked ahead; good until the next statement that writes."""
 
     @property
+    def row(self) -> SpaceRow:
+        """What the space's row says; what is changed here is written with the commit."""
+        return self._begun()[1]
+
+    @row.setter
+    def row(self, row: SpaceRow) -> None:
+        self._row = row
+
+    @property
     def reached(self) -> Anchor | None:
         """The head of the log that is kept, where something was added to it."""
-        return None if self.row == self._begun_with else self.row.head
+        return None if self._row is None or self._row == self._begun_with else self._row.head
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection to the server is gone."""
+        return self._connection is not None and self._connection.closed
 
     def rows(self, sql: str, /, **bindings: Any) -> list[Row]:
         """Return all rows of one query, which sees what was written before."""
@@ -107,9 +127,7 @@ class Transaction:
             return []
         if (known := self._answers.get(key)) is not None:
             return known
-        check_interrupt()
-        self.flush()
-        return self._connection.execute(sql, {"space": self._space, **bindings}, binary=True).fetchall()
+        return self.together([(sql, bindings)])[0]
 
     @contextmanager
     def asking_ahead(self) -> Iterator[None]:
@@ -125,18 +143,10 @@ class Transaction:
             self._asked = None
         self._answers = dict(zip(asked, self.together(list(asked.values())), strict=True))
 
-    def together(self, queries: Sequence[tuple[str, dict[str, Any]]]) -> list[list[Row]]:
+    def together(self, queries: Sequence[Statement]) -> list[list[Row]]:
         """Return all rows of several queries, asked in one round trip; they see what was written before."""
         check_interrupt()
-        waiting, self._waiting = self._waiting, []
-        with self._connection.pipeline():
-            for sql, bindings in waiting:
-                self._connection.execute(sql, bindings)
-            asked = [
-                self._connection.execute(sql, {"space": self._space, **bindings}, binary=True)
-                for sql, bindings in queries
-            ]
-        return [cursor.fetchall() for cursor in asked]
+        return self._exchange([(sql, {"space": self._space, **bindings}) for sql, bindings in queries])
 
     def first(self, sql: str, /, **bindings: Any) -> Any:
         """Return the first value of the first row, or `None`."""
@@ -150,7 +160,8 @@ class Transaction:
     def stream(self, name: str, sql: str, *, at_once: int = _STREAMED) -> Iterator[Row]:
         """Return the rows of a query that may have very many, some at a time. `name`: of the cursor."""
         self.flush()
-        with self._connection.cursor(name, binary=True) as cursor:
+        connection, _ = self._begun()
+        with connection.cursor(name, binary=True) as cursor:
             cursor.itersize = at_once
             cursor.execute(sql, {"space": self._space})
             for row in cursor:
@@ -175,18 +186,47 @@ class Transaction:
             sql = f"{into} SELECT %(space)s, * FROM unnest({arrays}) {conflict}"  # noqa: S608 - only our own names
             self.later(sql, **{name: list(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)})
 
+    def at_end(self, finish: Callable[["Transaction"], None]) -> None:
+        """Have something written just before the commit, once however often it is asked for."""
+        self._finishing[finish] = None
+
     def flush(self) -> None:
         """Send what waits, in one round trip."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            with self._connection.pipeline():
-                for sql, bindings in waiting:
-                    self._connection.execute(sql, bindings)
+        if self._waiting:
+            self._exchange(())
 
     def commit(self) -> None:
-        """Send what waits, and commit, in one round trip."""
+        """Send what waits, and commit, in one round trip; what has not begun has nothing to commit."""
+        self._finish()
+        if self._connection is None and not self._waiting:
+            return
         if self.row != self._begun_with:
             self.later(_KEEP_ROW, **{name: getattr(self.row, name) for name in _KEPT})
         self.later("COMMIT")
         self.committing = True
         self.flush()
+
+    def _finish(self) -> None:
+        """Write what is written once, however often it changed."""
+        finishing, self._finishing = self._finishing, {}
+        for finish in finishing:
+            finish(self)
+
+    def _begun(self) -> tuple[PreparingConnection, SpaceRow]:
+        """Return the connection, and what the space's row says now; begin where that is still to be done."""
+        if self._connection is None:
+            self._exchange(())
+        if self._connection is None or self._row is None:
+            raise RuntimeError("a transaction that begins gives its connection and the space's row")
+        return self._connection, self._row
+
+    def _exchange(self, queries: Sequence[Statement]) -> list[list[Row]]:
+        """Send what waits and some queries in one round trip, which begins the transaction where it has not begun."""
+        waiting, self._waiting = self._waiting, []
+        statements = [*waiting, *queries]
+        if self._connection is None:
+            self._connection, self._row, answers = self._begin(statements)
+            self._begun_with = self._row
+        else:
+            answers = exchange(self._connection, statements) if statements else []
+        return answers[len(waiting) :]

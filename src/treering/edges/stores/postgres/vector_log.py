@@ -6,6 +6,8 @@ from treering.edges.index_rows.passage_log import LOG_KEPT, Moment
 from treering.edges.stores.postgres.index_state import EPOCH, LOG_END, next_numbers, read_state
 from treering.edges.stores.postgres.transactions import Transaction
 
+_TRIMMED = 1_000  # so many entries later those are removed that are not kept
+
 
 def log_passages(transaction: Transaction, keys: Sequence[int]) -> None:
     """Note that these passages came, went, or got a vector."""
@@ -15,8 +17,9 @@ def log_passages(transaction: Transaction, keys: Sequence[int]) -> None:
     rows = list(zip(positions, keys, strict=True))
     transaction.insert("vector_log", ("position bigint", "key bigint"), rows[-LOG_KEPT:])
     # Who has fallen further behind loads everything anew.
-    sql = "DELETE FROM vector_log WHERE space = %(space)s AND position <= %(least)s"
-    transaction.later(sql, least=positions[-1] - LOG_KEPT)
+    if positions[-1] // _TRIMMED > (positions[0] - 1) // _TRIMMED:
+        sql = "DELETE FROM vector_log WHERE space = %(space)s AND position <= %(least)s"
+        transaction.later(sql, least=positions[-1] - LOG_KEPT)
 
 
 def moment_of(transaction: Transaction) -> Moment:

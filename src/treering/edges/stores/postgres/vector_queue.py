@@ -30,13 +30,14 @@ _HELD_BY = "(SELECT 1 FROM {holder} WHERE space = %(space)s AND text_id = asked.
 _FORGET = "DELETE FROM {table} WHERE space = %(space)s AND cardinality({which}) > 0 AND {column} = ANY({which})"
 
 
-def settle_texts(transaction: Transaction, text_ids: Sequence[int]) -> None:
-    """Queue texts that current passages have and no vector; forget texts that no passage has any more."""
+def settle_texts(transaction: Transaction, text_ids: Sequence[int], *, lost: Sequence[int]) -> None:
+    """Queue texts that current passages have and no vector; forget those of the `lost` that no passage has any more."""
     if text_ids:
-        texts = list(text_ids)
-        transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE, texts=texts)
-        transaction.later(_FORGET.format(table="vector_queue", which=_HIDDEN, column="text_id"), texts=texts)
-        forget_unused(transaction, text_ids)
+        transaction.later(_QUEUE.format(waiting=_OF_TEXTS) + _REPLACE, texts=list(text_ids))
+    if lost:
+        sql = _FORGET.format(table="vector_queue", which=_HIDDEN, column="text_id")
+        transaction.later(sql, texts=list(lost))
+        forget_unused(transaction, lost)
 
 
 def forget_unused(transaction: Transaction, text_ids: Sequence[int]) -> None:

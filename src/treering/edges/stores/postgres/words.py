@@ -17,8 +17,9 @@ from treering.edges.index_rows.postings import PostingRun, packed_run, stretch_c
 from treering.edges.ledger_rows.packing import unpack
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.postgres.columns import body_of, packed
+from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.index_state import PASSAGES, read_state, write_state
-from treering.edges.stores.postgres.transactions import Row, Transaction
+from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.passages import Passage
 
 WORDS, NAMES = 0, 1

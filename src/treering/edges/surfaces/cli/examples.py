@@ -67,6 +67,12 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ),
         ("and back to a file", "treering move 'postgresql://acme@db/team?space=acme' copy.db"),
     ),
+    "postgres work": (
+        (
+            "beside the servers, as often as wanted",
+            "treering postgres work --space 'postgresql://app@db/team?space=acme'",
+        ),
+    ),
     "postgres plan": (
         ("a role for programs and one for reports", "treering postgres plan --writer app --reader report"),
         ("on two disks", "treering postgres plan --tablespace fast --tablespace wide"),

@@ -13,6 +13,7 @@ def add_to(app: Typer) -> None:
     postgres = Typer(rich_markup_mode=None, invoke_without_command=True)
     postgres.callback()(administer)
     postgres.command("plan", cls=Command)(plan)
+    postgres.command("work", cls=Command)(work)
     app.add_typer(postgres, name="postgres")
 
 
@@ -39,3 +40,27 @@ def plan(
     from treering.edges import wiring
 
     say(wiring.postgres_plan(writer=writer, reader=reader, tablespaces=tablespace or (), citus=citus).rstrip())
+
+
+def work(
+    space: Annotated[
+        str,
+        Option("--space", metavar="ADDRESS", help="Any space of the database; all of its spaces are worked for."),
+    ] = "",
+) -> None:
+    """Do the background work of all spaces of a database, until told to stop.
+
+    It makes the vectors that wait, and finishes indexes that are being made
+    anew. Any number of processes may do this, on any number of machines: they
+    share the work, and take over what one that died was at.
+    """
+    from treering.edges.settings import Settings
+    from treering.edges.space_worker import work_for_spaces
+    from treering.edges.surfaces.cli.stopping import told_to_stop
+    from treering.edges.surfaces.logs import log_warnings
+
+    address = Settings.read().space_address(space or None)
+    log_warnings()
+    with told_to_stop() as wait:
+        say(f"Treering works for all spaces of the database of {address}")
+        work_for_spaces(address, wait=wait)

@@ -101,9 +101,13 @@ def serve(
     making: ChatMemoryFlags,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
     projects: Annotated[
-        Path | None,
-        Option("--projects", metavar="FOLDER", help="Where projects are kept. Default: TREERING_DATA_DIR/projects."),
-    ] = None,
+        str,
+        Option(
+            "--projects",
+            metavar="PLACE",
+            help="A folder, or postgresql://…?space=NAME for spaces NAME/PROJECT. Default: TREERING_DATA_DIR/projects.",
+        ),
+    ] = "",
     files: Annotated[
         Path | None,
         Option("--files", metavar="FOLDER", help="Let ingest read what lies below it. Default: no files."),
@@ -146,7 +150,7 @@ def serve(
     what = Serving.of(
         settings,
         space=space,
-        projects=projects,
+        projects=projects or None,
         files=files,
         allow=allow or (),
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,

@@ -15,10 +15,11 @@ from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.edges.address import Address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.project_models import ProjectModels
-from treering.edges.projects import ProjectSpaces
+from treering.edges.projects import ProjectSpaces, projects_place
 from treering.edges.settings import Settings
 from treering.edges.surfaces.rest import chat, operations, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
 from treering.edges.surfaces.rest.remembering import MemorySettings
@@ -41,8 +42,8 @@ class Serving:
 
     space: Address | str
     """The address of the space of the four tools."""
-    projects: Path
-    """The folder that holds the projects' spaces."""
+    projects: Path | Address
+    """The folder that holds the projects' spaces, or the address below whose space they are in a database."""
     project_models: ProjectModels = field(default_factory=ProjectModels)
     """Which models the projects are served with; by default none but the built-in embedder."""
     files: Path | None = None
@@ -67,7 +68,7 @@ class Serving:
         settings: Settings,
         *,
         space: str,
-        projects: Path | None,
+        projects: Path | str | None,
         files: Path | None,
         allow: Iterable[str] = (),
         upstream: UpstreamPlace | None = None,
@@ -83,7 +84,7 @@ class Serving:
             raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")
         return cls(
             space=settings.space_address(space or None),
-            projects=projects or settings.projects_dir,
+            projects=projects_place(projects or settings.projects_dir, settings),
             project_models=ProjectModels.of(settings),
             files=files,
             allow=allowed(allow),
@@ -148,14 +149,19 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         settings=serving.making.settings,
     )
 
+    caretaker = Caretaker([space.look_after, spaces.look_after, *([memory.take_over] if upstream else [])])
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         if upstream:
             memory.warm()
+        if serving.background:
+            caretaker.start()
         try:
             yield
         finally:
             stop.say()
+            await run_sync(caretaker.stop)
             if upstream:
                 await upstream.close()
             await run_sync(memory.close)

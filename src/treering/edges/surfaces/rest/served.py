@@ -10,6 +10,7 @@ from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
 from treering.edges.address import Address
 from treering.edges.sources.access import files_below
 from treering.edges.surfaces.space import Space, open_space
+from treering.edges.wiring import start_waiting
 from treering.ports.embedder import Embedder
 from treering.ports.files import NoFiles
 from treering.ports.interrupt import check_between_steps
@@ -122,6 +123,11 @@ class ServedSpace:
         except NotFound:
             return False
         return True
+
+    def look_after(self) -> None:
+        """Have made what waits in the space, if there is one: also what a process left that died."""
+        if self.check():
+            start_waiting(self.engine(create=False))
 
     @property
     def is_open(self) -> bool:

@@ -1,0 +1,1 @@
+"""A research agent with memory: Hydra, pydantic-graph and Pydantic AI, without a network. See README.md."""

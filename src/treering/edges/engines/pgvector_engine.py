@@ -1,0 +1,228 @@
+"""An engine in a Postgres with pgvector: vectors in a table per space, and HNSW in half precision over many of them."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from hashlib import blake2b
+
+import numpy as np
+import psycopg
+from psycopg import errors
+
+from treering.core.errors import Corrupt, InvalidInput, Unavailable
+from treering.derived.vectors import EXACT_ROWS
+from treering.edges.address import Address
+from treering.edges.engines.dimensions import check_dimension
+from treering.edges.engines.engine_address import EngineAddress
+from treering.edges.engines.pgvector_rows import copied, written
+from treering.edges.engines.spare_connections import SpareConnections
+from treering.ports.vector_engine import EngineState, Keys, VectorChanges
+from treering.ports.vectors import Vector
+
+MOST_DIMENSIONS = 4_000
+"""More components than these pgvector does not index."""
+
+_SCHEMA = "treering_vectors"
+_MOST_ALLOWED = 100_000  # passages that pass a filter and are compared one by one in the server
+_LINKS, _BREADTH_OF_BUILDING = 16, 64
+_BREADTH = 200  # at 40, which is pgvector's own, one of 16 nearest is missed at 100,000
+_MORE = 20  # nearest in half precision that are compared exactly besides those that are wanted
+_BYTES_OF_LINKS = 800  # what a vector takes besides its components while the graph is built
+_MOST_MEMORY = 2 * 2**30
+_MAKE = f"""
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE SCHEMA IF NOT EXISTS {_SCHEMA};
+CREATE TABLE IF NOT EXISTS {_SCHEMA}.engines(mark text PRIMARY KEY, state text NOT NULL);
+"""
+_STATE = f"SELECT state FROM {_SCHEMA}.engines WHERE mark = %s"  # noqa: S608 - our schema
+_KEEP = f"INSERT INTO {_SCHEMA}.engines VALUES(%s, %s) ON CONFLICT (mark) DO UPDATE SET state = excluded.state"
+_REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+_INSTALL = "Install pgvector 0.8 or newer, and run `CREATE EXTENSION vector` there as a superuser."
+
+
+class PgvectorEngine:
+    """`ports.vector_engine.VectorEngine` over a table of one database. A change is one transaction.
+
+    From `indexed_from` vectors on an HNSW graph is searched; below, and among the passages that a filter allows, every
+    vector is compared.
+    """
+
+    def __init__(
+        self, connections: SpareConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
+    ) -> None:
+        self._connections = connections
+        self._shown = shown
+        self._mark = mark
+        self._dimension = dimension
+        self._indexed_from = indexed_from
+        # One table for each space: in a graph of several, a search that sees one of them would miss most.
+        self._name = f"space_{blake2b(mark.encode(), digest_size=12).hexdigest()}"
+        self._table = f"{_SCHEMA}.{self._name}"
+        # The graph takes half the room, and what it finds is compared exactly.
+        self._half = f"(vector::halfvec({dimension}))"
+
+    @property
+    def kind(self) -> str:
+        """What people call it, with how it searches."""
+        with self._connected() as connection:
+            return "pgvector HNSW" if self._is_indexed(connection) else "pgvector, every vector compared"
+
+    def state(self) -> EngineState | None:
+        """Return what the table holds."""
+        with self._connected() as connection:
+            return self._state(connection)
+
+    def begin(self, state: EngineState) -> None:
+        """Make an empty table, in the place of the one that may be there."""
+        with self._connected() as connection:
+            with self._installing():
+                connection.execute(_MAKE)
+            connection.execute(f"DROP TABLE IF EXISTS {self._table}")
+            columns = f"key bigint PRIMARY KEY, vector vector({self._dimension}) NOT NULL"
+            with self._installing():
+                connection.execute(f"CREATE TABLE {self._table}({columns})")
+            self._keep(connection, replace(state, count=0))
+
+    def apply(self, changes: VectorChanges, state: EngineState) -> None:
+        """Take changes over in one transaction, with the state they lead to."""
+        for vector in changes.vectors.values():
+            check_dimension(vector, self._dimension)
+        with self._connected() as connection:
+            before = self._state(connection)
+            sql = f"DELETE FROM {self._table} WHERE key = ANY(%s)"  # noqa: S608 - our table
+            gone = connection.execute(sql, [list(changes.keys)]).rowcount if changes.keys else 0
+            if changes.vectors:
+                sql = f"COPY {self._table}(key, vector) FROM STDIN (FORMAT BINARY)"
+                with connection.cursor() as cursor, cursor.copy(sql) as copy:
+                    copy.write(copied(changes.vectors))
+            count = (before.count if before else 0) - gone + len(changes.vectors)
+            self._keep(connection, replace(state, count=count))
+
+    def flush(self) -> None:
+        """Build the graph once there are enough vectors. Searches compare every vector as long as it is built."""
+        with self._connected() as connection:
+            state = self._state(connection)
+            if state is None or state.count < self._indexed_from or self._is_indexed(connection):
+                return
+            needed = state.count * (2 * self._dimension + _BYTES_OF_LINKS)
+            connection.execute(f"SET LOCAL maintenance_work_mem = '{min(needed, _MOST_MEMORY) // 1024 + 65_536}kB'")
+            connection.execute(
+                f"CREATE INDEX {self._name}_graph ON {self._table} USING hnsw ({self._half} halfvec_cosine_ops) "
+                f"WITH (m = {_LINKS}, ef_construction = {_BREADTH_OF_BUILDING})"
+            )
+
+    def is_worth_writing(self, waiting: int, count: int) -> bool:  # noqa: ARG002 - the port's
+        """Tell that every change is."""
+        return waiting > 0
+
+    def sight(self) -> str | None:
+        """Return the moment that searches answer for: that of the last change."""
+        state = self.state()
+        return state.moment if state and state.loaded is None else None
+
+    def refresh(self) -> None:
+        """Do nothing: the server answers for what it has."""
+
+    def search(self, vector: Vector, limit: int, allowed: Keys | None) -> Keys | None:
+        """Return the nearest; among very many allowed ones it cannot tell."""
+        check_dimension(vector, self._dimension)
+        if allowed is not None and len(allowed) > _MOST_ALLOWED:
+            return None
+        with self._connected() as connection:
+            which, values = "", {"query": written(vector), "limit": limit}
+            if allowed is not None:
+                which, values["allowed"] = "WHERE key = ANY(%(allowed)s)", allowed.tolist()
+            elif self._is_indexed(connection):
+                nearest = f"ORDER BY {self._half} <=> %(query)s::halfvec({self._dimension}) LIMIT %(more)s"
+                which, values["more"] = nearest, limit + _MORE
+            sql = (
+                f"WITH compared AS MATERIALIZED (SELECT key, vector FROM {self._table} {which}) "  # noqa: S608 - our table
+                "SELECT key FROM compared ORDER BY vector <=> %(query)s::vector, key LIMIT %(limit)s"
+            )
+            found = connection.execute(sql, values).fetchall()
+        return np.array([key for (key,) in found], np.int64)
+
+    def drop(self) -> None:
+        """Remove the table and the state."""
+        with self._connected() as connection:
+            connection.execute(f"DROP TABLE IF EXISTS {self._table}")
+            if self._is_made(connection):
+                connection.execute(f"DELETE FROM {_SCHEMA}.engines WHERE mark = %s", [self._mark])  # noqa: S608 - our schema
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connections.close()
+
+    def _state(self, connection: psycopg.Connection) -> EngineState | None:
+        if not self._is_made(connection):
+            return None
+        row = connection.execute(_STATE, [self._mark]).fetchone()
+        if row is None:
+            return None
+        try:
+            return EngineState(**json.loads(row[0]))
+        except (ValueError, TypeError):
+            raise Corrupt(f"What {self._shown} says of its state is not what was written.", hint=_REBUILD) from None
+
+    def _keep(self, connection: psycopg.Connection, state: EngineState) -> None:
+        connection.execute(_KEEP, [self._mark, json.dumps(asdict(state))])
+
+    def _is_made(self, connection: psycopg.Connection) -> bool:
+        return _first(connection, "SELECT to_regclass(%s) IS NOT NULL", f"{_SCHEMA}.engines")
+
+    def _is_indexed(self, connection: psycopg.Connection) -> bool:
+        return _first(connection, "SELECT to_regclass(%s) IS NOT NULL", f"{self._table}_graph")
+
+    @contextmanager
+    def _installing(self) -> Iterator[None]:
+        """Say what has to be done where the server has no pgvector."""
+        try:
+            yield
+        except (errors.InsufficientPrivilege, errors.UndefinedFile, errors.FeatureNotSupported) as error:
+            raise Unavailable(f"{self._shown} cannot keep vectors: {_line(error)}.", hint=_INSTALL) from error
+        except errors.UndefinedObject as error:
+            raise Unavailable(f"{self._shown} has no type `halfvec`.", hint=_INSTALL) from error
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection]:
+        """Hold a connection in a transaction."""
+        try:
+            with self._connections.transaction() as connection:
+                yield connection
+        except errors.UndefinedTable as error:
+            raise Corrupt(f"The table of {self._shown} is gone.", hint=_REBUILD) from error
+        except psycopg.OperationalError as error:
+            raise Unavailable(
+                f"{self._shown} cannot be reached: {_line(error)}.", hint="Look whether the server runs."
+            ) from error
+        except psycopg.Error as error:
+            raise Unavailable(
+                f"{self._shown} refuses: {_line(error)}.", hint="Look at the server, and at its rights."
+            ) from error
+
+
+def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
+    """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    given = address.address
+    if dimension > MOST_DIMENSIONS:
+        raise InvalidInput(
+            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, and this model's vectors have {dimension:,}.",
+            hint="Use another engine.",
+        )
+    url = Address("postgresql", given.place, given.user, given.password, given.options).url
+    try:
+        psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise InvalidInput(f"{address} is no address of Postgres.", hint="Write pgvector://HOST/DATABASE.") from None
+    settings = f"-c hnsw.ef_search={_BREADTH} -c hnsw.iterative_scan=strict_order"
+    return PgvectorEngine(SpareConnections(url, settings), str(address), mark, dimension)
+
+
+def _first(connection: psycopg.Connection, sql: str, *values: str) -> bool:
+    row = connection.execute(sql, values).fetchone()
+    return bool(row and row[0])
+
+
+def _line(error: psycopg.Error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

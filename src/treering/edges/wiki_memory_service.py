@@ -1,0 +1,188 @@
+"""The memory of wiki agents as a service: asynchronous, with plain dictionaries as results."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import Any, Self
+from uuid import UUID
+
+from treering.core.errors import InvalidInput, TreeringError
+from treering.edges.surfaces.space import Space, open_space
+from treering.memories.wiki_memory import (
+    RELEVANT,
+    SpaceWikiMemories,
+    WikiMemory,
+    WikiMemoryDraft,
+    WikiMemoryStore,
+    WikiMemoryType,
+    WikiRepository,
+    memory_type_of,
+)
+from treering.ports.embedder import Embedder
+
+_LOG = logging.getLogger(__name__)
+
+Result = dict[str, Any]
+"""`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
+
+_INTERNAL = "InternalError"
+
+
+class WikiMemoryService:
+    """What wiki agents remember of repositories: store, search, find by file, purge. Safe to use from many threads.
+
+    Every method is asynchronous, works in a thread, and returns a dictionary: no error of the memory ends an agent.
+    `store`: a space, or whatever else keeps the memories; without it the space that the settings name
+    (`TREERING_SPACE`, else the nearest `.treering/` folder) is opened by the first call that needs it, with `embedder`
+    where one is given, and closed by `aclose`.
+    """
+
+    def __init__(self, store: WikiMemoryStore | Space | None = None, embedder: Embedder | None = None) -> None:
+        self._embedder = embedder
+        self._lock = Lock()
+        self._own: Space | None = None
+        self._closed = False
+        self._given = SpaceWikiMemories(store.engine) if isinstance(store, Space) else store
+
+    async def store_memory(
+        self,
+        repository_id: UUID | str,
+        content: str,
+        memory_type: WikiMemoryType | str,
+        source_agent: str,
+        file_paths: Sequence[str] | None = None,
+        related_pages: Sequence[str] | None = None,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Result:
+        """Keep a memory: `{status, memory_id, repository_id}`.
+
+        What is longer than 4,000 characters is cut at the end of a sentence; the result has `kept_chars` and
+        `given_chars` then. The same `idempotency_key` again, for the same repository and branch, keeps nothing more.
+        """
+
+        def store(kept: WikiMemoryStore) -> Result:
+            repository = WikiRepository.of(repository_id, branch=branch, commit=commit)
+            draft = WikiMemoryDraft(
+                content, memory_type_of(memory_type), source_agent, tuple(file_paths or ()), tuple(related_pages or ())
+            )
+            stored = kept.store(repository, draft, key=idempotency_key)
+            was_cut = stored.kept_chars < stored.given_chars
+            cut = {"kept_chars": stored.kept_chars, "given_chars": stored.given_chars} if was_cut else {}
+            return {"memory_id": stored.id, "repository_id": repository.repository_id, **cut}
+
+        return await self._answer(store)
+
+    async def search_memories(
+        self,
+        repository_id: UUID | str,
+        query: str,
+        limit: int = 10,
+        memory_type: WikiMemoryType | str | None = None,
+        *,
+        source_agent: str | None = None,
+        score_threshold: float = RELEVANT,
+        branch: str | None = None,
+    ) -> Result:
+        """Return the memories most like a query, best first: `{status, memories, count}`."""
+
+        def search(kept: WikiMemoryStore) -> Result:
+            found = kept.search(
+                WikiRepository.of(repository_id, branch=branch),
+                query,
+                limit=limit,
+                memory_type=memory_type_of(memory_type) if memory_type else None,
+                source_agent=source_agent,
+                score_threshold=score_threshold,
+            )
+            return _listed(found)
+
+        return await self._answer(search)
+
+    async def get_memories_by_files(
+        self, repository_id: UUID | str, file_paths: Sequence[str], *, branch: str | None = None
+    ) -> Result:
+        """Return the memories about any of some files, or below some folders: `{status, memories, count}`."""
+
+        def by_files(kept: WikiMemoryStore) -> Result:
+            return _listed(kept.by_files(WikiRepository.of(repository_id, branch=branch), _texts(file_paths)))
+
+        return await self._answer(by_files)
+
+    async def purge_memories(
+        self, repository_id: UUID | str, *, branch: str | None = None, erase: bool = False
+    ) -> Result:
+        """Withdraw all memories of a repository: `{status, deleted_count, repository_id}`.
+
+        That is one patch, which `treering revert` takes back. `erase`: leave nothing of them, for good.
+        """
+
+        def purge(kept: WikiMemoryStore) -> Result:
+            repository = WikiRepository.of(repository_id, branch=branch)
+            count = kept.purge(repository, erase=erase)
+            return {"deleted_count": count, "repository_id": repository.repository_id}
+
+        return await self._answer(purge)
+
+    @classmethod
+    async def purge_for_repository(cls, repository_id: UUID | str) -> Result:
+        """Withdraw all memories of a repository with a service of its own, for workflows that have none."""
+        async with cls() as service:
+            return await service.purge_memories(repository_id)
+
+    async def aclose(self) -> None:
+        """Close the space, if this service opened one."""
+        await asyncio.to_thread(self._close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _answer(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
+        return await asyncio.to_thread(partial(self._attempted, work))
+
+    def _attempted(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
+        try:
+            return {"status": "success", **work(self._store())}
+        except TreeringError as error:
+            return _failed(f"{error.message} {error.hint}".strip(), error.code)
+        except Exception:  # noqa: BLE001 - an agent goes on without its memory; what happened is for whoever runs it
+            _LOG.exception("The memory of wiki agents failed.")
+            return _failed("The memory could not be reached.", _INTERNAL)
+
+    def _store(self) -> WikiMemoryStore:
+        if self._given is not None:
+            return self._given
+        with self._lock:
+            if self._closed:
+                raise InvalidInput("This service was closed.", hint="Make another one.")
+            if self._own is None:
+                self._own = open_space(embedder=self._embedder)
+            return SpaceWikiMemories(self._own.engine)
+
+    def _close(self) -> None:
+        with self._lock:
+            own, self._own, self._closed = self._own, None, True
+        if own:
+            own.close()
+
+
+def _listed(found: Sequence[WikiMemory]) -> Result:
+    return {"memories": [one.as_dict() for one in found], "count": len(found)}
+
+
+def _failed(message: str, kind: str) -> Result:
+    told: Mapping[str, Any] = {"status": "error", "error": message, "error_type": kind}
+    return dict(told)
+
+
+def _texts(given: object) -> Sequence[str]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidInput("file_paths is no list.", hint="Give a list of paths.")
+    return [str(one) for one in given]

@@ -1,0 +1,204 @@
+import asyncio
+import inspect
+from dataclasses import dataclass
+
+import client_parts
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+import treering
+from treering.client import (
+    AgentProfile,
+    BlockingMemoryClient,
+    MemoryConfig,
+    MemoryDependencies,
+    memory_tools,
+    retrieve_memory,
+    store_memory,
+)
+
+
+@dataclass
+class Context:
+    deps: object
+
+
+def with_memory(work, config=None, **fields):
+    """Run `work(ctx, client)` with dependencies that have a client."""
+
+    async def run():
+        async with client_parts.asynchronous(config) as client:
+            return await work(Context(MemoryDependencies(memory_client=client, **fields)), client)
+
+    return asyncio.run(run())
+
+
+def test_what_an_agent_stores_it_retrieves():
+    async def work(ctx, client):
+        stored = await store_memory(ctx, "BWA needs an index", {"tool": "bwa"}, importance=0.9)
+        return stored, await retrieve_memory(ctx, "BWA index")
+
+    planner = AgentProfile(agent_type="planner")
+    stored, (found,) = with_memory(work, session_id="run-1", agent_profile=planner)
+    assert set(stored) == {"success", "memory_id", "timestamp"}
+    assert stored["success"] is True
+    assert set(found) == {"content", "metadata", "similarity", "timestamp"}
+    assert found["content"] == "BWA needs an index"
+    assert 0.7 <= found["similarity"] <= 1
+    assert found["timestamp"] == found["metadata"]["timestamp"]
+    told = {name: found["metadata"][name] for name in ("agent_type", "session_id", "importance", "tool")}
+    assert told == {"agent_type": "planner", "session_id": "run-1", "importance": 0.9, "tool": "bwa"}
+
+
+def test_without_a_profile_the_agent_is_unknown_and_its_importance_is_half():
+    async def work(ctx, client):
+        await store_memory(ctx, "BWA needs an index", {"agent_type": "boss", "importance_score": 1, "importance": 1})
+        return await client.retrieve("BWA index")
+
+    (found,) = with_memory(work)
+    assert found.metadata["agent_type"] == "unknown"
+    assert found.metadata["importance_score"] == found.metadata["importance"] == 0.5
+    assert "session_id" not in found.metadata
+
+
+def test_without_a_profile_the_agent_is_the_clients():
+    async def work():
+        async with client_parts.asynchronous(agent_type="planner") as client:
+            await store_memory(Context(MemoryDependencies(memory_client=client)), "BWA needs an index")
+            return await client.retrieve("BWA index")
+
+    assert asyncio.run(work())[0].metadata["agent_type"] == "planner"
+
+
+@pytest.mark.parametrize(
+    "deps",
+    [
+        None,
+        {},
+        {"memory_client": None},
+        MemoryDependencies(),
+        MemoryDependencies(memory_client=client_parts.asynchronous(client_parts.config(enabled=False))),
+        MemoryDependencies(memory_client=client_parts.asynchronous(), memory_config=MemoryConfig(enabled=False)),
+        MemoryDependencies(
+            memory_client=client_parts.asynchronous(client_parts.config(excluded_agents=["planner"])),
+            agent_profile="planner",
+        ),
+        MemoryDependencies(
+            memory_client=client_parts.asynchronous(),
+            memory_config=MemoryConfig(excluded_agents=("The planner",)),
+            agent_profile=AgentProfile(agent_type="planner", name="The planner"),
+        ),
+        {"memory_client": "<MemorySystemClient object>"},
+    ],
+    ids=["none", "empty", "no client", "no field", "off", "off for the agent", "excluded", "excluded by name", "text"],
+)
+def test_without_a_client_the_tools_say_so(deps):
+    async def work():
+        ctx = Context(deps)
+        return await retrieve_memory(ctx, "BWA"), await store_memory(ctx, "BWA needs an index")
+
+    assert asyncio.run(work()) == ([], {"success": False, "reason": "Memory client not available"})
+
+
+@pytest.mark.parametrize(("content", "importance"), [("  ", 0.5), ("BWA", 7)])
+def test_what_cannot_be_stored_is_told_to_the_agent(content, importance):
+    async def work(ctx, client):
+        return await store_memory(ctx, content, importance=importance)
+
+    answer = with_memory(work)
+    assert answer["success"] is False
+    assert answer["reason"] in {"The content is empty.", "importance_score: 7 is not a number from 0 to 1."}
+
+
+def test_filters_and_sessions_hold():
+    async def work(ctx, client):
+        await client.store("BWA of the run", {"session_id": "run-1", "tool": "bwa"})
+        await client.store("BWA of another run", {"session_id": "run-2", "tool": "bwa"})
+        await client.store("BWA and its index", {"session_id": "run-1", "tool": "samtools"})
+        return [one["content"] for one in await retrieve_memory(ctx, "BWA", filters={"tool": "bwa"})]
+
+    assert with_memory(work, session_id="run-1") == ["BWA of the run"]
+
+
+@pytest.mark.parametrize(("top_k", "expected"), [(0, 1), (2, 2), (10_000, 8)])
+def test_top_k_is_kept_within_what_can_be_asked(top_k, expected):
+    async def work(ctx, client):
+        for number in range(8):
+            await client.store(f"BWA run {number}")
+        return await retrieve_memory(ctx, "BWA run", top_k=top_k)
+
+    assert len(with_memory(work)) == expected
+
+
+def test_a_filter_that_makes_no_sense_is_refused():
+    async def work(ctx, client):
+        return await retrieve_memory(ctx, "BWA", filters={"tool": {"like": "b"}})
+
+    with pytest.raises(treering.InvalidInput):
+        with_memory(work)
+
+
+def test_settings_of_the_agent_stand_where_its_profile_says_nothing():
+    async def work(ctx, client):
+        await client.store("BWA run on sample 7 succeeded", {"success": True})
+        await client.store("BWA run on sample 7", {"success": False})
+        return [one["metadata"]["success"] for one in await retrieve_memory(ctx, "BWA run on sample 7", top_k=1)]
+
+    assert with_memory(work) == [False]
+    config = MemoryConfig.read({"retrieval": {"enable_success_weighting": True}})
+    assert with_memory(work, memory_config=config) == [True]
+
+
+def test_a_profile_is_named_and_its_threshold_holds():
+    async def work(ctx, client):
+        await client.store("BWA run on sample 7")
+        return await retrieve_memory(ctx, "BWA index of mice")
+
+    lax = AgentProfile(agent_type="planner", relevance_threshold=0)
+    assert len(with_memory(work, agent_profile=lax)) == 1
+    assert with_memory(work, agent_profile=AgentProfile(agent_type="planner", relevance_threshold=0.9)) == []
+    strict = MemoryConfig.read({"retrieval": {"min_similarity": 0.9}})
+    assert with_memory(work, memory_config=strict) == []
+    with pytest.raises(treering.InvalidInput, match="There is no profile 'planer'"):
+        with_memory(work, agent_profile="planer")
+
+
+def test_a_blocking_client_among_the_dependencies_is_refused():
+    deps = MemoryDependencies(memory_client=BlockingMemoryClient({"backend": "in_memory"}))
+    with pytest.raises(treering.InvalidInput, match="memory_client: it is a BlockingMemoryClient"):
+        asyncio.run(retrieve_memory(Context(deps), "BWA"))
+
+
+def test_tools_without_a_context_are_the_same_tools():
+    async def work(ctx, client):
+        retrieve, store = memory_tools(ctx.deps)
+        assert (retrieve.__name__, store.__name__) == ("retrieve_memory", "store_memory")
+        assert [*inspect.signature(retrieve).parameters] == ["query", "top_k", "filters"]
+        assert [*inspect.signature(store).parameters] == ["content", "metadata", "importance"]
+        assert "ctx" not in retrieve.__doc__ + store.__doc__
+        assert (await store("BWA needs an index"))["success"]
+        return await retrieve("BWA index")
+
+    assert [one["content"] for one in with_memory(work)] == ["BWA needs an index"]
+    assert asyncio.run(memory_tools(None)[0]("BWA")) == []
+    assert asyncio.run(memory_tools(None)[1]("BWA"))["reason"] == "Memory client not available"
+
+
+def test_the_tools_are_tools_of_pydantic_ai():
+    model = TestModel(call_tools=["store_memory", "retrieve_memory"])
+    agent = Agent(model, deps_type=MemoryDependencies)
+    agent.tool(retrieve_memory)
+    agent.tool(store_memory)
+
+    async def work(ctx, client):
+        await agent.run("Remember this.", deps=ctx.deps)
+        return await client.retrieve("a", profile=AgentProfile(agent_type="", relevance_threshold=0))
+
+    (found,) = with_memory(work, agent_profile="planner", session_id="run-1")
+    assert (found.metadata["agent_type"], found.metadata["session_id"]) == ("planner", "run-1")
+    tools = {tool.name: tool for tool in model.last_model_request_parameters.function_tools}
+    assert tools["retrieve_memory"].description.startswith("<summary>Retrieve memories")
+    properties = tools["retrieve_memory"].parameters_json_schema["properties"]
+    assert [*properties] == ["query", "top_k", "filters"]
+    assert properties["query"]["description"] == "What to look for, in words."

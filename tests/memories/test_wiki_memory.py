@@ -1,0 +1,259 @@
+"""What wiki agents remember: kept apart by repository, found by meaning, type and file, purged and brought back."""
+
+import asyncio
+from functools import partial
+from uuid import UUID, uuid4
+
+import pytest
+
+import treering
+from treering.core.errors import NotFound
+from treering.core.objects import Source
+from treering.memories.wiki_memory import MOST_CHARS
+from treering.testing.hashing_embedder import HashingEmbedder
+from treering.wiki import WikiMemoryService, WikiMemoryType
+
+FLASK, TYPER = UUID("0f0e0d0c-0b0a-4908-8706-050403020100"), uuid4()
+DECISION, PATTERN = "structural_decision", "pattern_found"
+
+
+@pytest.fixture
+def space(tmp_path):
+    with treering.open(
+        f"sqlite:{tmp_path / 's.db'}", channel="user", background=False, embedder=HashingEmbedder()
+    ) as space:
+        yield space
+
+
+@pytest.fixture
+def service(space):
+    return WikiMemoryService(space)
+
+
+def done(call):
+    """Run a call of the service and return its result, which has to be a success."""
+    result = asyncio.run(call)
+    assert result["status"] == "success", result
+    return result
+
+
+def store(service, text, kind=DECISION, *, repository=FLASK, agent="structure_agent", **options):
+    return done(service.store_memory(repository, text, kind, agent, **options))["memory_id"]
+
+
+def found(service, query, *, repository=FLASK, **options):
+    return [one["content"] for one in done(service.search_memories(repository, query, **options))["memories"]]
+
+
+def about(service, *paths, repository=FLASK, **options):
+    return {one["content"] for one in done(service.get_memories_by_files(repository, paths, **options))["memories"]}
+
+
+def failed(call):
+    result = asyncio.run(call)
+    assert result["status"] == "error", result
+    assert set(result) == {"status", "error", "error_type"}
+    return result
+
+
+def test_a_memory_is_stored_and_found_with_all_it_says(service):
+    result = done(
+        service.store_memory(
+            FLASK,
+            "Pages follow the packages.",
+            WikiMemoryType.STRUCTURAL_DECISION,
+            "structure_agent",
+            ["src/app.py", "./src/cli.py"],
+            ["overview"],
+        )
+    )
+    assert set(result) == {"status", "memory_id", "repository_id"}
+    assert result["repository_id"] == str(FLASK)
+    answer = done(service.search_memories(FLASK, "how do pages follow packages"))
+    (memory,) = answer["memories"]
+    assert answer["count"] == 1
+    assert memory.pop("created_at") <= memory.pop("updated_at")
+    assert memory.pop("score") >= 0.7
+    assert memory == {
+        "id": result["memory_id"],
+        "repository_id": str(FLASK),
+        "memory_type": DECISION,
+        "content": "Pages follow the packages.",
+        "source_agent": "structure_agent",
+        "file_paths": ["src/app.py", "src/cli.py"],
+        "related_pages": ["overview"],
+        "embedding_metadata": {"model": HashingEmbedder().model_id, "dimension": HashingEmbedder().dimension},
+    }
+
+
+def test_no_repository_sees_the_memories_of_another(service):
+    store(service, "Flask routes requests.", file_paths=["app.py"])
+    store(service, "Typer routes requests to commands.", repository=TYPER, file_paths=["app.py"])
+    assert found(service, "routes requests") == ["Flask routes requests."]
+    assert about(service, "app.py", repository=TYPER) == {"Typer routes requests to commands."}
+    assert done(service.purge_memories(FLASK))["deleted_count"] == 1
+    assert found(service, "routes requests", repository=TYPER) == ["Typer routes requests to commands."]
+
+
+@pytest.mark.parametrize("spelled", [str(FLASK), str(FLASK).upper(), FLASK.hex, f"{{{FLASK}}}"])
+def test_a_uuid_is_the_same_repository_in_any_spelling(service, spelled):
+    store(service, "Flask routes requests.", file_paths=["app.py"])
+    assert found(service, "routes requests", repository=spelled) == ["Flask routes requests."]
+    assert about(service, "app.py", repository=spelled)
+    assert done(service.purge_memories(spelled))["deleted_count"] == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("a", "a/b"), ("a.b", "a_b"), ("x" * 150, "x" * 151), ("A", "a")])
+def test_names_that_are_alike_are_different_repositories(service, one, other):
+    store(service, "Routes requests.", repository=one)
+    assert found(service, "routes requests", repository=one)
+    assert found(service, "routes requests", repository=other) == []
+    assert done(service.purge_memories(other))["deleted_count"] == 0
+
+
+def test_a_branch_sees_what_holds_for_all_branches_and_nothing_of_another_branch(service):
+    store(service, "All: routes requests.", file_paths=["app.py"])
+    store(service, "Main: routes requests.", branch="main", file_paths=["app.py"])
+    store(service, "Next: routes requests.", branch="feature/next", file_paths=["app.py"])
+    assert about(service, "app.py", branch="main") == {"All: routes requests.", "Main: routes requests."}
+    assert set(found(service, "routes requests", branch="feature/next")) == {
+        "All: routes requests.",
+        "Next: routes requests.",
+    }
+    assert about(service, "app.py") == {"All: routes requests."}
+    assert done(service.purge_memories(FLASK, branch="main"))["deleted_count"] == 1
+    assert done(service.purge_memories(FLASK))["deleted_count"] == 2
+
+
+def test_type_and_agent_are_conditions_of_the_search_and_not_of_what_it_found(service):
+    for number in range(30):
+        store(service, f"Routes requests, decision {number}.")
+    store(service, "Routes requests, now and then, as many other things do.", PATTERN, agent="page_agent")
+    for condition in ({"memory_type": PATTERN}, {"source_agent": "page_agent"}):
+        (only,) = found(service, "routes requests", limit=1, **condition)
+        assert only.startswith("Routes requests, now")
+
+
+def test_a_score_threshold_leaves_out_what_is_less_like_the_query(service):
+    store(service, "Flask routes requests.")
+    assert found(service, "tea harvest in spring") == []
+    assert found(service, "tea harvest and requests in spring", score_threshold=0.0)
+
+
+def test_memories_are_found_by_a_file_or_a_folder_above_it(service):
+    store(service, "One.", file_paths=["src/flask/app.py", "src/flask/cli.py"])
+    store(service, "Two.", file_paths=["src/flask2/app.py"])
+    assert about(service, "src/flask/app.py") == {"One."}
+    assert about(service, "src/flask") == {"One."}
+    assert about(service, "src/") == {"One.", "Two."}
+    assert about(service, "docs", "src/flask2/app.py") == {"Two."}
+    assert about(service, "app.py") == set()
+
+
+def test_the_same_key_again_stores_nothing_more_and_gives_the_same_memory(service):
+    first = store(service, "Stored by a call.", idempotency_key="thread-1:call-1")
+    assert store(service, "Stored by a call.", idempotency_key="thread-1:call-1") == first
+    assert store(service, "Stored by a call.", idempotency_key="thread-1:call-1", repository=TYPER) != first
+    assert len(found(service, "stored by a call")) == 1
+
+
+def test_a_long_memory_is_cut_at_a_sentence_and_says_so(service):
+    text = "A page follows its package. " * 200
+    result = done(service.store_memory(FLASK, text, DECISION, "structure_agent"))
+    (kept,) = found(service, "a page follows its package")
+    assert kept.endswith("package.")
+    assert MOST_CHARS - 60 < len(kept) <= MOST_CHARS
+    assert (result["kept_chars"], result["given_chars"]) == (len(kept), len(text))
+
+
+def test_a_long_memory_without_sentences_is_cut_all_the_same(service):
+    store(service, "x" * 5_000, file_paths=["a"])
+    (kept,) = about(service, "a")
+    assert len(kept) == MOST_CHARS
+
+
+def test_a_purge_is_one_patch_that_can_be_reverted(service, space):
+    for number in range(3):
+        store(service, f"Routes requests, decision {number}.", file_paths=["app.py"])
+    assert done(service.purge_memories(FLASK)) == {
+        "status": "success",
+        "deleted_count": 3,
+        "repository_id": str(FLASK),
+    }
+    assert found(service, "routes requests") == []
+    assert about(service, "app.py") == set()
+    assert done(service.purge_memories(FLASK))["deleted_count"] == 0
+    newest = space.engine.ledger.patches(limit=1)[0]
+    space.engine.ledger.revert(newest.id, by=space.engine.author, reason="The new wiki was not good.")
+    assert len(found(service, "routes requests")) == 3
+
+
+def test_a_purge_that_erases_leaves_nothing_in_the_ledger(service, space):
+    kept = store(service, "Routes requests.", file_paths=["app.py"])
+    assert done(service.purge_memories(FLASK, erase=True))["deleted_count"] == 1
+    with pytest.raises(NotFound):
+        space.engine.ledger.get(kept)
+    assert about(service, "app.py") == set()
+
+
+def test_a_secret_in_a_memory_is_redacted(service, space):
+    kept = space.engine.ledger.get(store(service, "Use AKIAIOSFODNN7EXAMPLE for the bucket."))
+    assert isinstance(kept, Source)
+    assert "AKIAIOSFODNN7EXAMPLE" not in repr(kept)
+
+
+def test_bad_input_is_an_error_that_says_what_is_wrong(service):
+    call = partial(service.store_memory, FLASK, "x", DECISION, "structure_agent")
+    assert "structural_decision, pattern_found" in failed(service.store_memory(FLASK, "x", "idea", "a"))["error"]
+    assert "repository" in failed(service.store_memory(" ", "x", DECISION, "a"))["error"]
+    assert "empty" in failed(service.store_memory(FLASK, "  ", DECISION, "a"))["error"]
+    assert "leads out" in failed(call(["../etc/passwd"]))["error"]
+    assert "limit" in failed(service.search_memories(FLASK, "x", limit=0))["error"]
+    assert "list" in failed(service.get_memories_by_files(FLASK, "app.py"))["error"]
+
+
+class Broken:
+    """A store whose database is gone."""
+
+    def __getattr__(self, name):
+        def fail(*_, **__):
+            raise OSError("cannot connect to 10.0.0.7 as admin:hunter2")
+
+        return fail
+
+
+def test_an_error_names_nothing_of_what_is_inside(caplog):
+    result = failed(WikiMemoryService(Broken()).search_memories(FLASK, "routes"))
+    assert result["error_type"] == "InternalError"
+    assert "hunter2" not in str(result)
+    assert "10.0.0.7" in caplog.text
+
+
+def test_without_arguments_the_space_that_the_settings_name_is_opened(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_SPACE", f"sqlite:{tmp_path / 'own.db'}")
+    monkeypatch.setenv("TREERING_BACKGROUND", "0")
+
+    async def remember():
+        async with WikiMemoryService(embedder=HashingEmbedder()) as service:
+            return await service.store_memory(FLASK, "Routes requests.", DECISION, "structure_agent")
+
+    done(remember())
+    assert done(WikiMemoryService.purge_for_repository(FLASK))["deleted_count"] == 1
+
+
+def test_many_repositories_at_once_through_one_service_never_mix(service):
+    repositories = [uuid4() for _ in range(25)]
+
+    async def remember(repository, number):
+        text = f"Routes requests of {repository}, decision {number}."
+        return await service.store_memory(repository, text, DECISION, "page_agent", ["app.py"])
+
+    async def together():
+        calls = (remember(repository, number) for number in range(4) for repository in repositories)
+        return await asyncio.gather(*calls)
+
+    assert all(result["status"] == "success" for result in asyncio.run(together()))
+    for repository in repositories:
+        texts = about(service, "app.py", repository=repository)
+        assert len(texts) == 4
+        assert all(str(repository) in text for text in texts)
