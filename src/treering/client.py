@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treering.edges.engines.host_store import StoredDocument, VectorStoreAdapter
     from treering.edges.hooks.execution_history import ExecutionHistoryMemoryBridge
     from treering.edges.hooks.memory_access import recalled_memories
     from treering.edges.hooks.memory_tools import memory_tools, retrieve_memory, store_memory
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from treering.memories.client.sessions import NestedContext
 
 _HOMES = {
+    "treering.edges.engines.host_store": ["StoredDocument", "VectorStoreAdapter"],
     "treering.edges.hooks.execution_history": ["ExecutionHistoryMemoryBridge"],
     "treering.edges.hooks.memory_access": ["recalled_memories"],
     "treering.edges.hooks.memory_tools": ["memory_tools", "retrieve_memory", "store_memory"],
@@ -55,7 +57,9 @@ __all__ = [
     "MemoryState",
     "MemorySystemClient",
     "NestedContext",
+    "StoredDocument",
     "Switches",
+    "VectorStoreAdapter",
     "log_tool_runs",
     "memory_node",
     "memory_tools",

@@ -44,10 +44,15 @@ class EngineTail:
 
     def merged(self, engine: Keys, vector: Vector, limit: int, allowed: Keys | None) -> list[int]:
         """Put what an engine found together with the nearest of those that changed since."""
+        kept = self.unchanged(engine)
         with self._lock:
-            kept = [key for key in engine.tolist() if key not in self._changed]
             nearest, _ = self._table.search(vector, limit=limit, allowed=allowed)
         return [*kept, *nearest.tolist()]
+
+    def unchanged(self, keys: Keys) -> list[int]:
+        """Return those of some passages that did not change since."""
+        with self._lock:
+            return [key for key in keys.tolist() if key not in self._changed]
 
     def _start(self, moment: str) -> None:
         self._begin = self._reached = moment

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from treering.core.errors import TreeringError
 from treering.derived.engine_tail import EngineTail, nearest
 from treering.ports.vector_engine import Keys, VectorEngine, VectorFeed
 from treering.ports.vectors import Lag, Near, NearRequest, Pending, Vector, Vectors
 
+WIDER = 4
+"""So many times what is wanted is asked of an engine that cannot search with a filter."""
 FEW_ALLOWED = 4_000
 """Passages that pass a filter and are compared one by one where an engine cannot search them exactly."""
 
@@ -24,7 +28,8 @@ class EngineVectors:
     """`ports.vectors.Vectors` over the vectors that the space keeps, searched by an engine where one is in use.
 
     The space's own vectors stay whole: they give exact cosines, wait for the embedder, and answer whenever the engine
-    cannot. `in_use` returns the engine, or `None`; `failed` is told why an engine could not answer.
+    cannot. `in_use` returns the engine, or `None`; `failed` is told why an engine could not answer. Up to `few`
+    passages that pass a filter are compared one by one where the engine cannot search them.
     """
 
     def __init__(
@@ -33,7 +38,10 @@ class EngineVectors:
         feed: VectorFeed,
         in_use: Callable[[], EngineInUse | None],
         failed: Callable[[TreeringError], None],
+        *,
+        few: int = FEW_ALLOWED,
     ) -> None:
+        self._few = few
         self._own = own
         self._feed = feed
         self._in_use = in_use
@@ -92,14 +100,28 @@ class EngineVectors:
     def _near(self, used: EngineInUse, vector: Vector, limit: int, allowed: Keys | None) -> list[int] | None:
         # What changed since may stand in front of what it finds, and is left out of it.
         keys = used.engine.search(vector, limit + len(used.tail), allowed)
-        if keys is not None:
-            return used.tail.merged(keys, vector, limit, allowed)
-        return allowed.tolist() if allowed is not None and len(allowed) <= FEW_ALLOWED else None
+        if keys is None and allowed is not None:
+            if len(allowed) <= self._few:
+                return [int(key) for key in allowed.tolist()]
+            keys = _passing(used, vector, limit, allowed)
+        return None if keys is None else used.tail.merged(keys, vector, limit, allowed)
 
     def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
         wanted = {key for one in found for keys in one for key in keys}.union(*(one.keys for one in requests))
         vectors = dict(self._feed.read(sorted(wanted)))
         return [_near_of(request, keys, vectors) for request, keys in zip(requests, found, strict=True)]
+
+
+def _passing(used: EngineInUse, vector: Vector, limit: int, allowed: Keys) -> Keys | None:
+    """Return the nearest that are allowed among the nearest of all; `None` where these are too few.
+
+    Where a filter lets most passages pass, some more of the nearest hold as many that pass.
+    """
+    keys = used.engine.search(vector, WIDER * limit + len(used.tail), None)
+    if keys is None:
+        return None
+    passing = keys[np.isin(keys, allowed)]
+    return passing if len(used.tail.unchanged(passing)) >= limit else None
 
 
 def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:

@@ -1,12 +1,10 @@
 """The memory client: opens the space that a configuration names, when it is first used."""
 
 import asyncio
-import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, Self, TypeVar
 from uuid import uuid4
@@ -16,11 +14,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import Channel
-from treering.edges.address import MEMORY, Address, file_address, parse_address
-from treering.edges.settings import Settings
-from treering.edges.wiring import Opened, Opening, author, open_engine
-from treering.memories.client.buffering import NoJournal, WriteJournal
-from treering.memories.client.config import BUILT_IN_MODEL, BUILT_IN_MODELS, MemoryConfig
+from treering.edges.engines.host_store import VectorStoreAdapter
+from treering.edges.memory_models import GivenEmbedder
+from treering.edges.memory_opening import MemoryParts, OpenMemory, check_parts, open_memory
+from treering.edges.memory_places import GivenStores
+from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import MemoryDocument, MemoryItem, RetrievedMemories
 from treering.memories.client.filtering import RecallScope, Who
 from treering.memories.client.memory import ClientMemory
@@ -28,24 +26,12 @@ from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.recording import KeyedMemory
 from treering.memories.client.records.records import Records
 from treering.memories.client.sessions import NestedContext, nested_context
-from treering.ports.embedder import Embedder
 from treering.ports.reranker import Reranker
+from treering.ports.vector_engine import EngineReport
 
 _Answer = TypeVar("_Answer")
 THREADS = 4
 """Calls of one client that are worked on side by side; others wait for their turn."""
-
-
-def _sqlite(config: MemoryConfig, settings: Settings) -> Address:
-    return parse_address(config.sqlite.path, named=settings.data_dir)
-
-
-def _in_memory(_config: MemoryConfig, _settings: Settings) -> Address:
-    return file_address(MEMORY)
-
-
-_ADDRESSES: Mapping[str, Callable[[MemoryConfig, Settings], Address]] = {"sqlite": _sqlite, "in_memory": _in_memory}
-"""The backends that can be opened."""
 
 
 class BlockingMemoryClient:
@@ -57,33 +43,28 @@ class BlockingMemoryClient:
     def __init__(
         self,
         config: MemoryConfig | Mapping[str, Any] | None = None,
+        connection: object | None = None,
         *,
         agent_type: str | None = None,
         user_id: str | None = None,
         actor: str | None = None,
         channel: Channel = "agent",
-        embedder: Embedder | None = None,
+        embedder: GivenEmbedder | None = None,
         reranker: Reranker | None = None,
         background: bool | None = None,
+        vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         self.config = _checked(config)
         self.agent_type = agent_type
         """The type of the agent whose memories it keeps, where it has one."""
-        self._who = Who(agent_type, user_id)
-        _check_parts(self.config, embedder)
-        self._open = partial(
-            _opened,
-            self.config,
-            self._who,
-            actor=actor,
-            channel=channel,
-            embedder=embedder,
-            reranker=reranker,
-            background=background,
+        given = MemoryParts(GivenStores(connection, vector_store), embedder, reranker, background)
+        if self.config.enabled:
+            check_parts(self.config, given)
+        self._space = _OpenedOnUse(
+            partial(open_memory, self.config, Who(agent_type, user_id), given, actor=actor, channel=channel)
         )
-        self._lock = Lock()
-        self._opened: _OpenMemory | None = None
-        self._closed = False
+        # Where nobody closes it, what is buffered is written at the end all the same.
+        weakref.finalize(self, self._space.close)
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
         """Keep a text, a `MemoryDocument` or a host's own document; see `ClientMemory.store`."""
@@ -146,20 +127,21 @@ class BlockingMemoryClient:
 
     def flush(self) -> None:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
-        if self._opened:
+        if self._space.is_open:
             self._memory.flush()
+
+    def catch_up(self) -> EngineReport:
+        """Write what is buffered, make all vectors, and have the engine take them over; see `ClientMemory.catch_up`."""
+        return self._memory.catch_up() if self.config.enabled else EngineReport("none")
 
     def close(self) -> None:
         """Write what is buffered, and close the space."""
-        with self._lock:
-            opened, self._opened, self._closed = self._opened, None, True
-        if opened:
-            opened.close()
+        self._space.close()
 
     @property
     def closed(self) -> bool:
         """Whether it was closed; then every call but `close` raises."""
-        return self._closed
+        return self._space.closed
 
     def __enter__(self) -> Self:
         return self
@@ -175,12 +157,39 @@ class BlockingMemoryClient:
 
     @property
     def _memory(self) -> ClientMemory:
+        return self._space.memory
+
+
+class _OpenedOnUse:
+    """A memory that is opened by the first call that needs it."""
+
+    def __init__(self, open_it: Callable[[], OpenMemory]) -> None:
+        self._open = open_it
+        self._lock = Lock()
+        self._opened: OpenMemory | None = None
+        self.closed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether there is anything to write or to close."""
+        return self._opened is not None
+
+    @property
+    def memory(self) -> ClientMemory:
+        """The memory. Raises what opening it raises, and `InvalidInput` once it was closed."""
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise InvalidInput("This memory client was closed.", hint="Make another one.")
             if self._opened is None:
                 self._opened = self._open()
             return self._opened.memory
+
+    def close(self) -> None:
+        """Write what is buffered, and close the space."""
+        with self._lock:
+            opened, self._opened, self.closed = self._opened, None, True
+        if opened:
+            opened.close()
 
 
 class MemorySystemClient:
@@ -189,27 +198,31 @@ class MemorySystemClient:
     Work runs in a few threads of its own, never on the event loop. An asynchronous context manager. A copy of it, deep
     or not, is the client itself; pickled, it is found again in the same process, or opened anew from its configuration.
 
-    `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend; SQLite
-    has none. `agent_type`, `user_id`: whose memories are stored, where the metadata does not say. `embedder`,
-    `reranker`: instead of those that the configuration names. Raises `InvalidInput` for a configuration that makes no
-    sense, a backend that is not there, and a model that cannot be had; nothing is opened then.
+    `config`: a `MemoryConfig`, or nested mappings such as Hydra's. `connection`: an open driver of the backend, which
+    is used and not closed, such as a psycopg pool or a client of Redis; SQLite has none. `agent_type`, `user_id`: whose
+    memories are stored, where the metadata does not say. `embedder`, `reranker`: instead of those that the
+    configuration names; an embedder may be a function that gives a vector for each text. `vector_store`: a store of
+    the host that searches beside the ledger. Raises `InvalidInput` for a configuration that makes no sense, a backend
+    that is not there, and a model that cannot be had; nothing is opened then.
     """
 
     def __init__(
         self,
         config: MemoryConfig | Mapping[str, Any] | None = None,
-        connection: Any = None,
+        connection: object | None = None,
         *,
         agent_type: str | None = None,
         user_id: str | None = None,
         actor: str | None = None,
         channel: Channel = "agent",
-        embedder: Embedder | None = None,
+        embedder: GivenEmbedder | None = None,
         reranker: Reranker | None = None,
         background: bool | None = None,
+        vector_store: VectorStoreAdapter | None = None,
     ) -> None:
         self.sync = BlockingMemoryClient(
             config,
+            connection,
             agent_type=agent_type,
             user_id=user_id,
             actor=actor,
@@ -217,18 +230,12 @@ class MemorySystemClient:
             embedder=embedder,
             reranker=reranker,
             background=background,
+            vector_store=vector_store,
         )
-        if connection is not None and self.config.enabled:
-            raise InvalidInput(
-                f"The backend {self.config.backend!r} takes no connection.",
-                hint="Leave it out; where the space lies is said by memory.sqlite.path.",
-            )
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
         self._key = uuid4().hex
         self._kept = (self.config, agent_type, user_id, actor, channel)
         _LIVE[self._key] = self
-        # Where nobody closes it, what is buffered is written at the end all the same.
-        self._end = weakref.finalize(self, self.sync.close)
 
     @property
     def config(self) -> MemoryConfig:
@@ -296,6 +303,10 @@ class MemorySystemClient:
         """Write what is buffered."""
         await self._run(self.sync.flush)
 
+    async def catch_up(self) -> EngineReport:
+        """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is."""
+        return await self._run(self.sync.catch_up)
+
     async def aclose(self) -> None:
         """Write what is buffered, and close the space."""
         await self._run(self.sync.close)
@@ -357,96 +368,7 @@ def _found_again(
     )
 
 
-class _OpenMemory:
-    """An open memory, and the space it works on."""
-
-    def __init__(self, memory: ClientMemory, space: Opened) -> None:
-        self.memory = memory
-        self._space = space
-
-    def close(self) -> None:
-        """Write what is buffered, and close the space."""
-        try:
-            self.memory.close()
-        finally:
-            self._space.close()
-
-
-def _opened(
-    config: MemoryConfig,
-    who: Who,
-    *,
-    actor: str | None,
-    channel: Channel,
-    embedder: Embedder | None,
-    reranker: Reranker | None,
-    background: bool | None,
-) -> _OpenMemory:
-    settings = Settings.read()
-    address = _ADDRESSES[config.backend](config, settings)
-    opening = Opening(
-        address=address,
-        settings=settings,
-        author=author(actor or who.agent_type, channel, settings),
-        background=settings.background if background is None else background,
-        embedder=embedder,
-        reranker=reranker or config.retrieval.reranking_model,
-    )
-    space = open_engine(opening)
-    try:
-        journal = _journal(config, address)
-        # Where there is no journal beside the space, what is stored is written before the call returns.
-        return _OpenMemory(ClientMemory(space.engine, _direct(config, address), who=who, journal=journal), space)
-    except BaseException:
-        space.close()
-        raise
-
-
-def _journal(config: MemoryConfig, address: Address) -> WriteJournal:
-    file = address.file
-    if file is None or os.name != "posix":
-        return NoJournal()
-    from treering.edges.memory_codecs import Packer
-    from treering.edges.memory_journal import FileJournal
-
-    return FileJournal(Path(f"{file}.journal"), Packer(config.compression))
-
-
-def _direct(config: MemoryConfig, address: Address) -> MemoryConfig:
-    if address.file is None or os.name == "posix":
-        return config
-    storage = config.storage.model_copy(update={"enable_async_writes": False})
-    return config.model_copy(update={"storage": storage})
-
-
 def _checked(config: MemoryConfig | Mapping[str, Any] | None) -> MemoryConfig:
     if config is None:
         return MemoryConfig()
     return config if isinstance(config, MemoryConfig) else MemoryConfig.read(config)
-
-
-def _check_parts(config: MemoryConfig, embedder: Embedder | None) -> None:
-    """Raise `InvalidInput` for a backend, an index or a model that cannot be had."""
-    if not config.enabled:
-        return
-    for key, name in (("backend", config.backend), ("vector_store.backend", config.vector_store.backend)):
-        if name is not None and name not in _ADDRESSES:
-            raise InvalidInput(
-                f"memory.{key}: the backend {name!r} is not available.",
-                hint=f"Available: {', '.join(_ADDRESSES)}.",
-                details={"given": name, "available": list(_ADDRESSES)},
-            )
-    wanted = config.vector_store
-    if wanted.embedding_model in BUILT_IN_MODELS:
-        return  # whatever embedder is given stands in its place
-    if embedder is None:
-        raise InvalidInput(
-            f"memory.vector_store.embedding_model: {wanted.embedding_model!r} is not built in.",
-            hint=f"Give the client an `embedder` that runs it, or name {BUILT_IN_MODEL!r}.",
-        )
-    if "embedding_dimension" in wanted.model_fields_set and embedder.dimension != wanted.embedding_dimension:
-        raise InvalidInput(
-            f"memory.vector_store.embedding_dimension: it is {wanted.embedding_dimension}, "
-            f"and {embedder.model_id} has {embedder.dimension}.",
-            hint="Leave it out, or give the embedder that has it.",
-        )

@@ -6,10 +6,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from treering.core.audit import Anchor
-from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, UnknownBackend
+from treering.core.errors import Denied, InvalidInput, MissingExtra, NotFound, Unavailable, UnknownBackend
 from treering.core.objects import Channel
 from treering.core.patch import Author
 from treering.core.policy import Policy
@@ -20,8 +20,8 @@ from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
 from treering.edges.clock import SystemClock
-from treering.edges.engines.backends import EngineBackend, OpenEngine
-from treering.edges.engines.engine_address import NEO4J_SCHEMES
+from treering.edges.engines.backends import ConnectionBackend, EngineBackend, OpenEngine, OverConnection
+from treering.edges.engines.engine_address import GIVEN, MONGODB_SCHEMES, NEO4J_SCHEMES, EngineAddress
 from treering.edges.engines.selection import SelectedEngine
 from treering.edges.models.bge import BgeSmall
 from treering.edges.models.vectoriser import BackgroundVectoriser
@@ -40,6 +40,9 @@ from treering.ports.segmenter import Segmenter
 from treering.ports.servers import ServerDirectory
 from treering.ports.stores import BackUp, Needs, Stores
 from treering.tools.engine import Engine, Progress, Vectoriser
+
+if TYPE_CHECKING:
+    from treering.edges.engines.host_engine import HostStore
 
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
@@ -127,6 +130,37 @@ def _neo4j() -> OpenEngine:
     return open_neo4j
 
 
+def _mongodb() -> OpenEngine:
+    from treering.edges.engines.mongo_engine import open_mongodb
+
+    return open_mongodb
+
+
+def _given_by_nobody() -> OpenEngine:
+    raise Unavailable(
+        "The engine of this space works over a connection that a program gives, and none was given here.",
+        hint="Open the space with that connection; `treering index drop` goes back to its own vectors.",
+    )
+
+
+def _over_redis() -> OverConnection:
+    from treering.edges.engines.redis_engine import engine_over_redis
+
+    return engine_over_redis
+
+
+def _over_mongodb() -> OverConnection:
+    from treering.edges.engines.mongo_engine import engine_over_mongodb
+
+    return engine_over_mongodb
+
+
+def _over_neo4j() -> OverConnection:
+    from treering.edges.engines.neo4j_engine import engine_over_neo4j
+
+    return engine_over_neo4j
+
+
 def _pgvector() -> OpenEngine:
     from treering.edges.engines.pgvector_engine import open_pgvector
 
@@ -139,8 +173,17 @@ ENGINES: Mapping[str, EngineBackend] = {
     "redis": EngineBackend(_redis, extra="redis"),
     "rediss": EngineBackend(_redis, extra="redis"),
     **{scheme: EngineBackend(_neo4j, extra="neo4j", shows_graph=True) for scheme in NEO4J_SCHEMES},
+    **{scheme: EngineBackend(_mongodb, extra="mongodb") for scheme in MONGODB_SCHEMES},
+    GIVEN: EngineBackend(_given_by_nobody, extra=""),
 }
 """Engines that search vectors beside a space, by the scheme of their address."""
+
+OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
+    "redis": ConnectionBackend(_over_redis, extra="redis"),
+    "mongodb": ConnectionBackend(_over_mongodb, extra="mongodb"),
+    "neo4j": ConnectionBackend(_over_neo4j, extra="neo4j", shows_graph=True),
+}
+"""Engines over an open driver that a program gives, by the name of their technology."""
 
 BACKENDS: Mapping[str, Backend[OpenStores]] = {
     "sqlite": Backend(_sqlite),
@@ -168,6 +211,10 @@ class Opening:
     """What reads hits again, or its place; by default what the settings name."""
     files: FileAccess = field(default_factory=AnyFile)
     """Which of the files that a call names may be read."""
+    connection: object | None = None
+    """An open driver of the database that the space lies in, used and not closed."""
+    given_engine: "EngineBackend | HostStore | None" = None
+    """What opens the engine at an address `given:…`, or the store of the host that lies there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +233,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
     Raises `UnknownBackend`, `MissingExtra`, and whatever its stores raise.
     """
     load_stores = _loaded(opening.address, backends)
-    embedder = _embedder(opening)
+    embedder = _listening(_embedder(opening), opening)
     given = _policy_file(opening.address.place if opening.address.is_file else MEMORY, opening)
     needs = _needs(opening, embedder, given)
     with ExitStack() as closing:
@@ -194,7 +241,7 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         closing.callback(stores.close)
         if given and not stores.read_only:
             _put_in_force(given, stores.ledger, opening.author)
-        selected = _selected(stores, needs)
+        selected = _selected(opening, stores, needs, embedder)
         if selected:
             closing.callback(selected.close)
             vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed)
@@ -234,6 +281,15 @@ def postgres_plan(*, writer: str, reader: str, tablespaces: Sequence[str], citus
     with _postgres_needed("A plan for Postgres"):
         from treering.edges.stores.postgres.plan import Wanted, plan_of
     return plan_of(Wanted(writer=writer, reader=reader, tablespaces=tuple(tablespaces), citus=citus))
+
+
+def postgres_of(connection: object) -> str:
+    """Return which database a pool of connections is of: its host, port and name. Raises `InvalidInput`."""
+    try:
+        from treering.edges.stores.postgres.lent_pool import LentPool
+    except ModuleNotFoundError as error:
+        raise MissingExtra("postgres", needed_for="A space in a Postgres database") from error
+    return LentPool(connection).place()
 
 
 def spaces_with_work(address: Address) -> SpacesWithWork:
@@ -331,6 +387,7 @@ def _needs(opening: Opening, embedder: Embedder, given: _PolicyFile | None) -> N
         dimension=embedder.dimension,
         anchor=_anchor(opening),
         create=opening.create,
+        connection=opening.connection,
     )
 
 
@@ -381,19 +438,48 @@ def _catch_up(opening: Opening, index: Index, vectoriser: BackgroundVectoriser, 
         vectoriser.start()
 
 
-def _selected(stores: Stores, needs: Needs) -> SelectedEngine | None:
+def _selected(opening: Opening, stores: Stores, needs: Needs, embedder: Embedder) -> SelectedEngine | None:
     """Return which engine searches the vectors of a space, if its stores can tell engines of them."""
     if stores.feed is None:
         return None
+    engines = ENGINES
+    if opening.given_engine:
+        engines = {**ENGINES, GIVEN: _given(opening.given_engine, stores, embedder)}
     return SelectedEngine(
         stores.feed,
         stores.leases,
         needs.clock,
-        ENGINES,
+        engines,
         model=needs.model_id,
         dimension=needs.dimension,
         describe=PassageDescriber(stores.index, stores.ledger),
     )
+
+
+def _listening(embedder: Embedder, opening: Opening) -> Embedder:
+    """Return an embedder that remembers questions, where a store of the host is asked with them."""
+    if opening.given_engine is None or isinstance(opening.given_engine, EngineBackend):
+        return embedder
+    from treering.edges.engines.host_engine import HearingEmbedder
+
+    return HearingEmbedder(embedder)
+
+
+def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedder) -> EngineBackend:
+    """Return what opens the engine that a program gives."""
+    if isinstance(given, EngineBackend):
+        return given
+    from treering.derived.passage_texts import PassageTexts
+    from treering.edges.engines.host_engine import HearingEmbedder, HostEngine
+    from treering.edges.engines.host_files import StateFile
+
+    texts, file = PassageTexts(stores.index.passages, stores.ledger), StateFile(given.file)
+    heard = embedder if isinstance(embedder, HearingEmbedder) else HearingEmbedder(embedder)
+
+    def opened(_address: EngineAddress, mark: str, dimension: int) -> HostEngine:
+        return HostEngine(given.store, mark, dimension, file=file, texts=texts, question=heard.question)
+
+    return EngineBackend(lambda: opened, extra="")
 
 
 def _policy_file(path: str, opening: Opening) -> _PolicyFile | None:

@@ -32,6 +32,8 @@ class Needs:
     """By what to read a space that holds no policy and cannot be written. Any other holds the policy in force."""
     anchor: AnchorStore | None = None
     create: bool = True
+    connection: object | None = None
+    """An open driver of the database, to be used and left open, where the technology has one."""
 
 
 class BackUp(Protocol):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from treering.testing.jobs_contract import JobsContract
     from treering.testing.lease_contract import LeaseContract
     from treering.testing.ledger_contract import LedgerContract
+    from treering.testing.memory_client_contract import MemoryClientContract, MemoryEngineContract
     from treering.testing.memory_ledger import MemoryLedger
     from treering.testing.model_contract import ModelContract
     from treering.testing.overlap_reranker import OverlapReranker
@@ -54,6 +55,8 @@ __all__ = [
     "LedgerContract",
     "LedgerWithIndex",
     "Lines",
+    "MemoryClientContract",
+    "MemoryEngineContract",
     "MemoryLedger",
     "ModelContract",
     "OverlapReranker",
@@ -88,6 +91,7 @@ _HOMES = {
     "treering.testing.jobs_contract": ["JobsContract"],
     "treering.testing.lease_contract": ["LeaseContract"],
     "treering.testing.ledger_contract": ["LedgerContract"],
+    "treering.testing.memory_client_contract": ["MemoryClientContract", "MemoryEngineContract"],
     "treering.testing.memory_ledger": ["MemoryLedger"],
     "treering.testing.model_contract": ["ModelContract"],
     "treering.testing.overlap_reranker": ["OverlapReranker"],

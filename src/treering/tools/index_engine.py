@@ -14,8 +14,8 @@ class EngineInput(Value):
     """Which engine."""
 
     address: str = Field(
-        description="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0 or neo4j://HOST:PORT; "
-        "with a user and a password where needed.",
+        description="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or "
+        "mongodb://HOST/DATABASE; with a user and a password where needed.",
         repr=False,
     )
 

@@ -3,6 +3,9 @@
 import client_parts
 import pytest
 
+# The contract's asserts explain themselves like those of any test module.
+pytest.register_assert_rewrite("treering.testing.memory_client_contract")
+
 
 @pytest.fixture
 def client():

@@ -11,8 +11,7 @@ from treering.testing import HashingEmbedder
 
 @hydra.main(version_base=None, config_path="hydra_conf", config_name="config")
 def main(cfg):
-    options = {} if cfg.memory.backend not in {"sqlite", "in_memory"} else {"embedder": HashingEmbedder()}
-    with BlockingMemoryClient(cfg.memory, background=False, **options) as client:
+    with BlockingMemoryClient(cfg.memory, background=False, embedder=HashingEmbedder()) as client:
         client.store("Test execution of BWA tool", {"tool": "bwa"})
         found = [memory.content for memory in client.retrieve("BWA tool execution")]
         sys.stdout.write(json.dumps([client.config.model_dump(mode="json"), found]))

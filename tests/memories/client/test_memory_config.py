@@ -49,13 +49,22 @@ def test_a_file_changes_those_its_defaults_name():
             "memory.profiles.prime: there is no key 'max_item' here. Did you mean 'max_items'?",
         ),
         ({"backend": "sqlit"}, "memory.backend: there is no backend 'sqlit'. Did you mean 'sqlite'?"),
+        (
+            {"vector_store": {"backend": "quadrant"}},
+            "memory.vector_store.backend: there is no backend 'quadrant'. Did you mean 'qdrant'?",
+        ),
+        (
+            {"vector_store": {"backend": "postgres"}},
+            "memory: vector_store.backend is 'postgres', which searches its own vectors only, and memories lie in "
+            "'sqlite'. Name an engine (faiss, redis, neo4j, mongodb), or leave it out.",
+        ),
     ],
 )
 def test_what_is_not_known_names_the_nearest(given, message):
     with pytest.raises(treering.InvalidInput) as refused:
         MemoryConfig.read(given)
     assert refused.value.message == message
-    with pytest.raises(ValidationError, match="Did you mean"):
+    with pytest.raises(ValidationError, match=r"Did you mean|Name an engine"):
         MemoryConfig(**given)
 
 
@@ -73,10 +82,11 @@ def test_a_profile_is_changed_key_by_key_and_others_are_added():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"backend": "faiss"}, "memory.backend: the backend 'faiss' is not available."),
+        ({"backend": "postgres"}, "memory.postgres.url is not set, and no connection was given."),
+        ({"backend": "redis"}, "memory.redis.url is not set, and no connection was given."),
         (
             {"vector_store": {"backend": "qdrant"}},
-            "memory.vector_store.backend: the backend 'qdrant' is not available.",
+            "memory.vector_store.backend: 'qdrant' is a vector store of the host, and none was given.",
         ),
         (
             {
@@ -148,8 +158,20 @@ def test_hydra_can_switch_the_memory_off(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("backend", ["neo4j", "faiss"])
-def test_a_backend_that_is_not_there_is_refused_by_name(tmp_path, backend):
-    done = run(tmp_path, "memory.enabled=true", f"memory.backend={backend}", "question=x")
+@pytest.mark.parametrize("chosen", ["memory.backend=faiss", "memory=faiss"])
+def test_hydra_can_name_an_engine(tmp_path, chosen):
+    done = run(tmp_path, "memory.enabled=true", chosen, "question=x")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])[1] == ["Test execution of BWA tool"]
+
+
+def test_a_program_of_hydra_is_told_what_its_backend_lacks(tmp_path):
+    done = run(tmp_path, "memory.enabled=true", "memory.backend=redis", "question=x")
     assert done.returncode != 0
-    assert f"the backend '{backend}' is not available" in done.stderr
+    assert "memory.redis.url is not set" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["sqlite", "in_memory", "faiss", "postgres", "redis", "neo4j", "mongodb"])
+def test_each_backend_has_a_file_in_the_shipped_group(name):
+    text = files("treering.configs").joinpath(f"memory/{name}.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text) == {"defaults": ["default", "_self_"], "backend": name}

@@ -1,5 +1,6 @@
 import asyncio
 import copy
+import gc
 import pickle
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -368,6 +369,24 @@ def test_every_store_is_in_the_audit_log(tmp_path):
         (event,) = [one for one in space.engine.ledger.events(after=0) if one.target == memory_id]
         assert (event.actor, event.channel, event.event_type) == ("ada", "agent", "created")
         assert space.lint(mode="audit").status == "ok"
+
+
+def test_the_blocking_client_lives_without_the_one_it_came_from():
+    blocking = client_parts.asynchronous().sync
+    gc.collect()
+    blocking.store("Salmon quantified 12 samples")
+    assert len(blocking.retrieve("salmon samples")) == 1
+    blocking.close()
+
+
+def test_what_nobody_closes_is_written_when_it_is_dropped(tmp_path):
+    path = tmp_path / "memory.db"
+    config = client_parts.config(backend="sqlite", sqlite={"path": str(path)}, storage={"flush_interval": 10_000})
+    client_parts.blocking(config).store("Salmon quantified 12 samples")
+    gc.collect()
+    assert not list(tmp_path.glob("memory.db.journal/*"))
+    with client_parts.blocking(config) as client:
+        assert len(client.retrieve("salmon samples")) == 1
 
 
 def test_a_closed_client_says_so_and_can_be_closed_again():

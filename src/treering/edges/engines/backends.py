@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from treering.core.errors import InvalidInput, MissingExtra
 from treering.edges.engines.engine_address import FORMS, EngineAddress
@@ -9,6 +10,11 @@ from treering.ports.vector_engine import VectorEngine
 
 OpenEngine = Callable[[EngineAddress, str, int], VectorEngine]
 """Opens the engine at an address, for what is kept with a mark, of vectors of a dimension."""
+
+OverConnection = Callable[[object, str | None], OpenEngine]
+"""Returns what opens engines over an open driver, in a database of that name; the driver stays open."""
+
+_Loaded = TypeVar("_Loaded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +30,34 @@ class EngineBackend:
 
     def open(self, address: EngineAddress, mark: str, dimension: int) -> VectorEngine:
         """Open the engine at an address. Raises `MissingExtra`, and what opening it raises."""
-        try:
-            opener = self.load()
-        except ModuleNotFoundError as error:
-            if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
-                raise
-            raise MissingExtra(self.extra, needed_for=f"An engine {address.scheme}:…") from error
-        return opener(address, mark, dimension)
+        return _loaded(self.load, self.extra, f"An engine {address.scheme}:…")(address, mark, dimension)
+
+    def check(self) -> None:
+        """Raise `MissingExtra` where it cannot be opened here."""
+        _loaded(self.load, self.extra, "This engine")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionBackend:
+    """A technology whose engines work over an open driver that a program gives. The rest is as of `EngineBackend`."""
+
+    load: Callable[[], OverConnection]
+    extra: str
+    shows_graph: bool = False
+
+    def over(self, connection: object, database: str | None) -> EngineBackend:
+        """Return what opens engines over a driver. Raises `MissingExtra`, and `InvalidInput` for another driver."""
+        opener = _loaded(self.load, self.extra, f"An engine over a {type(connection).__name__}")(connection, database)
+        return EngineBackend(lambda: opener, self.extra, self.shows_graph)
+
+
+def _loaded(load: Callable[[], _Loaded], extra: str, what: str) -> _Loaded:
+    try:
+        return load()
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == __name__.partition(".")[0]:
+            raise
+        raise MissingExtra(extra, needed_for=what) from error
 
 
 def backend_of(address: EngineAddress, backends: Mapping[str, EngineBackend]) -> EngineBackend:

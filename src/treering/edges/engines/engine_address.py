@@ -2,6 +2,8 @@
 
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
+mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
+given:NAME                                            a connection that the program gives which opens the space
 neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?space=NAME]      and the other schemes of Neo4j's drivers
 pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
 """
@@ -14,10 +16,13 @@ from treering.core.errors import InvalidInput
 from treering.edges.address import Address, parse_address
 
 FAISS = "faiss"
+GIVEN = "given"
 NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 """With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
 
-FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0 or neo4j://HOST:PORT"
+FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
+_PLAIN = frozenset({FAISS, GIVEN})
 _HINT = f"Write {FORMS}."
 
 
@@ -45,17 +50,17 @@ class EngineAddress:
     @property
     def url(self) -> str:
         """The whole address, with its password: for drivers, and to be kept in the space."""
-        return self._shown() if self.scheme == FAISS else self.address.url
+        return self._shown() if self.scheme in _PLAIN else self.address.url
 
     def __str__(self) -> str:
-        return self._shown() if self.scheme == FAISS else str(self.address)
+        return self._shown() if self.scheme in _PLAIN else str(self.address)
 
     def __repr__(self) -> str:
         return f"EngineAddress({str(self)!r})"
 
     def _shown(self) -> str:
         options = "&".join(f"{name}={value}" for name, value in self.address.options)
-        return f"{FAISS}:{self.address.place}{'?' if options else ''}{options}"
+        return f"{self.scheme}:{self.address.place}{'?' if options else ''}{options}"
 
 
 def parse_engine_address(text: str) -> EngineAddress:
@@ -69,4 +74,11 @@ def parse_engine_address(text: str) -> EngineAddress:
             raise InvalidInput("The address 'faiss:' has no folder.", hint=_HINT)
         place = str(Path(folder).expanduser().absolute())
         return EngineAddress(Address(FAISS, place, options=tuple(parse_qsl(options, keep_blank_values=True))))
+    if scheme.lower() == GIVEN:
+        return given_address(rest)
     return EngineAddress(parse_address(text, named=Path()))
+
+
+def given_address(name: str) -> EngineAddress:
+    """Return the address of an engine over what a program gives. It says what that is, and not where."""
+    return EngineAddress(Address(GIVEN, name))

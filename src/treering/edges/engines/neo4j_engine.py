@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from neo4j import ManagedTransaction
+from neo4j import Driver, ManagedTransaction
 
 from treering.core.errors import Corrupt, InvalidInput
 from treering.derived.vectors import Stored, stored_form
+from treering.edges.engines.backends import OpenEngine
 from treering.edges.engines.dimensions import check_dimension
 from treering.edges.engines.engine_address import EngineAddress
 from treering.edges.engines.local_table import LocalTable
@@ -214,4 +215,22 @@ def open_neo4j(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine
             f"{address} has an option that the engine does not know.",
             hint="Write ?space=NAME, what the nodes of this space are called, or nothing.",
         )
-    return Neo4jEngine(Neo4jServer(address), SpaceGraph(mark, address.options.get("space", mark)), dimension)
+    return Neo4jEngine(Neo4jServer.at(address), SpaceGraph(mark, address.options.get("space", mark)), dimension)
+
+
+def engine_over_neo4j(connection: object, database: str | None) -> OpenEngine:
+    """Return what opens engines over a driver of Neo4j that somebody gives, and leaves it open.
+
+    Raises `InvalidInput` for what is no such driver.
+    """
+    if not isinstance(connection, Driver):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is no driver of Neo4j that can be used from threads.",
+            hint="Give a neo4j.Driver, as GraphDatabase.driver makes it, or set memory.neo4j.url.",
+        )
+
+    def opened(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:
+        server = Neo4jServer(connection, database, str(address), lent=True)
+        return Neo4jEngine(server, SpaceGraph(mark, mark), dimension)
+
+    return opened

@@ -17,15 +17,24 @@ Done = TypeVar("Done")
 
 
 class Neo4jServer:
-    """One database of a server. Nothing is asked of it before the first call, each of which may raise `Unavailable`."""
+    """One database of a server. Nothing is asked of it before the first call, each of which may raise `Unavailable`.
 
-    def __init__(self, address: EngineAddress) -> None:
+    A `lent` driver stays open.
+    """
+
+    def __init__(self, driver: neo4j.Driver, database: str | None, shown: str, *, lent: bool = False) -> None:
+        self.shown = shown
+        self._driver = driver
+        self._database = database
+        self._lent = lent
+
+    @classmethod
+    def at(cls, address: EngineAddress) -> "Neo4jServer":
+        """Return the database at an address. Raises `InvalidInput`."""
         given = address.address
         host, _, database = given.place.partition("/")
-        self.shown = str(address)
-        self._database = database or None
         try:
-            self._driver = neo4j.GraphDatabase.driver(
+            driver = neo4j.GraphDatabase.driver(
                 f"{given.scheme}://{_checked(host)}",
                 auth=(given.user, given.password) if given.user or given.password else None,
                 connection_timeout=_SECONDS,
@@ -36,6 +45,7 @@ class Neo4jServer:
             )
         except (ValueError, DriverError):
             raise InvalidInput(f"{address} is no address of Neo4j.", hint="Write neo4j://HOST:PORT/DATABASE.") from None
+        return cls(driver, database or None, str(address))
 
     def rows(self, query: str, /, **parameters: Any) -> list[Row]:
         """Return what one query finds."""
@@ -67,8 +77,9 @@ class Neo4jServer:
             return True
 
     def close(self) -> None:
-        """Close the connections."""
-        self._driver.close()
+        """Close the connections, unless they are somebody else's."""
+        if not self._lent:
+            self._driver.close()
 
     @contextmanager
     def _session(self) -> Iterator[neo4j.Session]:

@@ -13,6 +13,7 @@ import redis
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.derived.vectors import Stored, stored_form
+from treering.edges.engines.backends import OpenEngine
 from treering.edges.engines.dimensions import check_dimension
 from treering.edges.engines.engine_address import EngineAddress
 from treering.edges.engines.local_table import LocalTable
@@ -29,11 +30,12 @@ class RedisEngine:
     """`ports.vector_engine.VectorEngine` over keys `treering:{MARK}:…` of one database. A change is one transaction.
 
     Where the server has vector sets, it searches. Where it has none, vectors lie in a hash, and a table of them in this
-    process is searched exactly; it answers for the moment at which it was read.
+    process is searched exactly; it answers for the moment at which it was read. A `lent` client stays open.
     """
 
-    def __init__(self, client: Any, shown: str, mark: str, dimension: int) -> None:
+    def __init__(self, client: Any, shown: str, mark: str, dimension: int, *, lent: bool = False) -> None:
         self._client = client
+        self._lent = lent
         self._shown = shown
         self._dimension = dimension
         # The braces keep all keys of a space on one node of a cluster.
@@ -112,8 +114,9 @@ class RedisEngine:
             self._here.forget()
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Close the connections, unless they are somebody else's."""
+        if not self._lent:
+            self._client.close()
 
     def _batches(self) -> Iterator[tuple[list[int], Stored]]:
         """Read all vectors of the hash."""
@@ -195,3 +198,22 @@ def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine
     except ValueError:
         raise InvalidInput(f"{address} is no address of Redis.", hint="Write redis://HOST:PORT/DATABASE.") from None
     return RedisEngine(client, str(address), mark, dimension)
+
+
+def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
+    """Return what opens engines over a client of Redis that somebody gives, and leaves it open.
+
+    A client that decodes what it reads would spoil vectors: connections of our own are made like its own, then.
+    Raises `InvalidInput` for what is no such client.
+    """
+    if not isinstance(connection, redis.Redis):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is no client of Redis that can be used from threads.",
+            hint="Give a redis.Redis, or set memory.redis.url.",
+        )
+    pool = connection.connection_pool
+    if not pool.connection_kwargs.get("decode_responses"):
+        return lambda address, mark, dimension: RedisEngine(connection, str(address), mark, dimension, lent=True)
+    kinds = {**pool.connection_kwargs, "decode_responses": False}
+    own = redis.ConnectionPool(connection_class=pool.connection_class, **kinds)
+    return lambda address, mark, dimension: RedisEngine(redis.Redis(connection_pool=own), str(address), mark, dimension)

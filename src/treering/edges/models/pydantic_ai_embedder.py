@@ -16,6 +16,7 @@ from treering.edges.models.calibration import unrelated_below
 from treering.edges.models.model_loop import ModelLoop
 from treering.edges.models.pydantic_ai import ENDPOINT, EXTRA, TIMEOUT_SECONDS, endpoint_provider, provider_with_key
 from treering.edges.models.pydantic_ai_errors import missing_setting, translating
+from treering.edges.models.unit_vectors import unit_vectors
 from treering.ports.embedder import Embedder, Vector
 
 if TYPE_CHECKING:
@@ -88,14 +89,7 @@ class PydanticAIEmbedder:
         rows = [row for at in range(0, len(prepared), BATCH) for row in self._batch(prepared[at : at + BATCH], query)]
         if not rows:
             return np.empty((0, self.dimension), np.float32)
-        vectors = np.asarray(rows, np.float32)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not np.isfinite(lengths).all() or not lengths.all():
-            raise Unavailable(
-                f"{self._model.model_name} answered with a vector that has no direction.", hint="Use another model."
-            )
-        unit: Vector = (vectors / lengths).astype(np.float32)
-        return unit
+        return unit_vectors(rows, count=len(prepared), model=str(self._model.model_name))
 
     def _batch(self, texts: Sequence[str], query: bool) -> Sequence[Sequence[float]]:
         name = f"{self._model.system}:{self._model.model_name}"

@@ -1,20 +1,30 @@
 """The configuration of a memory client, key by key."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from treering.core.errors import InvalidInput, nearest
+from treering.memories.client.backends import (
+    BACKENDS,
+    ENGINES,
+    HOST_STORES,
+    LEDGERS,
+    VECTOR_BACKENDS,
+    FaissConfig,
+    MongoConfig,
+    Neo4jConfig,
+    PostgresConfig,
+    RedisConfig,
+    SqliteConfig,
+)
 from treering.memories.client.profiles import BUILT_IN, AgentProfile, ProfileConfig, Switches, profile_named
 from treering.memories.client.sections import ConfigSection, plain_data
 
 BUILT_IN_MODEL = "bge-small-en-v1.5"
 BUILT_IN_MODELS = frozenset({BUILT_IN_MODEL, "BAAI/bge-small-en-v1.5"})
 BUILT_IN_DIMENSION = 384
-
-BACKENDS = ("sqlite", "in_memory", "faiss", "postgres", "redis", "neo4j", "mongodb")
-"""Names that a configuration may hold; which of them can be opened is said by what opens them."""
 
 
 class Compression(ConfigSection):
@@ -52,11 +62,16 @@ class VectorStore(ConfigSection):
     """What is found by meaning."""
 
     backend: str | None = None
-    """Null: that of the client."""
+    """What searches vectors. Null: the engine that `backend` names, else what the space uses already."""
     embedding_model: str = BUILT_IN_MODEL
     embedding_dimension: int = Field(default=BUILT_IN_DIMENSION, ge=1)
     index_type: Literal["cosine", "euclidean", "dot_product"] = "cosine"
     """Vectors have unit length, so that all three give the same order."""
+
+    @field_validator("backend")
+    @classmethod
+    def _known_backend(cls, name: str | None) -> str | None:
+        return name if name is None else _known(name, VECTOR_BACKENDS)
 
     @model_validator(mode="after")
     def _fits_the_model(self) -> "VectorStore":
@@ -66,40 +81,6 @@ class VectorStore(ConfigSection):
                 "Leave embedding_dimension out, or name the model that has them."
             )
         return self
-
-
-class SqliteConfig(ConfigSection):
-    """Where the space of the backend `sqlite` is."""
-
-    path: str = "memory"
-    """A path, or the name of a space in the data folder."""
-
-
-class VectorIndex(ConfigSection):
-    """The vector index of the backend `neo4j`."""
-
-    index_name: str = "memory_embeddings"
-    node_label: str = "Memory"
-    vector_property: str = "embedding"
-    dimensions: int | None = None
-    metric: Literal["cosine", "euclidean"] = "cosine"
-
-
-class GraphConfig(ConfigSection):
-    """The relations of the backend `neo4j`."""
-
-    enable_relationships: bool = True
-    relationship_types: tuple[str, ...] = ("FOLLOWS", "REFERENCES", "SIMILAR_TO", "CAUSED_BY", "PART_OF")
-
-
-class Neo4jConfig(ConfigSection):
-    """How the backend `neo4j` is reached."""
-
-    use_existing_connection: bool = True
-    vector_index: VectorIndex = VectorIndex()
-    graph: GraphConfig = GraphConfig()
-    batch_size: int = Field(default=100, ge=1)
-    connection_pool_size: int = Field(default=10, ge=1)
 
 
 class MemoryConfig(ConfigSection):
@@ -117,14 +98,16 @@ class MemoryConfig(ConfigSection):
     excluded_agents: tuple[str, ...] = ()
     """Agents, by type, that store and retrieve nothing."""
     sqlite: SqliteConfig = SqliteConfig()
+    postgres: PostgresConfig = PostgresConfig()
+    faiss: FaissConfig = FaissConfig()
+    redis: RedisConfig = RedisConfig()
     neo4j: Neo4jConfig = Neo4jConfig()
+    mongodb: MongoConfig = MongoConfig()
 
     @field_validator("backend")
     @classmethod
     def _known_backend(cls, name: str) -> str:
-        if name not in BACKENDS:
-            raise ValueError(f"there is no backend {name!r}. {nearest(name, BACKENDS)}")
-        return name
+        return _known(name, BACKENDS)
 
     @field_validator("profiles", mode="before")
     @classmethod
@@ -132,6 +115,33 @@ class MemoryConfig(ConfigSection):
         written = given if isinstance(given, Mapping) else {}
         plain = {name: _profile_keys(one) for name, one in written.items()}
         return {name: {**BUILT_IN.get(name, {}), **plain.get(name, {})} for name in (*BUILT_IN, *plain)}
+
+    @model_validator(mode="after")
+    def _one_ledger(self) -> "MemoryConfig":
+        named = self.vector_store.backend
+        if named in LEDGERS and named != self.ledger:
+            raise ValueError(
+                f"vector_store.backend is {named!r}, which searches its own vectors only, and memories lie in "
+                f"{self.ledger!r}. Name an engine ({', '.join(ENGINES)}), or leave it out."
+            )
+        return self
+
+    @property
+    def ledger(self) -> str:
+        """What keeps the memories: `sqlite`, `in_memory` or `postgres`."""
+        return self.backend if self.backend in LEDGERS else "sqlite"
+
+    @property
+    def engine(self) -> str | None:
+        """What searches vectors beside the ledger: one of `ENGINES` or `HOST_STORES`.
+
+        Empty where the ledger does; `None` where the space says by itself. An engine that `backend` names goes before
+        `vector_store.backend`.
+        """
+        if self.backend in ENGINES:
+            return self.backend
+        named = self.vector_store.backend
+        return named if named is None or named in {*ENGINES, *HOST_STORES} else ""
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> "MemoryConfig":
@@ -149,6 +159,12 @@ class MemoryConfig(ConfigSection):
     def profile(self, name: str) -> AgentProfile:
         """Return a profile by name. Raises `InvalidInput` naming the nearest known one."""
         return profile_named(name, self.profiles)
+
+
+def _known(name: str, known: Sequence[str]) -> str:
+    if name not in known:
+        raise ValueError(f"there is no backend {name!r}. {nearest(name, known)}")
+    return name
 
 
 def invalid_config(error: ValidationError) -> InvalidInput:

@@ -30,6 +30,7 @@ from treering.memories.client.recording import KeyedMemory, MemoryEntry, entry_o
 from treering.memories.client.records.records import Records
 from treering.memories.client.sessions import NestedContext, session_text
 from treering.ports.ledger import ObjectRequest
+from treering.ports.vector_engine import EngineReport
 from treering.tools import catalog, erasure
 from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope
@@ -184,6 +185,21 @@ class ClientMemory:
     def flush(self) -> None:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
         self._buffer.flush()
+
+    def catch_up(self) -> EngineReport:
+        """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is.
+
+        Nothing has to wait for this: retrieving gives the same before. Raises `Unavailable` where the engine cannot be
+        reached, and what the embedder raises.
+        """
+        self.flush()
+        engine = self._engine
+        engine.vectoriser.finish(engine.progress)
+        if engine.selection is None:
+            return EngineReport("none")
+        while engine.selection.advance():
+            pass
+        return engine.selection.report()
 
     def close(self) -> None:
         """Write what is buffered, and end."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from treering.core.filters import matches
 from treering.core.objects import Source
+from treering.derived.analysis import telling_terms
 from treering.derived.passages import passages_of, record_of
 from treering.derived.retrieval import is_shown, retrieve
 from treering.memories.client.documents import RetrievedMemories, content_of, item_of
@@ -44,24 +45,19 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     found = retrieve(
         question, index=engine.index, ledger=engine.ledger, reach=asked.reach, limit=pool, by_source=1, repeating=True
     )
-    sources = _sources(engine, [hit.head.object_id for hit in found.hits])
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
-    candidates = [
-        FoundMemory(
-            source=source,
-            text=content_of(source),
-            score=hit.score / best,
-            similarity=similarity(
-                asked.query,
-                content_of(source),
-                hit.fused,
-                unrelated_below=engine.embedder.unrelated_below,
-            ),
-        )
+    sought = frozenset(telling_terms(asked.query))
+    likeness = {
+        hit.head.object_id: similarity(sought, hit.text, hit.fused, unrelated_below=engine.embedder.unrelated_below)
+        for hit in found.hits
+    }
+    # Read whole are only those that are like enough: most are not.
+    sources = _sources(engine, [one for one, like in likeness.items() if like >= asked.min_similarity])
+    near = [
+        FoundMemory(source, content_of(source), hit.score / best, likeness[source.id])
         for hit in found.hits
         if (source := sources.get(hit.head.object_id))
     ]
-    near = [one for one in candidates if one.similarity >= asked.min_similarity]
     weighing = Weighing(
         query=asked.query,
         now=asked.reach.now or engine.clock.now(),
@@ -72,8 +68,8 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     )
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
-        "candidates": len(candidates),
-        "below_min_similarity": len(candidates) - len(near),
+        "candidates": len(likeness),
+        "below_min_similarity": sum(like < asked.min_similarity for like in likeness.values()),
         "switches": list(asked.switches.names),
         "warnings": [*warnings_of(question), *ranked.warnings],
         "not_used": list(ranked.not_used),

@@ -4,9 +4,10 @@
 stand in it. What both say counts by the better of the two.
 """
 
+from collections.abc import Collection
 from math import sqrt
 
-from treering.derived.analysis import index_text, telling_terms
+from treering.derived.analysis import index_text
 from treering.derived.fusion import VECTORS, Fused
 
 RELATED = 0.7
@@ -25,16 +26,15 @@ def of_cosine(cosine: float, *, unrelated_below: float) -> float:
     return RELATED * max(0.0, 1 + above / _FAR)
 
 
-def of_words(query: str, text: str) -> float:
-    """Bring the part of the query's words that stand in a text to the scale: half of them are 0.7."""
-    sought = set(telling_terms(query))
+def of_words(sought: Collection[str], text: str) -> float:
+    """Bring the part of a query's words that stand in a text to the scale: half of them are 0.7."""
     if not sought:
         return 0.0
-    return sqrt(len(sought.intersection(index_text(text).split())) / len(sought))
+    return sqrt(len(frozenset(sought).intersection(index_text(text).split())) / len(sought))
 
 
-def similarity(query: str, text: str, fused: Fused, *, unrelated_below: float) -> float:
-    """Tell how like a text is to a query that found it."""
+def similarity(sought: Collection[str], text: str, fused: Fused, *, unrelated_below: float) -> float:
+    """Tell how like a text is to a query that found it. `sought`: the words of the query that tell."""
     near = fused.parts.get(VECTORS)
     by_meaning = of_cosine(near.raw, unrelated_below=unrelated_below) if near else 0.0
-    return max(by_meaning, of_words(query, text))
+    return by_meaning if by_meaning == 1 else max(by_meaning, of_words(sought, text))

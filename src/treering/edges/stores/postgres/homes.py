@@ -13,7 +13,7 @@ from treering.edges.stores.postgres.exchange import PreparingConnection, Row, St
 from treering.edges.stores.postgres.failures import locked, translated
 from treering.edges.stores.postgres.marks import Mark, parse_mark
 from treering.edges.stores.postgres.migrating import is_current, migrate
-from treering.edges.stores.postgres.pools import Pool, shared_pool
+from treering.edges.stores.postgres.pools import Connections, give_back, shared_pool
 from treering.edges.stores.postgres.schema import SCHEMA
 from treering.edges.stores.postgres.seeing import number_of, see_name, see_number
 from treering.edges.stores.postgres.target import Target
@@ -75,7 +75,7 @@ class Begun:
     """A transaction that was begun, and what the space's row said then."""
 
     home: "Home"
-    pool: Pool
+    pool: Connections
     connection: PreparingConnection
     row: SpaceRow
     mark: Mark | None
@@ -84,13 +84,13 @@ class Begun:
 
     def end(self) -> None:
         """Roll back what is open, and give the connection back."""
-        self.pool.end(self.connection)
+        give_back(self.pool, self.connection)
 
 
 class Home:
     """A space in one database. `server`: its name in a directory; empty where there is none."""
 
-    def __init__(self, pool: Pool, number: int, place: str, server: str = "") -> None:
+    def __init__(self, pool: Connections, number: int, place: str, server: str = "") -> None:
         self.place = place
         self.server = server
         self.number = number
@@ -117,12 +117,12 @@ class Home:
             try:
                 return self.begun_on(self._pool, connection, kind, statements)
             except psycopg.OperationalError as error:
-                self._pool.end(connection)
+                give_back(self._pool, connection)
                 waited = isinstance(error, errors.LockNotAvailable)
                 if not (waited or connection.closed) or time.monotonic() > deadline:
                     raise
             except BaseException:  # Ctrl-C too: a connection that is not handed on goes back
-                self._pool.end(connection)
+                give_back(self._pool, connection)
                 raise
 
     def give_up(self) -> None:
@@ -130,7 +130,7 @@ class Home:
         self._pool.give_up()
 
     def begun_on(
-        self, pool: Pool, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
+        self, pool: Connections, connection: PreparingConnection, kind: Kind, statements: Sequence[Statement]
     ) -> Begun:
         """Begin a transaction on a connection of a pool: that of this home, or of a replica."""
         beginning = self._beginnings[kind]
@@ -145,13 +145,22 @@ class Home:
         return Begun(self, pool, connection, SpaceRow(*row), parse_mark(mark), first)
 
 
-def open_home(target: Target, *, create: bool, wait_seconds: float, server: str = "", mark: Mark | None = None) -> Home:
+def open_home(
+    target: Target,
+    *,
+    create: bool,
+    wait_seconds: float,
+    server: str = "",
+    mark: Mark | None = None,
+    pool: Connections | None = None,
+) -> Home:
     """Connect to the database of a space; make tables and space where they are missing. Raises `NotFound`.
 
-    `server`: the name by which a directory placed the space there. `mark`: what the row of a new space says.
+    `server`: the name by which a directory placed the space there. `mark`: what the row of a new space says. `pool`:
+    connections that the program lends, instead of those that this process has to that database.
     """
     with translated(target.shown):
-        pool = shared_pool(target)
+        pool = pool or shared_pool(target)
         try:
             connection = pool.take(timeout=wait_seconds)
             try:

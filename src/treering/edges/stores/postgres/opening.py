@@ -12,6 +12,7 @@ from treering.edges.stores.postgres.index import PostgresIndex
 from treering.edges.stores.postgres.jobs import PostgresJobs
 from treering.edges.stores.postgres.leases import PostgresLeases
 from treering.edges.stores.postgres.ledger import PostgresLedger
+from treering.edges.stores.postgres.lent_pool import LentPool
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
 from treering.edges.stores.postgres.vector_claims import PostgresVectorClaims
@@ -22,7 +23,8 @@ from treering.ports.stores import BackUp, Needs, Stores
 def open_stores(address: Address, needs: Needs) -> Stores:
     """Open the space an address names. Raises `InvalidInput`, `NotFound`, `Unavailable`, `Corrupt`."""
     with ExitStack() as closing:
-        space = PostgresSpace(target_of(address), create=needs.create)
+        lent = None if needs.connection is None else LentPool(needs.connection)
+        space = PostgresSpace(target_of(address), create=needs.create, pool=lent)
         closing.callback(space.close)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension)
         return Stores(

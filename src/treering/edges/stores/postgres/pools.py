@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Protocol
 
 import psycopg
 from psycopg_pool import ConnectionPool
@@ -14,6 +15,26 @@ from treering.ports.interrupt import uninterrupted
 _IDLE_SECONDS = 300.0
 _open: "dict[str, Pool]" = {}
 _opening = threading.Lock()
+
+
+class Connections(Protocol):
+    """A bounded number of connections, of which at most some are held by writers."""
+
+    def take(self, *, timeout: float) -> PreparingConnection:
+        """Take a connection out. Raises `psycopg_pool.PoolTimeout` where none is free or can be made in time."""
+        ...
+
+    def put_back(self, connection: PreparingConnection) -> None:
+        """Give a connection back."""
+        ...
+
+    def as_writer(self, *, timeout: float) -> AbstractContextManager[bool]:
+        """Hold the right to take a connection for writing; tell whether it was to be had in time."""
+        ...
+
+    def give_up(self) -> None:
+        """Tell that the connections are not used any more."""
+        ...
 
 
 class Pool:
@@ -41,13 +62,6 @@ class Pool:
 
     def put_back(self, connection: PreparingConnection) -> None:
         """Give a connection back. One that is broken, or was left in a transaction, is not used again as it is."""
-        self._pool.putconn(connection)
-
-    def end(self, connection: PreparingConnection) -> None:
-        """Roll back what is open on a connection, and give it back."""
-        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            with suppress(psycopg.Error), uninterrupted():
-                connection.execute("ROLLBACK")
         self._pool.putconn(connection)
 
     @contextmanager
@@ -88,3 +102,11 @@ def shared_pool(target: Target) -> Pool:
             pool = _open[target.conninfo] = Pool(target)
         pool.users += 1
         return pool
+
+
+def give_back(pool: Connections, connection: PreparingConnection) -> None:
+    """Roll back what is open on a connection, and give it back to its pool."""
+    if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        with suppress(psycopg.Error), uninterrupted():
+            connection.execute("ROLLBACK")
+    pool.put_back(connection)

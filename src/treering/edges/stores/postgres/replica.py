@@ -16,7 +16,7 @@ import psycopg
 from treering.core.errors import Corrupt
 from treering.edges.stores.postgres.exchange import Statement
 from treering.edges.stores.postgres.homes import READ, Begun, Home
-from treering.edges.stores.postgres.pools import Pool, shared_pool
+from treering.edges.stores.postgres.pools import Pool, give_back, shared_pool
 from treering.edges.stores.postgres.target import Target
 from treering.ports.late_reads import LateReads, Staleness
 
@@ -88,7 +88,7 @@ class Replica:
             self._failed(error)
         finally:  # whatever came, Ctrl-C too: a connection that is not handed on goes back
             if staleness is None:
-                pool.end(connection)
+                give_back(pool, connection)
         if staleness is None:
             return None
         late.saw(staleness.sequence, staleness)

@@ -6,6 +6,7 @@ from treering.core.errors import NotFound, Unavailable
 from treering.edges.stores.postgres.directory import Directory, Placement
 from treering.edges.stores.postgres.homes import Home, open_home
 from treering.edges.stores.postgres.marks import Arriving, Mark, MovedAway
+from treering.edges.stores.postgres.pools import Connections
 from treering.edges.stores.postgres.target import Target
 
 
@@ -25,21 +26,22 @@ class SpaceRoute(Protocol):
         ...
 
 
-def route_to(target: Target, *, wait_seconds: float) -> SpaceRoute:
-    """Return the route to a space."""
-    return Directed(target, wait_seconds) if target.directory else Direct(target, wait_seconds)
+def route_to(target: Target, *, wait_seconds: float, pool: Connections | None = None) -> SpaceRoute:
+    """Return the route to a space. `pool`: connections to its database, that of a directory excepted."""
+    return Directed(target, wait_seconds) if target.directory else Direct(target, wait_seconds, pool)
 
 
 class Direct:
     """The server that the address names, whatever else there is."""
 
-    def __init__(self, target: Target, wait_seconds: float) -> None:
+    def __init__(self, target: Target, wait_seconds: float, pool: Connections | None = None) -> None:
         self._target = target
         self._wait_seconds = wait_seconds
+        self._pool = pool
 
     def home(self, *, create: bool) -> Home:
         """Open the space there."""
-        return open_home(self._target, create=create, wait_seconds=self._wait_seconds)
+        return open_home(self._target, create=create, wait_seconds=self._wait_seconds, pool=self._pool)
 
     def elsewhere(self, home: Home, mark: Mark | None) -> Home | None:
         """Say that the space is on another server, where a mark says so."""

@@ -16,6 +16,7 @@ from treering.edges.stores.postgres.exchange import Statement
 from treering.edges.stores.postgres.failures import closed, locked, translation
 from treering.edges.stores.postgres.homes import BESIDE, LOOK, LOOKING_SECONDS, READ, WRITE, Begun, Home, Kind
 from treering.edges.stores.postgres.marks import Mark
+from treering.edges.stores.postgres.pools import Connections
 from treering.edges.stores.postgres.replica import Replica
 from treering.edges.stores.postgres.routes import route_to
 from treering.edges.stores.postgres.target import Target
@@ -57,13 +58,20 @@ class PostgresSpace:
     fails because of another one. A reader has a snapshot. With row-level security neither sees another space.
 
     Where the row says that the space is on another server, a transaction begins there instead: nothing was done yet.
-    With `mark` the space is opened for a move, where its row says exactly that.
+    With `mark` the space is opened for a move, where its row says exactly that. `pool`: connections that the
+    program lends.
     """
 
     def __init__(
-        self, target: Target, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS, mark: Mark | None = None
+        self,
+        target: Target,
+        *,
+        create: bool = True,
+        wait_seconds: float = _WAIT_SECONDS,
+        mark: Mark | None = None,
+        pool: Connections | None = None,
     ) -> None:
-        self._route = route_to(target, wait_seconds=wait_seconds)
+        self._route = route_to(target, wait_seconds=wait_seconds, pool=pool)
         self._wait_seconds = wait_seconds
         self._mark = mark
         self._turn = threading.Lock()

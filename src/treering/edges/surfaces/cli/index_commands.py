@@ -30,7 +30,8 @@ def use(
     address: Annotated[
         str,
         Argument(
-            metavar="ENGINE", help="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0 or neo4j://HOST:PORT."
+            metavar="ENGINE",
+            help="faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE.",
         ),
     ],
     access: Access,

@@ -1,0 +1,351 @@
+"""Every backend by name passes one suite, against the real server; what a backend is given is used and left open."""
+
+import shutil
+from functools import partial
+from uuid import uuid4
+
+import client_parts
+import neo4j
+import pymongo
+import pytest
+import redis
+import redis.asyncio
+from host_stores import Document, KeywordStore
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
+
+import mongo_server
+import neo4j_server
+import postgres_server
+import redis_server
+import treering
+from treering.client import VectorStoreAdapter
+from treering.testing import MemoryClientContract, MemoryEngineContract
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """Keep what a configuration does not place in a folder of the test's own."""
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def open_with():
+    """Open clients of one test with some keys, and others that it adds."""
+
+    def opener(connection=None, store=None, **keys):
+        def open_client(channel="agent", **more):
+            given = {} if "backend" in more else {"connection": connection, "vector_store": store}
+            return client_parts.asynchronous(client_parts.config(**{**keys, **more}), channel=channel, **given)
+
+        return open_client
+
+    return opener
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    try:
+        server = postgres_server.new_server()
+    except postgres_server.CannotStart as error:
+        pytest.skip(f"no Postgres server can be started here: {error}")
+    yield server
+    postgres_server.remove(server)
+
+
+@pytest.fixture(scope="session", params=[False, True], ids=["hashes", "vector sets"])
+def redis_url(request):
+    try:
+        server = redis_server.new_server(vector_sets=request.param)
+    except redis_server.CannotStart as error:
+        pytest.skip(f"no such Redis server can be started here: {error}")
+    yield server.url
+    redis_server.remove(server)
+
+
+@pytest.fixture(scope="session")
+def bolt():
+    try:
+        server = neo4j_server.new_server()
+    except neo4j_server.CannotStart as error:
+        pytest.skip(f"no server that speaks Bolt can be started here: {error}")
+    yield server
+    neo4j_server.remove(server)
+
+
+@pytest.fixture(scope="session")
+def mongo_url():
+    try:
+        server = mongo_server.new_server()
+    except mongo_server.CannotStart as error:
+        pytest.skip(f"no MongoDB server can be started here: {error}")
+    yield server.url
+    mongo_server.remove(server)
+
+
+class TestSqlite(MemoryClientContract):
+    @pytest.fixture
+    def open_client(self, open_with):
+        return open_with(backend="sqlite")
+
+
+class TestInMemory(MemoryClientContract):
+    lasting = False
+
+    @pytest.fixture
+    def open_client(self, open_with):
+        return open_with(backend="in_memory")
+
+
+class TestFaiss(MemoryEngineContract):
+    engine = "FAISS flat"
+
+    @pytest.fixture
+    def open_client(self, open_with):
+        return open_with(backend="faiss")
+
+    @pytest.fixture
+    def lose_engine(self, tmp_path):
+        return lambda: shutil.rmtree(tmp_path / "data" / "memory.db.faiss")
+
+
+class TestPostgres(MemoryClientContract):
+    @pytest.fixture
+    def open_client(self, open_with, postgres):
+        return open_with(backend="postgres", postgres={"url": postgres.url(), "space": uuid4().hex})
+
+
+class TestPostgresWithAnEngine(MemoryClientContract):
+    """A ledger on a server, and an engine beside it in files."""
+
+    engine = "FAISS flat"
+
+    @pytest.fixture
+    def open_client(self, open_with, postgres, tmp_path):
+        ledger = {"url": postgres.url(), "space": uuid4().hex}
+        folder = {"path": str(tmp_path / "vectors")}
+        return open_with(backend="postgres", vector_store={"backend": "faiss"}, postgres=ledger, faiss=folder)
+
+
+class TestPostgresPool(MemoryClientContract):
+    """A pool that the host opened, with settings of its own, and closes."""
+
+    @pytest.fixture
+    def open_client(self, open_with, postgres):
+        settings = {"row_factory": dict_row, "autocommit": False}
+        with ConnectionPool(postgres.url(), kwargs=settings, min_size=0, max_size=4, open=True) as pool:
+            yield open_with(pool, backend="postgres", postgres={"space": uuid4().hex})
+            with pool.connection() as connection:
+                assert connection.execute("SELECT 1 AS one").fetchall() == [{"one": 1}]
+                assert not connection.autocommit
+
+
+class TestRedis(MemoryEngineContract):
+    engine = "Redis"
+
+    @pytest.fixture
+    def open_client(self, open_with, redis_url):
+        return open_with(backend="redis", redis={"url": redis_url})
+
+    @pytest.fixture
+    def lose_engine(self, redis_url):
+        return lambda: flush(redis_url)
+
+
+class TestRedisClient(MemoryEngineContract):
+    """A client that the host opened, and closes. Those of hashes are given one that decodes what it reads."""
+
+    engine = "Redis"
+
+    @pytest.fixture
+    def open_client(self, open_with, redis_url):
+        with redis.Redis.from_url(redis_url) as client:
+            decodes = not client.execute_command("COMMAND LIST", "FILTERBY", "PATTERN", "vadd")
+        with redis.Redis.from_url(redis_url, decode_responses=decodes) as client:
+            yield open_with(client, backend="redis")
+            assert client.ping()
+
+    @pytest.fixture
+    def lose_engine(self, redis_url):
+        return lambda: flush(redis_url)
+
+
+class TestNeo4j(MemoryEngineContract):
+    engine = "Neo4j"
+
+    @pytest.fixture
+    def open_client(self, open_with, bolt):
+        return open_with(backend="neo4j", neo4j={"url": bolt.url()})
+
+    @pytest.fixture
+    def lose_engine(self, bolt):
+        return lambda: empty(bolt)
+
+
+class TestNeo4jDriver(MemoryClientContract):
+    """A driver that the host opened, and closes."""
+
+    engine = "Neo4j"
+
+    @pytest.fixture
+    def open_client(self, open_with, bolt):
+        with driver_of(bolt) as driver:
+            yield open_with(driver, backend="neo4j")
+            driver.verify_connectivity()
+
+
+class TestMongo(MemoryEngineContract):
+    engine = "MongoDB"
+
+    @pytest.fixture
+    def open_client(self, open_with, mongo_url):
+        return open_with(backend="mongodb", mongodb={"url": mongo_url})
+
+    @pytest.fixture
+    def lose_engine(self, mongo_url):
+        def lose():
+            with pymongo.MongoClient(mongo_url) as client:
+                client.drop_database("tests")
+
+        return lose
+
+
+class TestMongoClient(MemoryClientContract):
+    """A client that the host opened, and closes."""
+
+    engine = "MongoDB"
+
+    @pytest.fixture
+    def open_client(self, open_with, mongo_url):
+        with pymongo.MongoClient(mongo_url) as client:
+            yield open_with(client, backend="mongodb")
+            assert client.admin.command("ping")
+
+
+class TestHostStore(MemoryEngineContract):
+    engine = "KeywordStore of the host"
+
+    @pytest.fixture
+    def store(self):
+        return KeywordStore()
+
+    @pytest.fixture
+    def open_client(self, open_with, store):
+        adapter = VectorStoreAdapter(store, document=Document)
+        yield open_with(store=adapter, backend="sqlite")
+        assert store.documents.pop("foreign")
+
+    @pytest.fixture
+    def lose_engine(self, store, tmp_path):
+        def lose():
+            (tmp_path / "data" / "memory.db.handed").unlink()
+            store.documents = {"foreign": store.documents["foreign"]}
+
+        return lose
+
+
+def driver_of(bolt):
+    place = bolt.url().partition("@")[2].partition("/")[0]
+    return neo4j.GraphDatabase.driver(f"bolt://{place}", auth=("root", neo4j_server.PASSWORD))
+
+
+def empty(bolt):
+    with driver_of(bolt) as driver:
+        driver.execute_query("MATCH (n) DETACH DELETE n")
+
+
+def flush(url):
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+
+
+def test_faiss_can_be_a_graph_in_a_folder_of_its_own(open_with, tmp_path):
+    keys = {"path": str(tmp_path / "graph"), "kind": "hnsw"}
+    open_client = open_with(backend="in_memory", vector_store={"backend": "faiss"}, faiss=keys)
+    with open_client().sync as client:
+        client.store("A finding")
+        report = client.catch_up()
+        assert (report.state, report.kind, report.vectors) == ("ready", "FAISS hnsw", 1)
+    assert not (tmp_path / "graph").exists()
+
+
+def test_an_engine_in_memory_needs_a_folder_of_its_own(open_with):
+    client = open_with(backend="in_memory", vector_store={"backend": "faiss"})().sync
+    with pytest.raises(treering.InvalidInput, match=r"memory\.faiss\.path is not set"):
+        client.store("A finding")
+    client.close()
+
+
+def test_a_server_that_is_not_there_is_told_without_its_password(open_with):
+    client = open_with(backend="redis", redis={"url": "redis://:hunter2@127.0.0.1:1/0"})().sync
+    with pytest.raises(treering.Unavailable, match="cannot be reached") as refused:
+        client.store("A finding")
+    assert "hunter2" not in f"{refused.value}{refused.value.hint}{client.config!r}"
+    client.close()
+
+
+def test_a_server_that_went_away_takes_no_memory_with_it(open_with, caplog):
+    server = redis_server.new_server(vector_sets=False)
+    try:
+        open_client = open_with(backend="redis", redis={"url": server.url})
+        with open_client().sync as client:
+            client.store("A finding about kinases")
+            client.catch_up()
+        server.stop()
+        with open_client().sync as client:
+            client.store("Another finding about kinases")
+            assert len(client.retrieve("finding about kinases")) == 2
+        assert "cannot be used" in caplog.text
+    finally:
+        redis_server.remove(server)
+
+
+def test_an_engine_that_backend_names_goes_before_that_of_the_vector_store(open_with, caplog):
+    with open_with(backend="faiss", vector_store={"backend": "neo4j"})().sync as client:
+        client.store("A finding")
+        assert client.catch_up().kind == "FAISS flat"
+    assert "'neo4j' is not used" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("backend", "driver"),
+    [
+        ("redis", redis.asyncio.Redis),
+        ("redis", object),
+        ("neo4j", object),
+        ("mongodb", object),
+        ("postgres", partial(ConnectionPool, "host=/nowhere", min_size=0, max_size=1, open=False)),
+        ("postgres", object),
+    ],
+)
+def test_a_driver_that_cannot_be_used_is_refused_before_anything_is_opened(open_with, tmp_path, backend, driver):
+    client = open_with(driver(), backend=backend)().sync
+    with pytest.raises(treering.InvalidInput, match="connection: "):
+        client.store("A finding")
+    client.close()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_pool_that_is_not_open_is_told(open_with, tmp_path):
+    pool = ConnectionPool("host=/nowhere", min_size=0, max_size=2, open=False)
+    client = open_with(pool, backend="postgres")().sync
+    with pytest.raises(treering.Unavailable, match="pool that was given"):
+        client.store("A finding")
+    client.close()
+
+
+def test_what_a_crash_left_on_this_machine_is_written_to_its_space_on_a_server(open_with, postgres, tmp_path):
+    long = {"flush_interval": 10_000, "batch_size": 1_000}
+    spaces = [{"url": postgres.url(), "space": uuid4().hex} for _ in range(2)]
+    open_client = open_with(backend="postgres", storage=long)
+    with open_client(postgres=spaces[0]).sync as client:
+        client.store("A finding")
+        (file,) = (tmp_path / "data" / "memories").glob("*.journal/*.journal")
+        left = file.read_bytes()
+    # As if that had been written by a process which was killed before it wrote to the space.
+    (file.parent / "left.journal").write_bytes(left)
+    with open_client(postgres=spaces[1]).sync as client:
+        assert client.retrieve("finding") == []
+    with open_client(postgres=spaces[0]).sync as client:
+        assert len(client.retrieve("finding")) == 1
+    assert not list(file.parent.iterdir())
