@@ -1,6 +1,13 @@
 """Records: values under names of their own, and logs of them."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import client_parts
 import pytest
+from log_worker import CALLS
 
 from treering import Conflict
 from treering.memories.client.records.logs import RecordEntry, RecordLog
@@ -88,3 +95,22 @@ def test_an_empty_log_has_nothing_to_pop(records):
 
     assert log.pop(reason="test") is None
     assert log.entries() == []
+
+
+def test_processes_that_append_to_one_log_lose_nothing_and_keep_each_call_together(tmp_path):
+    file, names, count = str(tmp_path / "memory.db"), ("a", "b", "c", "d"), 10
+    worker = Path(__file__).with_name("log_worker.py")
+    path = os.pathsep.join(filter(None, sys.path))
+    running = [
+        subprocess.Popen([sys.executable, worker, file, name, str(count)], env={**os.environ, "PYTHONPATH": path})
+        for name in names
+    ]
+    assert [one.wait(120) for one in running] == [0] * len(names)
+
+    with client_parts.blocking(client_parts.config(backend="sqlite", sqlite={"path": file})) as client:
+        kept = [one.value for one in RecordLog(client.records, CALLS).entries()]
+    assert len(kept) == 2 * count * len(names)
+    for first, second in zip(kept[::2], kept[1::2], strict=True):
+        assert {**first, "part": 1} == second
+    for name in names:
+        assert [one["call"] for one in kept[::2] if one["by"] == name] == list(range(count))
