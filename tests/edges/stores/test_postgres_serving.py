@@ -48,7 +48,7 @@ class Database:
     def __init__(self, server, space):
         self._connection = psycopg.connect(server.url("tests", "postgres"), autocommit=True)
         with closing(open_target(server, space)) as opened:
-            self._space = opened._number
+            self._space = opened._home.number
 
     def first(self, sql):
         return self._connection.execute(sql, {"space": self._space}).fetchone()[0]
