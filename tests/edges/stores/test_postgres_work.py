@@ -76,6 +76,7 @@ def test_two_processes_share_the_texts_of_one_space_and_embed_each_once(server):
     with process(server, space, "one", noted) as one, process(server, space, "other", noted) as other:
         one.add(200)
         theirs = other.claims.claim("another", 50, seconds=60)
+        assert len(theirs) == 50
         one.vectoriser.take_turn(100)
         assert one.index.vectors.lag() == Lag(50, 200)
         other.claims.give_back("another")

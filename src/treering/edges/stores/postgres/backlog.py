@@ -12,11 +12,13 @@ SET times = promised_work.times + 1, claimant = excluded.claimant, claimed_until
 RETURNING times
 """
 # Rows that another process is claiming at this moment are passed over, not waited for.
+# The free one is found once, before the update (`vector_claims`).
 _CLAIM = """
-UPDATE promised_work taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM (
+WITH free AS MATERIALIZED (
   SELECT kind, key FROM promised_work WHERE space = %(space)s AND kind = %(kind)s AND claimed_until <= %(now)s
   ORDER BY promised, key LIMIT 1 FOR UPDATE SKIP LOCKED
-) AS free
+)
+UPDATE promised_work taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
 WHERE taken.space = %(space)s AND taken.kind = free.kind AND taken.key = free.key
 RETURNING taken.key, taken.times
 """

@@ -14,11 +14,14 @@ _OF_MODEL = (
     "(SELECT id FROM passage_models WHERE space = %(space)s AND name = %(name)s AND dimension = %(dimension)s)"
 )
 # Rows that another process is claiming at this moment are passed over, not waited for.
+# The free ones are found once, before the update: as a part of its join they could be looked for again for each row,
+# and more be claimed than were asked for.
 _CLAIM = f"""
-UPDATE vector_queue taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM (
-  SELECT q.space, q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
+WITH free AS MATERIALIZED (
+  SELECT q.model_id, q.text_id FROM vector_queue q WHERE {_OF_MODEL} AND q.claimed_until <= %(now)s
   ORDER BY q.priority, q.text_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-) AS free
+)
+UPDATE vector_queue taken SET claimant = %(owner)s, claimed_until = %(now)s + %(seconds)s FROM free
 WHERE taken.space = %(space)s AND taken.model_id = free.model_id AND taken.text_id = free.text_id
 RETURNING taken.priority, taken.text_id
 """  # noqa: S608 - our own SQL
