@@ -87,6 +87,15 @@ def test_two_processes_share_the_texts_of_one_space_and_embed_each_once(server):
     assert len({text for _, text in noted}) == 200
 
 
+def test_a_claim_takes_no_more_than_it_asks_for_where_the_server_expects_few_rows(server):
+    with process(server, new_space()) as opened:
+        opened.add(1)
+        with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
+            connection.execute("ANALYZE treering.vector_queue")
+        opened.add(200, about="ants")
+        assert len(opened.claims.claim("one", 50, seconds=60)) == 50
+
+
 def test_a_claim_waits_for_no_other_that_is_being_made(server):
     with process(server, new_space()) as opened:
         opened.add(3)
