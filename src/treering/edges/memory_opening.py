@@ -72,7 +72,7 @@ def open_memory(
         journal = _journal(config, places)
         memory = ClientMemory(space.engine, _buffered(config, places), who=who, journal=journal)
         return OpenMemory(memory, space, lasting=not places.ledger.in_memory)
-    except BaseException:
+    except BaseException:  # nobody else knows of the space yet, not even when the program is interrupted
         space.close()
         raise
 

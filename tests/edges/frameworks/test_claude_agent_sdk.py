@@ -66,11 +66,11 @@ async def test_the_sdk_reads_a_session_as_from_its_own_store(opened):
 
     assert await ours.load(KEY) == await theirs.load(KEY)
     read = [
-        await get_session_messages_from_store(store, KEY["session_id"], directory="/work/app")
+        await get_session_messages_from_store(store, KEY["session_id"], directory="/srv/app")
         for store in (ours, theirs)
     ]
     assert read[0] == read[1]
-    listed = [await list_sessions_from_store(store, directory="/work/app") for store in (ours, theirs)]
+    listed = [await list_sessions_from_store(store, directory="/srv/app") for store in (ours, theirs)]
     assert [one.summary for one in listed[0]] == [one.summary for one in listed[1]]
 
 

@@ -44,7 +44,7 @@ async def nested_memory(holder: _Holder, loop_id: object, *, on_failure: OnFailu
     NODE.set(NodeMemory(replace(access, session_id=context.session_id), recalled_memories()))
     try:
         yield inner
-    except Exception:
+    except Exception:  # whatever the loop failed with: it is raised again below
         if on_failure == "merge":
             await attempted(access.client.merge_nested_context(context), "Merging a nested loop")
         elif on_failure == "discard":
