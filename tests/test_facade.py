@@ -171,7 +171,7 @@ FACADES = [
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
-    (treering.wiki, ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
+    (treering.wiki, ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
     *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]

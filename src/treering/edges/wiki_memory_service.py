@@ -10,9 +10,10 @@ from uuid import UUID
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.edges.surfaces.space import Space, open_space
+from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import (
     RELEVANT,
-    SpaceWikiMemories,
+    WikiGenerationStore,
     WikiMemory,
     WikiMemoryDraft,
     WikiMemoryStore,
@@ -57,6 +58,7 @@ class WikiMemoryService:
         *,
         branch: str | None = None,
         commit: str | None = None,
+        generation: str | None = None,
         idempotency_key: str | None = None,
     ) -> Result:
         """Keep a memory: `{status, memory_id, repository_id}`.
@@ -66,7 +68,7 @@ class WikiMemoryService:
         """
 
         def store(kept: WikiMemoryStore) -> Result:
-            repository = WikiRepository.of(repository_id, branch=branch, commit=commit)
+            repository = _repository(kept, repository_id, branch, generation, commit)
             draft = WikiMemoryDraft(
                 content, memory_type_of(memory_type), source_agent, tuple(file_paths or ()), tuple(related_pages or ())
             )
@@ -87,12 +89,13 @@ class WikiMemoryService:
         source_agent: str | None = None,
         score_threshold: float = RELEVANT,
         branch: str | None = None,
+        generation: str | None = None,
     ) -> Result:
         """Return the memories most like a query, best first: `{status, memories, count}`."""
 
         def search(kept: WikiMemoryStore) -> Result:
             found = kept.search(
-                WikiRepository.of(repository_id, branch=branch),
+                _repository(kept, repository_id, branch, generation),
                 query,
                 limit=limit,
                 memory_type=memory_type_of(memory_type) if memory_type else None,
@@ -104,29 +107,57 @@ class WikiMemoryService:
         return await self._answer(search)
 
     async def get_memories_by_files(
-        self, repository_id: UUID | str, file_paths: Sequence[str], *, branch: str | None = None
+        self,
+        repository_id: UUID | str,
+        file_paths: Sequence[str],
+        *,
+        branch: str | None = None,
+        generation: str | None = None,
     ) -> Result:
         """Return the memories about any of some files, or below some folders: `{status, memories, count}`."""
 
         def by_files(kept: WikiMemoryStore) -> Result:
-            return _listed(kept.by_files(WikiRepository.of(repository_id, branch=branch), _texts(file_paths)))
+            repository = _repository(kept, repository_id, branch, generation)
+            return _listed(kept.by_files(repository, _texts(file_paths)))
 
         return await self._answer(by_files)
 
     async def purge_memories(
-        self, repository_id: UUID | str, *, branch: str | None = None, erase: bool = False
+        self,
+        repository_id: UUID | str,
+        *,
+        branch: str | None = None,
+        generation: str | None = None,
+        erase: bool = False,
     ) -> Result:
-        """Withdraw all memories of a repository: `{status, deleted_count, repository_id}`.
+        """Withdraw all memories of a repository, branch or generation: `{status, deleted_count, repository_id}`.
 
         That is one patch, which `treering revert` takes back. `erase`: leave nothing of them, for good.
         """
 
         def purge(kept: WikiMemoryStore) -> Result:
-            repository = WikiRepository.of(repository_id, branch=branch)
+            repository = _repository(kept, repository_id, branch, generation)
             count = kept.purge(repository, erase=erase)
             return {"deleted_count": count, "repository_id": repository.repository_id}
 
         return await self._answer(purge)
+
+    async def complete_generation(
+        self, repository_id: UUID | str, generation: str, *, branch: str | None = None
+    ) -> Result:
+        """Make a generation the current one, and withdraw the memories of all others, in one patch.
+
+        Returns `{status, deleted_count, repository_id, generation}`. The generations are those of the repository, or
+        of its branch where one is named. What was withdrawn before is not counted again, so a call may be repeated.
+        """
+
+        def complete(kept: WikiMemoryStore) -> Result:
+            repository = WikiRepository.of(repository_id, branch=branch, generation=generation)
+            count = _generational(kept).complete_generation(repository)
+            told = {"repository_id": repository.repository_id, "generation": repository.generation}
+            return {"deleted_count": count, **told}
+
+        return await self._answer(complete)
 
     @classmethod
     async def purge_for_repository(cls, repository_id: UUID | str) -> Result:
@@ -171,6 +202,27 @@ class WikiMemoryService:
             own, self._own, self._closed = self._own, None, True
         if own:
             own.close()
+
+
+def _repository(
+    kept: WikiMemoryStore,
+    repository_id: UUID | str,
+    branch: str | None,
+    generation: str | None,
+    commit: str | None = None,
+) -> WikiRepository:
+    if generation is not None:
+        _generational(kept)
+    return WikiRepository.of(repository_id, branch=branch, commit=commit, generation=generation)
+
+
+def _generational(kept: WikiMemoryStore) -> WikiGenerationStore:
+    if not isinstance(kept, WikiGenerationStore):
+        raise InvalidInput(
+            f"{type(kept).__name__} keeps no generations of memories apart.",
+            hint="Leave the generation out, or keep the memories in a space.",
+        )
+    return kept
 
 
 def _listed(found: Sequence[WikiMemory]) -> Result:
