@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from treering.core.errors import MissingExtra
@@ -41,11 +42,14 @@ def offered(module: str, name: str, names: list[str]) -> Any:
     """
     if name not in names:
         raise AttributeError(f"module 'treering.{module}' has no attribute {name!r}")
-    framework = FRAMEWORKS[module]
+    return getattr(imported(f"treering.edges.frameworks.{module}", FRAMEWORKS[module]), name)
+
+
+def imported(adapter: str, framework: Framework) -> ModuleType:
+    """Import an adapter by its full name. Raises `MissingExtra` where the framework it needs is not installed."""
     try:
-        adapter = import_module(f"treering.edges.frameworks.{module}")
+        return import_module(adapter)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != framework.package.partition(".")[0]:
             raise
         raise MissingExtra(framework.extra, needed_for=framework.title) from error
-    return getattr(adapter, name)
