@@ -17,8 +17,8 @@ def final_text(messages: Sequence[AnyMessage]) -> AnyMessage | None:
     """Return the message that has to end a run instead of the one that does; `None` where that is as it should be.
 
     A model often writes its page and calls a memory tool in one message, and then says no more than that the memory is
-    stored. That remark is replaced by the page. It is one where it is empty, or at most half as long as the page and
-    either speaks of memory or lacks the heading that the page begins with.
+    stored. That remark is replaced by the page. It is one where it is empty, or at most half as long as the page,
+    without a heading, and either the page has a heading or the remark speaks of memory.
     """
     last = messages[-1] if messages else None
     before = _asides(messages)
@@ -54,8 +54,9 @@ def _calls_asides(message: AIMessage) -> bool:
 def _is_remark(said: str, page: str) -> bool:
     if not said:
         return True
-    lacks_heading = bool(_HEADING.match(page)) and not _HEADING.match(said)
-    return 2 * len(said) <= len(page) and (lacks_heading or bool(_OF_MEMORY.search(said)))
+    if _HEADING.match(said) or 2 * len(said) > len(page):
+        return False
+    return bool(_HEADING.match(page) or _OF_MEMORY.search(said))
 
 
 def _text(message: AnyMessage) -> str:

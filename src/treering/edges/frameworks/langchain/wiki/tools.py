@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import Field
+from pydantic import WithJsonSchema
 
 from treering.core.canonical import digest
 from treering.core.characters import visible
@@ -31,7 +31,10 @@ _MOST_LISTED = 20
 _LONGEST_ID = 100
 
 _Answer = TypeVar("_Answer")
-_TYPES = Field(json_schema_extra={"enum": [*WikiMemoryType]})
+# A model is told the types; another one reaches the memory, whose error is shorter than that of a schema.
+_NAMED = {"type": "string", "enum": [*WikiMemoryType]}
+_Type = Annotated[str, WithJsonSchema(_NAMED)]
+_TypeOrNone = Annotated[str | None, WithJsonSchema({"anyOf": [_NAMED, {"type": "null"}]})]
 
 
 class MemoryToolFailed(Exception):
@@ -60,7 +63,7 @@ class MemoryTools:
     def store(
         self,
         content: str,
-        memory_type: Annotated[str, _TYPES],
+        memory_type: _Type,
         runtime: ToolRuntime[Any, Any],
         file_paths: list[str] | None = None,
         related_pages: list[str] | None = None,
@@ -90,7 +93,7 @@ class MemoryTools:
         query: str,
         runtime: ToolRuntime[Any, Any],
         limit: int = 5,
-        memory_type: Annotated[str | None, _TYPES] = None,
+        memory_type: _TypeOrNone = None,
     ) -> str:
         """Recall memories by meaning; a query that is the ID of one gives that one whole."""
 
