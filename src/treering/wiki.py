@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
     if home == _GENERATION:  # where LangGraph is not installed, the error names the extra
         from treering.edges.frameworks.extras import FRAMEWORKS, imported
 
-        return getattr(imported(home, FRAMEWORKS["langgraph"]), name)
+        return imported(home, name, FRAMEWORKS["langgraph"])
     return getattr(import_module(home), name)
 
 

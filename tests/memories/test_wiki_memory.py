@@ -157,6 +157,23 @@ def test_the_same_key_again_stores_nothing_more_and_gives_the_same_memory(servic
     assert len(found(service, "stored by a call")) == 1
 
 
+def test_a_key_stores_again_what_was_purged(service):
+    first = store(service, "Stored by a call.", idempotency_key="thread-1:call-1")
+    done(service.purge_memories(FLASK))
+    second = store(service, "Stored by a call.", idempotency_key="thread-1:call-1")
+    assert second != first
+    assert found(service, "stored by a call") == ["Stored by a call."]
+
+
+def test_the_same_key_at_the_same_time_stores_one_memory(service):
+    async def together():
+        call = partial(service.store_memory, FLASK, "Stored by a call.", DECISION, "a", idempotency_key="call-1")
+        return await asyncio.gather(*(call() for _ in range(8)))
+
+    assert len({result["memory_id"] for result in asyncio.run(together())}) == 1
+    assert done(service.purge_memories(FLASK))["deleted_count"] == 1
+
+
 def test_a_long_memory_is_cut_at_a_sentence_and_says_so(service):
     text = "A page follows its package. " * 200
     result = done(service.store_memory(FLASK, text, DECISION, "structure_agent"))
@@ -239,6 +256,14 @@ def test_without_arguments_the_space_that_the_settings_name_is_opened(tmp_path, 
 
     done(remember())
     assert done(WikiMemoryService.purge_for_repository(FLASK))["deleted_count"] == 1
+
+
+def test_a_space_that_cannot_be_opened_is_an_error_that_does_not_say_where_it_is(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("TREERING_SPACE", f"postgresqq://admin:hunter2@{tmp_path.name}/db")
+    result = failed(WikiMemoryService(embedder=HashingEmbedder()).search_memories(FLASK, "routes"))
+    assert result["error_type"] == "InternalError"
+    assert "postgresqq" not in str(result)
+    assert "postgresqq" in caplog.text
 
 
 def test_many_repositories_at_once_through_one_service_never_mix(service):

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.edges.surfaces.space import Space, open_space
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import (
@@ -28,7 +28,13 @@ _LOG = logging.getLogger(__name__)
 Result = dict[str, Any]
 """`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
 
-_INTERNAL = "InternalError"
+_Done = TypeVar("_Done")
+
+
+class MemoryUnreachable(Unavailable):
+    """The memory failed. The message names nothing of what is inside; the log does."""
+
+    code = "InternalError"
 
 
 class WikiMemoryService:
@@ -167,7 +173,7 @@ class WikiMemoryService:
 
     async def aclose(self) -> None:
         """Close the space, if this service opened one."""
-        await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -175,17 +181,28 @@ class WikiMemoryService:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def with_store(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
+        """Do blocking work on the store, in this thread.
+
+        Raises `InvalidInput`, `NotFound` and `Denied` as they are. Whatever else goes wrong is logged and becomes a
+        `MemoryUnreachable`, which names nothing of what is inside.
+        """
+        try:
+            return work(self._store())
+        except (InvalidInput, NotFound, Denied):
+            raise
+        except Exception as error:  # a store may raise anything, and tell addresses and users
+            _LOG.exception("The memory of wiki agents failed.")
+            raise MemoryUnreachable("The memory could not be reached.", hint="Make the call again.") from error
+
     async def _answer(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
         return await asyncio.to_thread(partial(self._attempted, work))
 
     def _attempted(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
         try:
-            return {"status": "success", **work(self._store())}
+            return {"status": "success", **self.with_store(work)}
         except TreeringError as error:
             return _failed(f"{error.message} {error.hint}".strip(), error.code)
-        except Exception:  # noqa: BLE001 - an agent goes on without its memory; what happened is for whoever runs it
-            _LOG.exception("The memory of wiki agents failed.")
-            return _failed("The memory could not be reached.", _INTERNAL)
 
     def _store(self) -> WikiMemoryStore:
         if self._given is not None:
@@ -194,10 +211,17 @@ class WikiMemoryService:
             if self._closed:
                 raise InvalidInput("This service was closed.", hint="Make another one.")
             if self._own is None:
-                self._own = open_space(embedder=self._embedder)
+                self._own = self._opened()
             return SpaceWikiMemories(self._own.engine)
 
-    def _close(self) -> None:
+    def _opened(self) -> Space:
+        try:
+            return open_space(embedder=self._embedder)
+        except TreeringError as error:  # of whatever kind: it tells where the space is, and a caller gave none
+            raise Unavailable("The space of the memory could not be opened.") from error
+
+    def close(self) -> None:
+        """Close the space, if this service opened one. Blocking."""
         with self._lock:
             own, self._own, self._closed = self._own, None, True
         if own:

@@ -132,7 +132,11 @@ class WikiMemoryStore(Protocol):
     """Where memories of wiki agents are kept."""
 
     def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory. The same `key` again keeps nothing more and gives what was kept the first time."""
+        """Keep a memory. As long as it stands, the same `key` again keeps nothing more and gives it."""
+        ...
+
+    def get(self, repository: WikiRepository, memory_id: str) -> WikiMemory | None:
+        """Return a memory by its id; `None` where the repository has none of that id."""
         ...
 
     def search(

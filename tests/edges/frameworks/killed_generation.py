@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from wiki_parts import FILES, FileWriter, bodies, make_repository
+from generation_parts import FILES, FileWriter, bodies, make_repository
 
 from space_parts import open_space
 from treering.edges.frameworks.wiki_generation.generate import lease_name

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from wiki_parts import FILES, FileWriter, OneFile, bodies, git, kept, make_repository
+from generation_parts import FILES, FileWriter, OneFile, bodies, git, kept, make_repository
 
 from space_parts import open_space
 from treering import Conflict, InvalidInput

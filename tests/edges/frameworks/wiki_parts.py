@@ -1,95 +1,82 @@
-"""A small repository, and who plans, writes and publishes its wiki in tests, without a model."""
+"""A wiki of a repository for tests of agents: a space, a store that fails as planned, and the middleware."""
 
-import subprocess
-from pathlib import Path
+import asyncio
+from uuid import UUID, uuid4
 
-from treering.core.canonical import digest
-from treering.memories.wiki.kept_wikis import KeptWikis
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import HumanMessage, ToolMessage
+from scripted_agents import PARTS, FailingStore, Scripted, says, stores
+
+import treering
+from treering.langchain import WikiMemoryMiddleware, WikiRunContext
 from treering.memories.wiki.space_memories import SpaceWikiMemories
-from treering.memories.wiki_memory import WikiRepository
-from treering.wiki import PageKind, PagePlan, PublishedWiki, WikiPage, WikiPlan
+from treering.wiki import WikiMemoryService
 
-FILES = {
-    "src/acme/app.py": 'class App:\n    """Serves requests."""\n\n    def handle(self):\n        return "served"\n',
-    "src/acme/routes.py": 'class Router:\n    """Finds a handler."""\n\n    def find(self, path):\n        pass\n',
-}
-
-
-def make_repository(folder, files=FILES):
-    for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
-    git(folder, "init", "-q")
-    git(folder, "add", "-A")
-    git(folder, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", "First")
-    return folder
+FLASK, TYPER = UUID("0f0e0d0c-0b0a-4908-8706-050403020100"), uuid4()
+WRITE = HumanMessage("Write the page about routes of requests.")
+PAGE = "# Routes\n\n" + "A request is routed to a view. " * 20
+DONE = says("# Routes\n\nA short page.")
 
 
-def git(folder, *words):
-    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True, timeout=60)
+class Wiki:
+    """A space, a store over it that fails as planned, and one instance of the middleware."""
+
+    def __init__(self):
+        self.space = treering.open(":memory:", **PARTS)
+        self.store = FailingStore(SpaceWikiMemories(self.space.engine))
+        self.service = WikiMemoryService(self.store)
+        self.middleware = WikiMemoryMiddleware("page_agent", service=self.service)
+
+    def agent(self, *script, middleware=(), **options):
+        """Return an agent and its model."""
+        model = Scripted(script=list(script))
+        return create_agent(model, middleware=[self.middleware, *middleware], **options), model
+
+    def run(self, *script, context=WikiRunContext(FLASK), state=None, config=None, **options):  # noqa: B008 - frozen
+        """Run an agent, and return its last state and what its model was shown."""
+        agent, model = self.agent(*script, **options)
+        return agent.invoke({"messages": [WRITE], **(state or {})}, config, context=context), model.seen
+
+    def keep(self, content, *, repository=FLASK, kind="structural_decision", **options):
+        result = asyncio.run(self.service.store_memory(repository, content, kind, "structure_agent", **options))
+        return result["memory_id"]
+
+    def found(self, query="routes", *, repository=FLASK, **options):
+        options = {"score_threshold": 0.0, "limit": 100, **options}
+        result = asyncio.run(self.service.search_memories(repository, query, **options))
+        return result["memories"]
+
+    def contents(self, repository=FLASK, **options):
+        """Return the texts of all memories about a file."""
+        result = asyncio.run(self.service.get_memories_by_files(repository, ["src"], **options))
+        return sorted(one["content"] for one in result["memories"])
 
 
-class FileWriter:
-    """A page for each Python file, which cites its first two lines. `wrote` are the pages that were written."""
-
-    def __init__(self, text="It says", *, fails=()):
-        self._text = text
-        self.fails = list(fails)
-        self.wrote = []
-
-    def __call__(self, material):
-        self.material = material
-        return self
-
-    def plan(self):
-        pages = [
-            PagePlan(f"modules/{Path(path).stem}.md", Path(path).stem, PageKind.MODULE, "A module.", (path,))
-            for path in self._paths()
-        ]
-        overview = PagePlan("overview.md", "Overview", PageKind.OVERVIEW, "All of it.", ())
-        return WikiPlan("Acme", "A wiki.", (overview, *pages))
-
-    def write(self, plan, page):
-        if page.path in self.fails:
-            raise RuntimeError(f"{page.path} cannot be written")
-        self.wrote.append(page.path)
-        if not page.relevant_files:
-            links = "\n".join(f"- [{one.title}](page:{one.path})" for one in plan.pages if one.relevant_files)
-            return WikiPage(page, f"# Overview\n\n{links}\n", ())
-        [path] = page.relevant_files
-        cited = self.material.citations.cite(path, 1, 2)
-        body = f"# {page.title}\n\n{self._text} [so](source:{path}#L1-L2).\n"
-        return WikiPage(page, body, (cited,))
-
-    def inputs(self, plan, page):
-        lines = [line for path in page.relevant_files for line in self.material.read.tree.lines(path)]
-        return digest("\n".join([*lines, *(one.path for one in plan.pages if not page.relevant_files)]))
-
-    def _paths(self):
-        return [path for path in self.material.read.tree.sizes if path.endswith(".py")]
+def stored(content, number="call-1", **more):
+    return stores(content, number, file_paths=["src/app.py"], **more)
 
 
-class OneFile:
-    """Publishes all pages as one file, replaced whole."""
-
-    def __init__(self, file):
-        self.file = Path(file)
-
-    def publish(self, plan, pages):
-        new = self.file.with_suffix(".new")
-        new.write_text("\n".join(page.body for page in pages), encoding="utf-8")
-        new.replace(self.file)
-        return PublishedWiki(tuple(page.plan.path for page in pages), (), (), ())
+def answers(state, name):
+    """Return what tools of this name answered."""
+    return [one for one in state["messages"] if isinstance(one, ToolMessage) and one.name == name]
 
 
-def kept(space, repository_id="acme", branch=None):
-    about = WikiRepository.of(repository_id, branch=branch)
-    return KeptWikis(space.engine, about, SpaceWikiMemories(space.engine))
+class LosesReplies(AgentMiddleware):
+    """Loses the first replies of tools that have done their work."""
 
+    def __init__(self, replies=1):
+        super().__init__()
+        self.left = replies
 
-def bodies(space, repository_id="acme", branch=None):
-    """Return the pages of the current wiki by path."""
-    wikis = kept(space, repository_id, branch)
-    current = wikis.current()
-    return {path: page.body for path, page in wikis.pages(current).items()} if current else {}
+    def wrap_tool_call(self, request, handler):
+        return self._lost(handler(request))
+
+    async def awrap_tool_call(self, request, handler):
+        return self._lost(await handler(request))
+
+    def _lost(self, answer):
+        if self.left:
+            self.left -= 1
+            raise TimeoutError("no reply")
+        return answer

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from treering.core.errors import MissingExtra
@@ -16,6 +15,13 @@ class Framework:
     title: str
     extra: str
     package: str
+    further: tuple[str, ...] = ()
+    """Packages that some names of the adapter need besides; the extra installs them, too."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Return what is imported first of each of its packages."""
+        return frozenset(name.partition(".")[0] for name in (self.package, *self.further))
 
 
 FRAMEWORKS: Mapping[str, Framework] = {
@@ -25,7 +31,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "crewai": Framework("CrewAI", "crewai", "crewai"),
     "google_adk": Framework("Google ADK", "google-adk", "google.adk"),
     "haystack": Framework("Haystack", "haystack", "haystack"),
-    "langchain": Framework("LangChain", "langchain", "langchain_core"),
+    "langchain": Framework("LangChain", "langchain", "langchain_core", ("langchain", "langgraph")),
     "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
@@ -42,14 +48,14 @@ def offered(module: str, name: str, names: list[str]) -> Any:
     """
     if name not in names:
         raise AttributeError(f"module 'treering.{module}' has no attribute {name!r}")
-    return getattr(imported(f"treering.edges.frameworks.{module}", FRAMEWORKS[module]), name)
+    return imported(f"treering.edges.frameworks.{module}", name, FRAMEWORKS[module])
 
 
-def imported(adapter: str, framework: Framework) -> ModuleType:
-    """Import an adapter by its full name. Raises `MissingExtra` where the framework it needs is not installed."""
+def imported(adapter: str, name: str, framework: Framework) -> Any:
+    """Return what the module `adapter` has under a name. Raises `MissingExtra` where its framework is not installed."""
     try:
-        return import_module(adapter)
+        return getattr(import_module(adapter), name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != framework.package.partition(".")[0]:
+        if error.name is None or error.name.partition(".")[0] not in framework.needs:
             raise
         raise MissingExtra(framework.extra, needed_for=framework.title) from error

@@ -1,5 +1,6 @@
 """The memories of wiki agents in a space: each is a source, apart by repository, branch and generation."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,7 +30,7 @@ from treering.memories.wiki_memory import (
     WikiRepository,
     cut_to_limit,
 )
-from treering.ports.ledger import Selection
+from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.reach import Reach
 from treering.tools import erasure
 from treering.tools.engine import Engine
@@ -50,18 +51,22 @@ class SpaceWikiMemories:
         self._engine = engine
 
     def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory in one patch; what is longer than `MOST_CHARS` is cut at the end of a sentence."""
-        content = cut_to_limit(draft.content)
-        generation = repository.generation or current_generations(self._engine, [repository.scope]).get(
-            repository.scope
-        )
-        entry = entry_of(self._engine, content, _metadata(repository, draft, generation), Who())
-        operations = [Create(object=source_of(self._engine, entry, scope=repository.scope, prefix=_PREFIX))]
-        once = digest("\n".join([*_place(repository), key])) if key else None
-        receipt = apply_directly(
-            self._engine, repository.scope, operations, what=_WHAT, reason="Stored a memory", key=once
-        )
-        return StoredWikiMemory(receipt.results[0].id, len(content), len(draft.content))
+        """Keep a memory in one patch; what is longer than `MOST_CHARS` is cut at the end of a sentence.
+
+        As long as it stands, the same `key` again keeps nothing more and gives it.
+        """
+        return retry_on_conflict(partial(self._store, repository, draft, key), attempts=_ATTEMPTS)
+
+    def get(self, repository: WikiRepository, memory_id: str) -> WikiMemory | None:
+        """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
+        (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id,))])
+        found = read.objects.get(memory_id)
+        seen = isinstance(found, Source) and found.status == "active" and found.scope in repository.scopes
+        if not isinstance(found, Source) or not seen or not found.origin.startswith(_PREFIX):
+            return None
+        if found.metadata.get(_GENERATION) != self._generations(repository).get(found.scope):
+            return None
+        return self._memory(item_of(found), found)
 
     def search(
         self,
@@ -120,6 +125,20 @@ class SpaceWikiMemories:
         if repository.generation is None:
             raise InvalidInput("There is no generation to complete.", hint="Give the generation that is complete.")
         return _retried(partial(self._complete, repository, repository.generation))
+
+    def _store(self, repository: WikiRepository, draft: WikiMemoryDraft, key: str | None) -> StoredWikiMemory:
+        content, scope = cut_to_limit(draft.content), repository.scope
+        generation = repository.generation or current_generations(self._engine, [scope]).get(scope)
+        # No two sources of a scope that stand have the same origin.
+        origin = f"{_PREFIX}{digest(json.dumps([generation, key]))}" if key else None
+        stored = self._engine.ledger.sources_at(scope=scope, origins=[origin]).get(origin) if origin else None
+        if stored is None or stored.status != "active":
+            entry = entry_of(self._engine, content, _metadata(repository, draft, generation), Who())
+            source = source_of(self._engine, entry, scope=scope, prefix=_PREFIX)
+            created = Create(object=source.model_copy(update={"origin": origin}) if origin else source)
+            receipt = apply_directly(self._engine, scope, [created], what=_WHAT, reason="Stored a memory")
+            return StoredWikiMemory(receipt.results[0].id, len(content), len(draft.content))
+        return StoredWikiMemory(stored.id, len(content), len(draft.content))
 
     def _purge(self, repository: WikiRepository) -> int:
         held = [one for one in self._below(repository) if one.status == "active" and _is_of(one, repository.generation)]
@@ -181,10 +200,6 @@ class SpaceWikiMemories:
 
 def _retried(work: Callable[[], int]) -> int:
     return retry_on_conflict(work, attempts=_ATTEMPTS, on=(Conflict, NotFound))
-
-
-def _place(repository: WikiRepository) -> list[str]:
-    return [repository.scope, *([repository.generation] if repository.generation else [])]
 
 
 def _withdrawing(memories: Sequence[Source]) -> list[Operation]:
