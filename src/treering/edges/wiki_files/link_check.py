@@ -20,7 +20,8 @@ _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
 _ANCHOR = re.compile(r"<a\s[^>]*?\b(?:id|name)=[\"']([^\"'>]+)[\"']", re.IGNORECASE)
 _MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
-_MARKDOWN.validateLink = lambda _url: True  # type: ignore[method-assign]  # bad addresses are to be found, not left out
+# Bad addresses are to be found, not left out.
+_MARKDOWN.validateLink = lambda url: True  # type: ignore[method-assign, assignment]  # noqa: ARG005
 
 
 class BrokenLink(Value):
