@@ -21,7 +21,7 @@ _ANCHOR = re.compile(r"<a\s[^>]*?\b(?:id|name)=[\"']([^\"'>]+)[\"']", re.IGNOREC
 _MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 # Bad addresses are to be found, not left out.
-_MARKDOWN.validateLink = lambda url: True  # type: ignore[method-assign, assignment]  # noqa: ARG005
+_MARKDOWN.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
 
 
 class BrokenLink(Value):
