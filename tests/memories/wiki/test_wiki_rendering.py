@@ -157,7 +157,7 @@ def test_a_heading_that_site_builders_call_otherwise_gets_its_anchor_where_a_lin
 def test_the_index_lists_pages_by_kind_and_shows_hostile_titles_as_they_are():
     plan, pages = wiki(page("a.md", "[x](http://evil) <b>*y*"), title="T\n# U")
     text = rendered(plan, pages)["index.md"].text
-    assert "* [\\[x\\](http://evil) \\<b\\>\\*y\\*](a.md) - What it is for." in text
+    assert "* [\\[x\\](http://evil) &lt;b\\>\\*y\\*](a.md) - What it is for." in text
     assert "# T \\# U\n" in text
     assert escaped("a\nb") == "a b"
 

@@ -92,16 +92,18 @@ def is_edited(record: WrittenFile, text: PageText | None) -> bool:
     return text is None or text.open_region or block_digests(text.written) != record.blocks
 
 
-def edited_blocks(record: WrittenFile, text: PageText) -> list[str]:
-    """Return the blocks of a page that Treering did not write, in their order."""
+def edited_blocks(record: WrittenFile, text: PageText) -> list[tuple[str, str]]:
+    """Return the blocks of a page that Treering did not write, each with the heading above it, in their order."""
     left = list(record.blocks)
-    edited = list[str]()
+    edited, heading = list[tuple[str, str]](), ""
     for block in blocks(text.written):
+        first = block.split("\n", 1)[0]
+        heading = first.lstrip("# ").strip() if first.startswith("#") else heading
         digest = short_digest(block)
         if digest in left:
             left.remove(digest)
-        else:
-            edited.append(block)
+        elif not block.startswith("---\n"):  # front matter states nothing
+            edited.append((heading, block))
     return edited
 
 

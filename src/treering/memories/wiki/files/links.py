@@ -10,7 +10,8 @@ from treering.memories.wiki.files.fences import fenced_lines
 _OPENS = re.compile(r"\]\((?P<angle><)?(?P<scheme>page|source):")
 _TICKS = re.compile(r"`+")
 _LINES = re.compile(r"L(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9}))?")
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#&!])")
+_SPECIAL = re.compile(r"[\\`*_\[\]<>|~#&!]")
+_ENTITIES = {"<": "&lt;", "&": "&amp;", "|": "&#124;", "~": "&#126;"}
 _NOT_IN_ADDRESSES = re.compile(r"[^A-Za-z0-9/\-._~!$'*+,;=@]+")
 _QUOTED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
@@ -62,7 +63,7 @@ def unquoted(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Write a text so that Markdown shows it as it is, in one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), " ".join(text.split()))
 
 
 def relative_path(page: str, target: str) -> str:
