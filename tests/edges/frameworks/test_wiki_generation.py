@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 from generation_parts import FILES, FileWriter, OneFile, bodies, git, kept, make_repository
+from langgraph.checkpoint.memory import InMemorySaver
 
 from space_parts import open_space
 from treering import Conflict, InvalidInput
@@ -81,6 +81,11 @@ def test_a_folder_outside_of_git_has_a_wiki_too(space, tmp_path):
     assert generate(space, FileWriter(), repository=tmp_path / "plain").statuses == {"fresh": 2}
     [page] = [one for path, one in kept(space).pages(kept(space).current()).items() if path == "modules/app.md"]
     assert str(page.citations[0]) == f"{APP}#L1-L2"
+
+
+def test_a_folder_inside_of_a_repository_is_refused_by_the_name_of_the_repository(space, folder):
+    with pytest.raises(InvalidInput, match="lies inside the repository"):
+        generate(space, FileWriter(), repository=folder / "src")
 
 
 def test_branches_have_wikis_of_their_own(space, folder):
@@ -261,6 +266,15 @@ def test_a_folder_holds_the_published_wiki_with_links_to_the_forge(space, folder
     assert {path for path in report.published.written if path in PAGES} == PAGES
     text = (tmp_path / "wiki" / "modules" / "app.md").read_text(encoding="utf-8")
     assert f"https://github.com/acme/acme/blob/{report.commit}/{APP}#L1-L2" in text
+
+
+def test_a_wiki_that_lies_in_the_repository_is_not_about_itself(space, folder):
+    given = {"repository": folder, "publisher": folder / "docs" / "wiki"}
+    first = generate(space, None, **given)
+    assert generate(space, None, **given).pages == first.pages
+    third = generate(space, None, **given)
+    assert (third.pages, third.kept) == (first.pages, first.pages)
+    assert "docs/wiki" not in "\n".join(bodies(space).values())
 
 
 @pytest.mark.parametrize("mode", ["force", "update"])

@@ -52,6 +52,11 @@ class RepositoryPlace:
     prefix: str
     """The rest of an origin is the path of the file."""
 
+    @property
+    def root(self) -> str:
+        """The origin of the repository itself."""
+        return self.prefix.removesuffix("#").removesuffix("/")
+
 
 class TextFiles(Protocol):
     """The files of a work tree."""

@@ -3,11 +3,11 @@
 Every step is kept in the space before it counts, and may be done again: whoever runs them may die between any two.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import Denied, InvalidInput
 from treering.memories.wiki.citing import CheckedCitation, Citations, PageStatus, relocated, status_of
 from treering.memories.wiki.kept_wikis import KeptPage, KeptWiki, KeptWikis, WikiRun, WrittenPage, page_record
 from treering.memories.wiki.page_checks import PageProblem, lost_links, problems_of
@@ -38,6 +38,19 @@ class TellsOfPages(Protocol):
         ...
 
 
+@runtime_checkable
+class EstimatesPages(Protocol):
+    """A writer that costs."""
+
+    def estimate(self, pages: Sequence[PagePlan]) -> Usage:
+        """Estimate what it takes to write pages."""
+        ...
+
+
+class CeilingReached(Denied):
+    """A ceiling on what models may use, or a person, stops a run; another call goes on with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class WikiReport:
     """What became of a run.
@@ -66,8 +79,12 @@ class WikiReport:
     notes: tuple[str, ...] = ()
     """What was left out of pages, such as citations that do not hold."""
     published: PublishedWiki | None = None
+    stopped_by: str = ""
+    """What stopped the run, where something did."""
     commit: str | None = None
     """Of the repository; `None` where it has none."""
+    estimate: Usage | None = None
+    """What the pages were estimated to take before; `None` for a writer that costs nothing."""
     usage: Usage = field(default_factory=Usage)
     """What models used for the plan and the pages of this run, in all processes that worked on it."""
 
@@ -112,6 +129,14 @@ class WikiGeneration:
             self._run = replace(run, plan=plan, plan_inputs=plan_inputs, to_write=to_write, kept=kept, usage=usage)
             self._kept.keep_run(self._run)
         return [*self._run.to_write]
+
+    def estimate(self) -> Usage | None:
+        """Estimate what the pages take that are still to be written; `None` for a writer that costs nothing."""
+        if not isinstance(self._writer, EstimatesPages):
+            return None
+        written = self._kept.written(self._run, self._run.to_write)
+        to_write = self._run.to_write.keys() - written.keys()
+        return self._writer.estimate([page for page in self._plan.pages if page.path in to_write])
 
     def write(self, path: str) -> None:
         """Write a page and keep it. One that is kept already, made of the same, is not written again."""

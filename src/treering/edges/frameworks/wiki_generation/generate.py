@@ -1,12 +1,13 @@
 """`generate_wiki`: one run over the wiki of a repository, begun or gone on with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -14,23 +15,30 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from treering.core.errors import Conflict, InvalidInput
 from treering.core.scope import ROOT
+from treering.derived.asking import Budget
+from treering.edges.frameworks.extras import FRAMEWORKS, imported
 from treering.edges.frameworks.langgraph.saver import TreeringSaver
-from treering.edges.frameworks.wiki_generation.graph import GenerationSteps, wiki_graph
+from treering.edges.frameworks.wiki_generation.graph import Confirm, GenerationSteps, wiki_graph
 from treering.edges.surfaces.space import Space, open_space
 from treering.edges.wiki_files.folder import WikiFolder
 from treering.edges.wiki_repository import MakeWriter, ReadRepository, WikiMaterial, read_repository
 from treering.memories.leasing import held
 from treering.memories.wiki.citing import Citations
 from treering.memories.wiki.files.addresses import NoAddresses, forge_of
-from treering.memories.wiki.generating import WikiGeneration, WikiReport
+from treering.memories.wiki.generating import CeilingReached, WikiGeneration, WikiReport
 from treering.memories.wiki.kept_wikis import KeptWikis, WikiRun
-from treering.memories.wiki.pages import LineCitation, WikiPublisher
+from treering.memories.wiki.pages import LineCitation, WikiPublisher, WikiWriter
+from treering.memories.wiki.rules.writer import rule_writer
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import WikiGenerationStore, WikiRepository
 from treering.tools.engine import Progress
 
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
 AT_ONCE = 4
 """Pages that are written side by side, where nobody says how many."""
+_AGENT_WRITER = "treering.edges.frameworks.wiki_generation.agent_writer"
 LEASE_SECONDS = 15.0
 """How long a process that died keeps others from generating the same wiki."""
 WAIT_SECONDS = LEASE_SECONDS + 2
@@ -45,7 +53,11 @@ async def generate_wiki(
     branch: str | None = None,
     space: Space | None = None,
     scope: str | None = None,
-    writer: MakeWriter,
+    model: "str | BaseChatModel | None" = None,
+    budget: Budget | None = None,
+    confirm: Confirm | None = None,
+    middleware: Sequence[Any] = (),
+    writer: MakeWriter | None = None,
     publisher: WikiPublisher | Path | str | None = None,
     memories: WikiGenerationStore | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
@@ -60,7 +72,11 @@ async def generate_wiki(
 
     `repository`: the folder of the work tree; needed once, then the space knows it. `branch`: a branch has a wiki and
     memories of its own. `space`: without one that of the settings is opened. `scope`: where the sources of the
-    repository lie. `writer`: makes who plans and writes the pages. `publisher`: the folder in which people read them,
+    repository lie. `model`: the chat model of LangChain, or its
+    name, whose agents plan and write the pages; without one rules do. `budget`: a ceiling on what this call may use of
+    it; where it is reached, the report says `stopped`. `confirm`: told before the pages are written what they are
+    estimated to take; where it returns false the run stops. `middleware`: of the agents, besides their memory.
+    `writer`: makes another writer instead. `publisher`: the folder in which people read them,
     or whoever puts them elsewhere; without one they are kept in the space alone. `memories`: where agents keep what
     they remember, else the space. `checkpointer`: of LangGraph, with asynchronous methods, else the space. `at_once`:
     how many pages are written side by side.
@@ -73,14 +89,32 @@ async def generate_wiki(
     about = WikiRepository.of(repository_id, branch=branch)
     async with _opened(space) as opened:
         kept = KeptWikis(opened.engine, about, memories or SpaceWikiMemories(opened.engine))
-        job = _Job(opened, kept, checkpointer or TreeringSaver(opened), at_once, progress or opened.engine.progress)
+        make = writer or (_by_agents(model, budget, middleware) if model else _by_rules)
+        job = _Job(
+            opened,
+            kept,
+            checkpointer or TreeringSaver(opened),
+            1 if make is _by_rules else at_once,  # rules compute, and gain nothing from threads
+            progress or opened.engine.progress,
+            confirm,
+        )
         async with _in_thread(job.alone()):
-            read = await asyncio.to_thread(job.read, repository, scope)
+            read = await asyncio.to_thread(job.read, repository, scope, publisher)
             run, resumed = await job.begun(force=force_regenerate)
             material = await asyncio.to_thread(job.material, read, run)
             places = _folder(Path(publisher), read) if isinstance(publisher, Path | str) else publisher
-            generation = WikiGeneration(kept, run, writer(material), material.citations, places, resumed=resumed)
+            generation = WikiGeneration(kept, run, make(material), material.citations, places, resumed=resumed)
             return replace(await job.perform(generation), commit=read.commit)
+
+
+def _by_agents(model: "str | BaseChatModel", budget: Budget | None, middleware: Sequence[Any]) -> MakeWriter:
+    made = imported(_AGENT_WRITER, "AgentWriter", FRAMEWORKS["langchain"])
+    return partial(made, model=model, budget=budget, middleware=middleware)
+
+
+def _by_rules(material: WikiMaterial) -> WikiWriter:
+    place = material.read.place
+    return rule_writer(material.space.engine, place.scope, root=place.root)
 
 
 def _folder(folder: Path, read: ReadRepository) -> WikiFolder:
@@ -100,6 +134,7 @@ class _Job:
     saver: BaseCheckpointSaver[Any]
     at_once: int
     progress: Progress
+    confirm: Confirm | None = None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -114,7 +149,7 @@ class _Job:
                 )
             yield
 
-    def read(self, repository: Path | str | None, scope: str | None) -> ReadRepository:
+    def read(self, repository: Path | str | None, scope: str | None, publisher: object) -> ReadRepository:
         """Bring the repository into the space as it lies now. Raises `InvalidInput` where nobody said where it is."""
         known = self.kept.place()
         if repository is None and known is None:
@@ -124,7 +159,8 @@ class _Job:
             )
         folder = Path(repository) if repository is not None else Path(known[0] if known else "")
         place = scope or (known[1] if known else ROOT)
-        read = read_repository(self.space, folder, place)
+        wiki = Path(publisher) if isinstance(publisher, Path | str) else None
+        read = read_repository(self.space, folder, place, without=wiki)
         if known != (str(read.tree.root), place):
             self.kept.keep_place(str(read.tree.root), place)
         return read
@@ -158,17 +194,20 @@ class _Job:
             "max_concurrency": self.at_once,
         }
         pool = ThreadPoolExecutor(self.at_once, thread_name_prefix="wiki")
+        steps = GenerationSteps(generation, pool, self.progress, self.confirm)
         try:
-            steps = GenerationSteps(generation, pool, self.progress, lambda: None)
             graph = wiki_graph(steps, self.saver)
             begun = bool((await graph.aget_state(thread)).next)
             await graph.ainvoke(None if begun else {"to_write": []}, thread)
             [report] = steps.reports
-            return report
+        except CeilingReached as error:
+            stopped = await asyncio.to_thread(generation.stopped)
+            report = replace(stopped, stopped_by=f"{error.message} {error.hint}".strip())
         finally:
             await asyncio.to_thread(pool.shutdown)
             # After a failure too: pages that were written are kept in the space, and only the others are written again.
             await self.saver.adelete_thread(generation.run.id)
+        return replace(report, estimate=steps.estimate)
 
 
 def lease_name(repository: WikiRepository) -> str:

@@ -11,10 +11,13 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
-from treering.memories.wiki.generating import WikiGeneration, WikiReport
+from treering.memories.wiki.generating import CeilingReached, WikiGeneration, WikiReport
+from treering.ports.model import Usage
 from treering.tools.engine import Progress
 
 _Done = TypeVar("_Done")
+Confirm = Callable[[Usage], bool]
+"""Told what pages are estimated to take before they are written; says whether to go on."""
 
 
 class GenerationState(TypedDict, total=False):
@@ -36,10 +39,10 @@ class GenerationSteps:
     generation: WikiGeneration
     pool: Executor
     progress: Progress
-    confirm: Callable[[], None]
-    """Called once the pages are known; raises what stops the run."""
+    confirm: Confirm | None = None
     reports: list[WikiReport] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
+    estimate: Usage | None = None
 
     async def structure(self, state: GenerationState) -> GenerationState:
         """Settle which pages have to be written."""
@@ -69,7 +72,9 @@ class GenerationSteps:
 
     def _planned(self) -> list[str]:
         paths = self.generation.plan()
-        self.confirm()
+        self.estimate = self.generation.estimate()
+        if self.confirm and self.estimate and not self.confirm(self.estimate):
+            raise CeilingReached("The pages were not asked for at what they are estimated to take.")
         self.progress("Writing pages", 0, len(paths))
         return paths
 
