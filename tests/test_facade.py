@@ -179,7 +179,24 @@ FACADES = [
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
-    (treering.wiki, ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
+    (
+        treering.wiki,
+        [
+            "LineCitation",
+            "PageKind",
+            "PagePlan",
+            "PublishedWiki",
+            "WikiFolder",
+            "WikiGenerationStore",
+            "WikiMemoryService",
+            "WikiMemoryStore",
+            "WikiMemoryType",
+            "WikiPage",
+            "WikiPlan",
+            "WikiStatus",
+            "WikiWritten",
+        ],
+    ),
     *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]

@@ -1,4 +1,4 @@
-"""What wiki agents remember.
+"""Wikis of repositories as files, and what the agents that write them remember.
 
 from treering.wiki import WikiMemoryService
 
@@ -10,15 +10,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treering.edges.wiki_files.folder import WikiFolder
+    from treering.edges.wiki_files.operations import WikiStatus, WikiWritten
     from treering.edges.wiki_memory_service import WikiMemoryService
+    from treering.memories.wiki.pages import LineCitation, PageKind, PagePlan, PublishedWiki, WikiPage, WikiPlan
     from treering.memories.wiki_memory import WikiGenerationStore, WikiMemoryStore, WikiMemoryType
 
 _HOMES = {
+    "treering.edges.wiki_files.folder": ["WikiFolder"],
+    "treering.edges.wiki_files.operations": ["WikiStatus", "WikiWritten"],
     "treering.edges.wiki_memory_service": ["WikiMemoryService"],
+    "treering.memories.wiki.pages": ["LineCitation", "PageKind", "PagePlan", "PublishedWiki", "WikiPage", "WikiPlan"],
     "treering.memories.wiki_memory": ["WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]
+__all__ = [
+    "LineCitation",
+    "PageKind",
+    "PagePlan",
+    "PublishedWiki",
+    "WikiFolder",
+    "WikiGenerationStore",
+    "WikiMemoryService",
+    "WikiMemoryStore",
+    "WikiMemoryType",
+    "WikiPage",
+    "WikiPlan",
+    "WikiStatus",
+    "WikiWritten",
+]
 
 
 def __getattr__(name: str) -> Any:

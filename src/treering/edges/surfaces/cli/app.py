@@ -11,6 +11,7 @@ from treering.edges.surfaces.cli import (
     space_commands,
     supervise_commands,
     verb_commands,
+    wiki_commands,
     workflow_commands,
 )
 from treering.edges.surfaces.cli.printing import say
@@ -33,6 +34,7 @@ for commands in (
     discussion_commands,
     postgres_commands,
     index_commands,
+    wiki_commands,
 ):
     commands.add_to(app)
 
