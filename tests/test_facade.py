@@ -180,6 +180,7 @@ WIKI = [
     "PagePlan",
     "PageStatus",
     "PublishedWiki",
+    "WikiFolder",
     "WikiGenerationStore",
     "WikiMaterial",
     "WikiMemoryService",
@@ -189,7 +190,9 @@ WIKI = [
     "WikiPlan",
     "WikiPublisher",
     "WikiReport",
+    "WikiStatus",
     "WikiWriter",
+    "WikiWritten",
     "generate_wiki",
 ]
 FACADES = [

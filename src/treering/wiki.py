@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treering.edges.frameworks.wiki_generation import generate_wiki
+    from treering.edges.wiki_files.folder import WikiFolder
+    from treering.edges.wiki_files.operations import WikiStatus, WikiWritten
     from treering.edges.wiki_memory_service import WikiMemoryService
     from treering.edges.wiki_repository import WikiMaterial
     from treering.memories.wiki.citing import PageStatus
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _GENERATION = "treering.edges.frameworks.wiki_generation"
 _HOMES = {
     _GENERATION: ["generate_wiki"],
+    "treering.edges.wiki_files.folder": ["WikiFolder"],
+    "treering.edges.wiki_files.operations": ["WikiStatus", "WikiWritten"],
     "treering.edges.wiki_memory_service": ["WikiMemoryService"],
     "treering.edges.wiki_repository": ["WikiMaterial"],
     "treering.memories.wiki.citing": ["PageStatus"],
@@ -55,6 +59,7 @@ __all__ = [
     "PagePlan",
     "PageStatus",
     "PublishedWiki",
+    "WikiFolder",
     "WikiGenerationStore",
     "WikiMaterial",
     "WikiMemoryService",
@@ -64,7 +69,9 @@ __all__ = [
     "WikiPlan",
     "WikiPublisher",
     "WikiReport",
+    "WikiStatus",
     "WikiWriter",
+    "WikiWritten",
     "generate_wiki",
 ]
 
