@@ -1,7 +1,7 @@
 """A process that generates a wiki and is killed before each thing that it makes durable, and at its end.
 
-`FOLDER force|update`: for each of these moments a child is forked, which kills itself there. What is kept then has to
-be the wiki from before with its memories, or the new one with its own, and the next run has to complete it.
+`FOLDER force|update EVERY`: for each EVERYth of these moments a child is forked, which kills itself there. What is kept
+then has to be the wiki from before with its memories, or the new one with its own, and the next run has to complete it.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ def check(folder, force, before, after, files, *, audited):
 
 
 def main():
-    folder, force = Path(sys.argv[1]), sys.argv[2] == "force"
+    folder, force, every = Path(sys.argv[1]), sys.argv[2] == "force", int(sys.argv[3])
     original = folder / "original"
     make_repository(original / "acme", {APP: FILES[APP]})
     with opened(original) as space:
@@ -139,7 +139,7 @@ def main():
     assert files[0] != files[1]
     assert (OLD in str(after[1])) != force
     killed = 0
-    for last in range(1, moments + 1):
+    for last in range(1, moments + 1, every):
         copy = Path(shutil.copytree(original, folder / str(last)))
         killed += forked(copy, force, last)[1]
         try:
@@ -148,7 +148,7 @@ def main():
             error.add_note(f"killed at {last} of {moments}")
             raise
         shutil.rmtree(copy)
-    sys.stdout.write(f"{killed} of {moments}\n")
+    sys.stdout.write(f"{killed} of {len(range(0, moments, every))}\n")
 
 
 if __name__ == "__main__":
