@@ -28,6 +28,7 @@ from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile
+from treering.ports.access_keys import AccessKeys
 from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.backlog import SpacesWithWork
 from treering.ports.clock import Clock
@@ -324,6 +325,28 @@ def postgres_servers(directory: Address, *, embedder: Embedder | None = None) ->
         from treering.edges.stores.postgres.servers import PostgresServers
     model = embedder or BgeSmall()
     return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
+
+
+def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
+    """Open the access keys that an address names: a file of their own, or those of a Postgres database.
+
+    Raises `NotFound` where there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
+    """
+    if address.scheme not in BACKENDS:
+        raise UnknownBackend(address.scheme, known=BACKENDS)
+    if address.scheme == "postgresql":
+        with _postgres_needed("Access keys in a Postgres database"):
+            from treering.edges.stores.postgres.access_keys import PostgresAccessKeys
+        return PostgresAccessKeys(address)
+    from treering.edges.stores.sqlite.access_keys import SqliteAccessKeys
+
+    try:
+        return SqliteAccessKeys(address, create=create)
+    except NotFound as error:
+        raise NotFound(
+            f"There are no access keys at {address}.",
+            hint="Make one with `treering key create NAME`, or name the place of the keys with --keys.",
+        ) from error
 
 
 @contextmanager
