@@ -19,7 +19,7 @@ from treering.memories.wiki.files.links import (
     relative_path,
     with_addresses,
 )
-from treering.memories.wiki.files.manifest import WrittenCitation, WikiLogEntry, WrittenFile
+from treering.memories.wiki.files.manifest import WikiLogEntry, WrittenCitation, WrittenFile
 from treering.memories.wiki.files.page_paths import INDEX, LOG, check_page_paths
 from treering.memories.wiki.files.regions import block_digests, short_digest, without_markers
 from treering.memories.wiki.pages import LineCitation, PageKind, WikiPage, WikiPlan
