@@ -6,8 +6,8 @@ The routes are those the app has. One that `NEEDED` does not name fails here: sa
 import pytest
 from key_parts import RIGHTS, guarded
 
+from treering.edges.surfaces.examples import EXAMPLES
 from treering.edges.surfaces.rest.app import Serving, build_app
-from treering.edges.surfaces.rest.examples import EXAMPLES
 from treering.testing.hashing_embedder import HashingEmbedder
 from treering.tools.catalog import TOOLS
 

@@ -15,10 +15,12 @@ from pydantic_core import to_jsonable_python
 from treering.core.characters import visible_json
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.markers import without_markers
+from treering.derived.tokens import cut_to_tokens
 from treering.edges.address import Address
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
-from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED
+from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP
+from treering.edges.surfaces.mcp.mode_help import help_on
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.files import FileAccess, NoFiles
 from treering.ports.interrupt import Check, interruptible
@@ -65,6 +67,9 @@ class ToolDispatcher:
         try:
             envelope = parse(Envelope, arguments, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
+            if envelope.mode == HELP:
+                text, data = help_on(verb, envelope.input)
+                return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
             report = self._report(verb, _bounded(verb, envelope, bound), actor=actor, progress=progress)
         except TreeringError as error:
             return error_answer(error)

@@ -22,7 +22,7 @@ from treering.edges.projects import ProjectSpaces, projects_place
 from treering.edges.settings import Settings
 from treering.edges.surfaces.rest import chat, operations, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.callers import Access, Caller
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
@@ -111,7 +111,7 @@ class Serving:
 
 _HEALTH, _READY = "/health", "/ready"
 _CONTRACT = "/openapi.json"
-_ANYBODY = Access("anybody", READS, whole_space=False)
+_ANYBODY = RouteAccess("anybody", READS, whole_space=False)
 
 
 class Health(Value):
@@ -202,7 +202,10 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     described = document(routes)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    access = [*((one.path, one.access) for one in routes), (_CONTRACT, Access("any key", READS, whole_space=False))]
+    access = [
+        *((one.path, one.access) for one in routes),
+        (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
+    ]
     gate = Gate(access, anybody=Caller(most), ring=ring)
     app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}), gate=gate)
     return app

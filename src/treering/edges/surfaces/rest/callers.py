@@ -15,7 +15,7 @@ Reach = Literal["anybody", "any key", "space", "project"]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RouteAccess:
     """What a route needs of who asks it. No field has a default: each route says it."""
 
     reach: Reach

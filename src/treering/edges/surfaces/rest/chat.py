@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.rest.bodies import read_body
-from treering.edges.surfaces.rest.callers import Access, caller_of
+from treering.edges.surfaces.rest.callers import RouteAccess, caller_of
 from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
 from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
@@ -139,7 +139,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
                 f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared."
             ),
             answer=chat.complete,
-            access=Access("space", WRITES, whole_space=False),
+            access=RouteAccess("space", WRITES, whole_space=False),
             takes=(ChatRequest,),
             gives=(ChatAnswer,),
             also={EVENTS: {"schema": {"type": "string"}}},
@@ -154,7 +154,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             summary="List the upstream's models.",
             description=f"OpenAI's API. {_PASSED_ON}",
             answer=chat.models,
-            access=Access("space", READS, whole_space=False),
+            access=RouteAccess("space", READS, whole_space=False),
             gives=(ModelList,),
             fails=OpenAIFailure,
             behind=True,

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from treering import __version__
-from treering.edges.surfaces.rest.callers import Access
-from treering.edges.surfaces.rest.examples import EXAMPLES
+from treering.edges.surfaces.examples import EXAMPLES
+from treering.edges.surfaces.rest.callers import RouteAccess
 from treering.edges.surfaces.rest.failures import Failure
 
 Schema = dict[str, Any]
@@ -52,7 +52,7 @@ class Route:
     summary: str
     answer: Callable[..., Any]
     """The endpoint; it gives a response, or will."""
-    access: Access
+    access: RouteAccess
     """Who may ask it."""
     gives: tuple[type[BaseModel], ...]
     """The good answer is one of these."""

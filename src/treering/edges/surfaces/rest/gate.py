@@ -13,7 +13,7 @@ from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.patch import Author
 from treering.core.scope import ROOT
 from treering.edges.access_keys import holder_of, is_key, rights_of
-from treering.edges.surfaces.rest.callers import Access, Caller
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.failures import Refusal
 from treering.ports.access_keys import AccessKey, AccessKeys
 from treering.ports.clock import Clock
@@ -43,7 +43,7 @@ class KeyRing:
 class Gate:
     """Decides about requests. Without keys whoever reaches the server is `anybody`; `RequestGuard` says who does."""
 
-    def __init__(self, access: Iterable[tuple[str, Access]], *, anybody: Caller, ring: KeyRing | None) -> None:
+    def __init__(self, access: Iterable[tuple[str, RouteAccess]], *, anybody: Caller, ring: KeyRing | None) -> None:
         """Take the paths of the server, as its routes write them, with what each needs."""
         self._paths = [(compile_path(path)[0], needed) for path, needed in access]
         self._anybody = anybody
@@ -112,7 +112,7 @@ def is_own_key(name: bytes, value: bytes) -> bool:
     return name.decode("latin-1").casefold() == "authorization" and is_key(text.partition(" ")[2].strip())
 
 
-def _check_reach(key: AccessKey, access: Access, path: Mapping[str, str], ring: KeyRing) -> None:
+def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], ring: KeyRing) -> None:
     """Raise `Denied` for a key of another space."""
     match access.reach:
         case "space":
