@@ -29,6 +29,7 @@ NEEDED = {
     "/api/projects/{project_id}/memory/delete": ("project", "write"),
     "/v1/chat/completions": ("space", "write"),
     "/v1/models": ("space", "read"),
+    "/mcp": ("space", "read"),
 }
 """Whose key may ask for the first example of each, with which right at least. Modes are looked at one by one, below."""
 

@@ -27,6 +27,8 @@ from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
 from treering.edges.surfaces.rest.gate import Gate, KeyRing
+from treering.edges.surfaces.rest.mcp_endpoint import PATH as MCP_PATH
+from treering.edges.surfaces.rest.mcp_endpoint import McpEndpoint
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
@@ -165,6 +167,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         settings=serving.making.settings,
     )
 
+    agents = McpEndpoint(space, bounds, stop=stop)
     caretaker = Caretaker([space.look_after, spaces.look_after, *([memory.take_over] if upstream else [])])
 
     @asynccontextmanager
@@ -174,7 +177,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         if serving.background:
             caretaker.start()
         try:
-            yield
+            async with agents.run():
+                yield
         finally:
             stop.say()
             await run_sync(caretaker.stop)
@@ -200,11 +204,13 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
     described = document(routes)
+    app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
     access = [
         *((one.path, one.access) for one in routes),
         (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
+        (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
     ]
     gate = Gate(access, anybody=Caller(most), ring=ring)
     app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}), gate=gate)
