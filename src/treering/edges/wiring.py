@@ -162,6 +162,12 @@ def _over_neo4j() -> OverConnection:
     return engine_over_neo4j
 
 
+def _over_postgres() -> OverConnection:
+    from treering.edges.engines.pgvector_engine import engine_over_postgres
+
+    return engine_over_postgres
+
+
 def _pgvector() -> OpenEngine:
     from treering.edges.engines.pgvector_engine import open_pgvector
 
@@ -180,6 +186,7 @@ ENGINES: Mapping[str, EngineBackend] = {
 """Engines that search vectors beside a space, by the scheme of their address."""
 
 OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
+    "postgres": ConnectionBackend(_over_postgres, extra="postgres"),
     "redis": ConnectionBackend(_over_redis, extra="redis"),
     "mongodb": ConnectionBackend(_over_mongodb, extra="mongodb"),
     "neo4j": ConnectionBackend(_over_neo4j, extra="neo4j", shows_graph=True),

@@ -17,8 +17,9 @@ from treering.derived.fusion import WALKED
 from treering.derived.paths import passages_on, path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.reranking import MOST_PAIRS
-from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld
+from treering.derived.retrieval import Hit, Retrieval
 from treering.derived.roles import NO_PLACE
+from treering.derived.showing import is_shown, is_withheld
 from treering.derived.trusting import REPEATING_WEIGHT
 from treering.ports.ledger import AsOf, ObjectRequest
 from treering.ports.passages import PassageRequest

@@ -2,19 +2,23 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from hashlib import blake2b
+from typing import Protocol
 
 import numpy as np
 import psycopg
 from psycopg import errors
+from psycopg_pool import ConnectionPool
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.derived.vectors import EXACT_ROWS
 from treering.edges.address import Address
+from treering.edges.engines.backends import OpenEngine
 from treering.edges.engines.dimensions import check_dimension
 from treering.edges.engines.engine_address import EngineAddress
+from treering.edges.engines.lent_connections import LentConnections
 from treering.edges.engines.pgvector_rows import copied, written
 from treering.edges.engines.spare_connections import SpareConnections
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
@@ -38,7 +42,20 @@ CREATE TABLE IF NOT EXISTS {_SCHEMA}.engines(mark text PRIMARY KEY, state text N
 _STATE = f"SELECT state FROM {_SCHEMA}.engines WHERE mark = %s"  # noqa: S608 - our schema
 _KEEP = f"INSERT INTO {_SCHEMA}.engines VALUES(%s, %s) ON CONFLICT (mark) DO UPDATE SET state = excluded.state"
 _REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+_SETTINGS = (("hnsw.ef_search", str(_BREADTH)), ("hnsw.iterative_scan", "strict_order"))
 _INSTALL = "Install pgvector 0.8 or newer, and run `CREATE EXTENSION vector` there as a superuser."
+
+
+class EngineConnections(Protocol):
+    """Connections of an engine to its server. Safe to use from many threads."""
+
+    def transaction(self) -> AbstractContextManager[psycopg.Connection]:
+        """Hold a connection in a transaction, which is committed at the end, or rolled back where an error came."""
+        ...
+
+    def close(self) -> None:
+        """Close what is the engine's own. Doing it twice is harmless."""
+        ...
 
 
 class PgvectorEngine:
@@ -49,7 +66,7 @@ class PgvectorEngine:
     """
 
     def __init__(
-        self, connections: SpareConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
+        self, connections: EngineConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
     ) -> None:
         self._connections = connections
         self._shown = shown
@@ -204,19 +221,41 @@ class PgvectorEngine:
 
 def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
     """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    _check_dimension(dimension)
     given = address.address
-    if dimension > MOST_DIMENSIONS:
-        raise InvalidInput(
-            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, and this model's vectors have {dimension:,}.",
-            hint="Use another engine.",
-        )
     url = Address("postgresql", given.place, given.user, given.password, given.options).url
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise InvalidInput(f"{address} is no address of Postgres.", hint="Write pgvector://HOST/DATABASE.") from None
-    settings = f"-c hnsw.ef_search={_BREADTH} -c hnsw.iterative_scan=strict_order"
+    settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS)
     return PgvectorEngine(SpareConnections(url, settings), str(address), mark, dimension)
+
+
+def engine_over_postgres(connection: object, _database: str | None) -> OpenEngine:
+    """Return what opens engines over a pool of Postgres connections that somebody gives, and leaves it open.
+
+    Raises `InvalidInput` for what is no such pool.
+    """
+    if not isinstance(connection, ConnectionPool):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is no pool of Postgres connections for threads.",
+            hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
+        )
+
+    def opened(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
+        _check_dimension(dimension)
+        return PgvectorEngine(LentConnections(connection, _SETTINGS), str(address), mark, dimension)
+
+    return opened
+
+
+def _check_dimension(dimension: int) -> None:
+    if dimension > MOST_DIMENSIONS:
+        raise InvalidInput(
+            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, and this model's vectors have {dimension:,}.",
+            hint="Use another engine.",
+        )
 
 
 def _first(connection: psycopg.Connection, sql: str, *values: str) -> bool:
