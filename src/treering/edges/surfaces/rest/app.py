@@ -26,12 +26,14 @@ from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
-from treering.edges.surfaces.rest.gate import Gate, KeyRing
+from treering.edges.surfaces.rest.gate import SIGN_IN, Gate, KeyRing
 from treering.edges.surfaces.rest.mcp_endpoint import PATH as MCP_PATH
 from treering.edges.surfaces.rest.mcp_endpoint import McpEndpoint
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
+from treering.edges.surfaces.rest.sign_in import ACCESS as SIGN_IN_ACCESS
+from treering.edges.surfaces.rest.sign_in import SIGN_OUT, SignIn
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.edges.wiring import open_access_keys
@@ -111,7 +113,7 @@ class Serving:
         )
 
 
-_HEALTH, _READY = "/health", "/ready"
+_HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
 _CONTRACT = "/openapi.json"
 _ANYBODY = RouteAccess("anybody", READS, whole_space=False)
 
@@ -212,9 +214,16 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
         (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
     ]
-    gate = Gate(access, anybody=Caller(most), ring=ring)
-    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}), gate=gate)
+    gate = Gate([*access, *SIGN_IN_ACCESS], anybody=Caller(most), ring=ring)
+    _add_sign_in(app, SignIn(gate))
+    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY)), gate=gate)
     return app
+
+
+def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
+    app.add_api_route(SIGN_IN, sign_in.page, methods=["GET"], response_model=None)
+    app.add_api_route(SIGN_IN, sign_in.enter, methods=["POST"], response_model=None)
+    app.add_api_route(SIGN_OUT, sign_in.leave, methods=["POST"], response_model=None)
 
 
 def _key_ring(serving: Serving, spaces: ProjectSpaces) -> KeyRing | None:
@@ -257,9 +266,10 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
             raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
         return _answer(Readiness(space="open" if there else "new"))
 
+    up, usable = "Tell whether the server is up.", "Tell whether the space can be used."
     return (
-        Route("GET", _HEALTH, "health", "Tell whether the server is up.", health, _ANYBODY, (Health,)),
-        Route("GET", _READY, "ready", "Tell whether the space can be used.", ready, _ANYBODY, (Readiness,)),
+        *(Route("GET", path, path[1:], up, health, _ANYBODY, (Health,)) for path in _HEALTH),
+        *(Route("GET", path, path[1:], usable, ready, _ANYBODY, (Readiness,)) for path in _READY),
     )
 
 

@@ -5,16 +5,19 @@ Without keys, only programs of this machine, under its loopback names.
 
 import ipaddress
 from collections import Counter
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from treering.core.errors import Denied, TreeringError, Unavailable
 from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import OF_OPENAI, Refusal, failure_response, refusal_response
-from treering.edges.surfaces.rest.gate import Gate
+from treering.edges.surfaces.rest.gate import SIGN_IN, Gate
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -56,12 +59,15 @@ class RequestGuard:
         try:
             headers = Headers(scope=scope)
             _check(headers, scheme=scope["scheme"], any_host=self._gate.has_keys)
-            scope.setdefault("state", {})["caller"] = await self._gate.admit(scope["path"], headers)
+            scope.setdefault("state", {})["caller"] = await self._gate.admit(HTTPConnection(scope), scope["method"])
             await self._let_in(scope, receive, send)
         except TreeringError as error:
             await failure_response(error, path=scope["path"])(scope, receive, send)
         except Refusal as refusal:
-            await refusal_response(refusal, path=scope["path"])(scope, receive, send)
+            answer = refusal_response(refusal, path=scope["path"])
+            if refusal.status_code == HTTPStatus.UNAUTHORIZED and _is_page(scope, headers):
+                answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+            await answer(scope, receive, send)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in self._apart:
@@ -101,6 +107,11 @@ class _Slot:
         """Give the place up, for a request that waits."""
         self._inside[self._talk] -= self._taken
         self._taken = False
+
+
+def _is_page(scope: Scope, headers: Headers) -> bool:
+    """Tell whether a person opens a page: a browser asks for HTML, programs do not."""
+    return scope["method"] == "GET" and "text/html" in headers.get("accept", "")
 
 
 def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
