@@ -171,6 +171,7 @@ FRAMEWORKS = {
     "langgraph": ["TreeringSaver", "TreeringStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
+    "pydantic_ai_harness": ["TreeringFileStore"],
     "pydantic_ai": ["TreeringMemory", "memory_toolset"],
 }
 """By module; those of frameworks that are not installed are looked at where they are."""

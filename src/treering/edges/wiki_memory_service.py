@@ -13,13 +13,14 @@ from treering.edges.surfaces.space import Space, open_space
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import (
     RELEVANT,
-    WikiGenerationStore,
     WikiMemory,
     WikiMemoryDraft,
     WikiMemoryStore,
     WikiMemoryType,
     WikiRepository,
+    generation_store,
     memory_type_of,
+    store_for,
 )
 from treering.ports.embedder import Embedder
 
@@ -159,7 +160,7 @@ class WikiMemoryService:
 
         def complete(kept: WikiMemoryStore) -> Result:
             repository = WikiRepository.of(repository_id, branch=branch, generation=generation)
-            count = _generational(kept).complete_generation(repository)
+            count = generation_store(kept).complete_generation(repository)
             told = {"repository_id": repository.repository_id, "generation": repository.generation}
             return {"deleted_count": count, **told}
 
@@ -235,18 +236,9 @@ def _repository(
     generation: str | None,
     commit: str | None = None,
 ) -> WikiRepository:
-    if generation is not None:
-        _generational(kept)
-    return WikiRepository.of(repository_id, branch=branch, commit=commit, generation=generation)
-
-
-def _generational(kept: WikiMemoryStore) -> WikiGenerationStore:
-    if not isinstance(kept, WikiGenerationStore):
-        raise InvalidInput(
-            f"{type(kept).__name__} keeps no generations of memories apart.",
-            hint="Leave the generation out, or keep the memories in a space.",
-        )
-    return kept
+    repository = WikiRepository.of(repository_id, branch=branch, commit=commit, generation=generation)
+    store_for(kept, repository)
+    return repository
 
 
 def _listed(found: Sequence[WikiMemory]) -> Result:

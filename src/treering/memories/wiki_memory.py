@@ -177,6 +177,21 @@ class WikiGenerationStore(WikiMemoryStore, Protocol):
         ...
 
 
+def store_for(store: WikiMemoryStore, repository: WikiRepository) -> WikiMemoryStore:
+    """Return the store. Raises `InvalidInput` where a generation is named that it would mix with others."""
+    return store if repository.generation is None else generation_store(store)
+
+
+def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
+    """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
+    if not isinstance(store, WikiGenerationStore):
+        raise InvalidInput(
+            f"{type(store).__name__} keeps no generations of memories apart.",
+            hint="Leave the generation out, or keep the memories in a space.",
+        )
+    return store
+
+
 def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
     """Read a type. Raises `InvalidInput` naming those there are."""
     try:

@@ -17,6 +17,7 @@ from wiki_parts import DONE, FLASK, TYPER, WRITE, Wiki, answers, stored
 from treering import InvalidInput
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
 from treering.memories.wiki.recall_pack import MOST_PACK_CHARS
+from treering.wiki import WikiMemoryService
 
 
 @pytest.fixture
@@ -229,6 +230,17 @@ class TestScope:
         asyncio.run(wiki.service.complete_generation(FLASK, "2"))
         assert wiki.contents() == ["New: routes of requests."]
 
+    def test_a_store_that_would_mix_generations_stores_and_shows_nothing(self, wiki):
+        class Plain:
+            """A store that knows nothing of generations."""
+
+            store = search = by_files = get = purge = None
+
+        wiki.middleware = WikiMemoryMiddleware("page_agent", service=WikiMemoryService(Plain()))
+        state, seen = wiki.run(says("", stored("New.")), DONE, context=WikiRunContext(FLASK, generation="2"))
+        assert "could not be read" in seen[0][1].text
+        assert "keeps no generations" in answers(state, "store_memory")[0].text
+
 
 class TestRecallBeforeTheRun:
     def test_what_is_remembered_stands_before_the_messages_as_data(self, wiki):
@@ -245,10 +257,10 @@ class TestRecallBeforeTheRun:
         assert "wiki_memory_pack" not in state
 
     def test_decisions_on_structure_are_told_even_where_they_share_no_word_with_the_task(self, wiki):
-        wiki.keep("Pages follow packages.")
+        wiki.keep("One section for the core and one for each package.")
         wiki.keep("Tea is harvested in spring, request by request.", kind="pattern_found")
         _, seen = wiki.run(DONE)
-        assert "Pages follow packages." in seen[0][1].text
+        assert "One section for the core" in seen[0][1].text
         assert "Tea" not in seen[0][1].text
 
     def test_where_nothing_is_remembered_nothing_is_told(self, wiki):

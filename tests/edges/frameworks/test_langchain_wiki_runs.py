@@ -18,13 +18,16 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from mcp import Client
+from mcp.server import MCPServer
 from pydantic import BaseModel
 from scripted_agents import Scripted, recalls, says
 from wiki_parts import DONE, FLASK, PAGE, WRITE, LosesReplies, Wiki, answers, stored
 
-from treering.langchain import WikiRunContext
+from treering.langchain import WikiAgentState, WikiRunContext
 
 
 @pytest.fixture
@@ -314,6 +317,63 @@ class TestManyAtOnce:
 
         asyncio.run(run())
         self.check(wiki, [model for _, model in made])
+
+
+class TestSurroundings:
+    def test_file_tools_of_an_mcp_server_work_beside_the_memory(self, wiki, tmp_path):
+        (tmp_path / "app.py").write_text("ROUTES = {}")
+        server = MCPServer("files")
+
+        @server.tool()
+        def read_text_file(path: str) -> str:
+            """Read a file."""
+            return (tmp_path / path).read_text()
+
+        async def run():
+            async with Client(server) as session:
+
+                async def call(**arguments):
+                    return (await session.call_tool("read_text_file", arguments)).content[0].text
+
+                (told,) = (await session.list_tools()).tools
+                reading = StructuredTool(
+                    name=told.name, description=told.description, args_schema=told.input_schema, coroutine=call
+                )
+                agent, model = wiki.agent(
+                    says("", ("read_text_file", {"path": "app.py"}, "1")),
+                    says(PAGE, stored("Routes are kept in one mapping.", "2")),
+                    says("The memory is stored."),
+                    tools=[reading],
+                    middleware=stack(),
+                )
+                state = await agent.ainvoke({"messages": [WRITE]}, context=WikiRunContext(FLASK))
+                return state, {one.name for one in model.tools}
+
+        state, tools = asyncio.run(run())
+        assert tools >= {"read_text_file", "store_memory", "write_todos"}
+        assert "ROUTES = {}" in str(answers(state, "read_text_file")[0].content)
+        assert state["messages"][-1].text == PAGE.strip()
+        assert wiki.contents() == ["Routes are kept in one mapping."]
+
+    @pytest.mark.parametrize("by", ["context", "state"])
+    def test_an_agent_that_is_a_node_of_a_workflow_has_the_repository_of_the_workflow(self, wiki, by):
+        agent, _ = wiki.agent(says("", stored("In a workflow.")), DONE)
+        graph = StateGraph(WikiAgentState, context_schema=WikiRunContext)
+        graph.add_node("page", agent)
+        graph.add_edge(START, "page")
+        graph.add_edge("page", END)
+        workflow = graph.compile()
+        if by == "context":
+            workflow.invoke({"messages": [WRITE]}, context=WikiRunContext(FLASK))
+        else:
+            workflow.invoke({"messages": [WRITE], "repository_id": FLASK})
+        assert wiki.contents() == ["In a workflow."]
+
+    def test_a_task_of_no_words_is_told_the_decisions_on_structure(self, wiki):
+        wiki.keep("One page for each package.")
+        agent, model = wiki.agent(DONE)
+        agent.invoke({"messages": []}, context=WikiRunContext(FLASK))
+        assert "One page for each package." in model.seen[0][1].text
 
 
 class TestWorkflow:

@@ -36,6 +36,7 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
     "pydantic_ai": Framework("Pydantic AI", "pydantic-ai", "pydantic_ai"),
+    "pydantic_ai_harness": Framework("Pydantic AI Harness", "pydantic-ai-harness", "pydantic_ai_harness"),
     "strands": Framework("Strands Agents", "strands", "strands"),
 }
 """By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""

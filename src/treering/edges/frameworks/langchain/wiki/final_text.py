@@ -25,9 +25,9 @@ def final_text(messages: Sequence[AnyMessage]) -> AnyMessage | None:
     page = max(before, key=lambda message: len(_text(message)), default=None)
     if last is None or page is None or not _text(page):
         return None
-    if isinstance(last, ToolMessage):  # the run was stopped before the model could answer
+    if not _is_answer(last):  # the run was stopped before the model could answer
         return AIMessage(content=_text(page))
-    return AIMessage(content=_text(page), id=last.id) if _is_remark(_text(last), _text(page)) else None
+    return last.model_copy(update={"content": _text(page)}) if _is_remark(_text(last), _text(page)) else None
 
 
 def _asides(messages: Sequence[AnyMessage]) -> list[AIMessage]:

@@ -18,7 +18,7 @@ from treering.edges.frameworks.langchain.wiki.tools import MemoryToolFailed, Mem
 from treering.edges.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 from treering.memories.wiki.decisions import decision_key, decisions_of
 from treering.memories.wiki.recall_pack import recall_pack
-from treering.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository
+from treering.memories.wiki_memory import WikiMemoryDraft, WikiMemoryStore, WikiRepository, store_for
 
 WIKI_MEMORY_PROMPT = """## Memory of this wiki
 
@@ -90,10 +90,11 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         """Recall what the run is told before its first model call. Raises `InvalidInput` without a repository."""
         repository, task = scope_of(runtime.context, state).repository, _task(state["messages"])
         try:
-            return {PACK: self._service.with_store(lambda store: recall_pack(store, repository, task))}
+            told = self._service.with_store(lambda kept: recall_pack(store_for(kept, repository), repository, task))
         except TreeringError:
             _LOG.warning("A run goes on without what its wiki remembers.", exc_info=True)
             return {PACK: _UNREADABLE}
+        return {PACK: told}
 
     async def abefore_agent(self, state: WikiAgentState, runtime: Runtime[WikiRunContext]) -> dict[str, Any]:
         """Do the same in a thread."""
@@ -160,7 +161,7 @@ class WikiMemoryMiddleware(AgentMiddleware[WikiAgentState, WikiRunContext, Any])
         """Store a decision; no middleware tries this again, and a run that is done does not fail for it."""
 
         def store(kept: WikiMemoryStore) -> None:
-            kept.store(repository, draft, key=decision_key(draft))
+            store_for(kept, repository).store(repository, draft, key=decision_key(draft))
 
         for attempt in range(_ATTEMPTS):
             try:

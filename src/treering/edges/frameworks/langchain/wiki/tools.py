@@ -21,6 +21,7 @@ from treering.memories.wiki_memory import (
     WikiMemoryType,
     WikiRepository,
     memory_type_of,
+    store_for,
 )
 
 STORE, RECALL, BY_FILES = "store_memory", "recall_memories", "get_file_memories"
@@ -125,7 +126,7 @@ class MemoryTools:
         """
         try:
             scope = scope_of(runtime.context, runtime.state)
-            return self._service.with_store(lambda kept: work(kept, scope))
+            return self._service.with_store(lambda kept: work(store_for(kept, scope.repository), scope))
         except MemoryUnreachable as error:
             raise MemoryToolFailed(f"Failed to {what}: {error.message}") from None
         except TreeringError as error:
