@@ -1,12 +1,14 @@
 """Chats on a server with keys: who wrote them, who is reminded of them, and where a key goes."""
 
 from contextlib import contextmanager
+from threading import Event, Thread
 
 import pytest
-from chat_parts import KEY, chat, scripted
+from chat_parts import KEY, Answer, chat, completion, scripted
 from key_parts import guarded
 
 import space_parts
+from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.upstream import UpstreamPlace
 
@@ -21,8 +23,8 @@ def upstream():
 
 
 @contextmanager
-def chatting(folder, upstream):
-    settings = {"upstream": UpstreamPlace(upstream.url, KEY), "memory": MemorySettings(wait_seconds=30)}
+def chatting(folder, upstream, **changes):
+    settings = {**changes, "upstream": UpstreamPlace(upstream.url, KEY), "memory": MemorySettings(wait_seconds=30)}
     with guarded(folder, **settings) as server:
         yield server
 
@@ -66,3 +68,24 @@ def test_a_key_is_never_passed_on_to_the_upstream(tmp_path, upstream):
     assert first.headers["authorization"] == f"Bearer {KEY}"
     assert second.headers["authorization"] == "Bearer sk-of-the-client"
     assert not [value for one in upstream.asked for value in one.headers.values() if "trk_" in value]
+
+
+def test_one_key_cannot_take_all_the_places_of_the_others(tmp_path, upstream):
+    done = Event()
+
+    def slowly():
+        done.wait(60)
+        yield completion("Noted.")
+
+    upstream.will(Answer(slowly()))
+    with chatting(tmp_path, upstream, bounds=Bounds(most_of_a_key=1)) as server:
+        greedy, other = server.key("write"), server.key("write")
+        waiting = Thread(target=ask, args=(server, greedy, SAID, "d"))
+        waiting.start()
+        assert upstream.was_asked(1)
+        refused = server.ask(greedy, "GET", "/openapi.json")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert server.ask(other, "GET", "/openapi.json").status_code == 200
+        done.set()
+        waiting.join()
+        assert server.ask(greedy, "GET", "/openapi.json").status_code == 200
