@@ -13,7 +13,7 @@ import typer
 from treering.core.errors import Denied, InvalidInput
 from treering.edges.surfaces.cli.app import app
 from treering.edges.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
-from treering.edges.surfaces.mcp.listing import tool_listing
+from treering.edges.surfaces.mcp.listing import HELP, tool_listing
 from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, ON_WIKIS, OPERATIONS, UPKEEP
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.served import granted
@@ -99,6 +99,7 @@ def told_to_agents():
         f"{tool['name'].removeprefix('wiki.')} {mode}"
         for tool in tool_listing()
         for mode in tool["inputSchema"]["properties"]["mode"]["enum"]
+        if mode != HELP
     }
 
 

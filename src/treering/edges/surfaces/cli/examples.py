@@ -109,6 +109,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("on any free port, reading files of this folder", "treering serve --port 0 --files ."),
         ("with memory for chats with a model server", "treering serve --upstream http://127.0.0.1:11434/v1"),
         ("to other machines, after `treering key create`", "treering serve --host 0.0.0.0"),
+        ("the same over TLS", "treering serve --host 0.0.0.0 --tls-cert server.pem --tls-key server-key.pem"),
     ),
     "key create": (
         ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
