@@ -29,6 +29,7 @@ from benchmarks import (
     start,
     text,
     walks,
+    wiki_pages,
     writes,
 )
 from benchmarks.figures import Figure, Row, as_data, table
@@ -48,6 +49,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "nearest": nearest.measure,
     "graph": graph.measure,
     "walks": walks.measure,
+    "wiki": wiki_pages.measure,
     "projects": projects.measure,
     "memories": memories.measure,
     "discussion": discussion.measure,

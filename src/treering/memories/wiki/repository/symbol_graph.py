@@ -19,6 +19,7 @@ from treering.derived.roles import ROLE_WEIGHTS
 from treering.derived.rounds import run_together
 from treering.memories.wiki.repository.api_entries import CitedLines, SourceLines
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile
+from treering.memories.wiki.repository.whole_words import word_at
 from treering.ports.graph import Edges, Nodes
 from treering.ports.interrupt import check_interrupt
 from treering.ports.ledger import ObjectRequest
@@ -148,8 +149,7 @@ def _import_line(lines: Sequence[str], part: Segment, name: str) -> int | None:
     place = part.locator
     if not isinstance(place, Lines) or not name:
         return None
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    candidates = (at for at in range(place.start, place.end + 1) if word.search(lines[at]))
+    candidates = (at for at in range(place.start, place.end + 1) if word_at(lines[at], name) >= 0)
     return next((at for at in candidates if _IMPORT.match(lines[_statement(lines, at)])), None)
 
 
@@ -177,7 +177,9 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
             pairs[tie.start.path, tie.end.path].append(tie)
     for (start, end), several in pairs.items():
         first = min(several, key=lambda tie: (tie.how != "imports", tie.lines.first if tie.lines else 0))
-        names = Counter(tie.name.partition(".")[0] for tie in several if tie.name.strip("*"))
+        names = Counter(
+            tie.name.partition(".")[0] for tie in several if tie.name.strip("*") and not tie.name.startswith("__")
+        )
         told = tuple(name for name, _ in sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_MOST_NAMES])
         if first.lines:
             imports = any(tie.how == "imports" for tie in several)
