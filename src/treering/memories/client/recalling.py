@@ -13,7 +13,7 @@ from treering.derived.showing import is_shown
 from treering.memories.client.documents import RetrievedMemories, content_of, item_of
 from treering.memories.client.profiles import Switches
 from treering.memories.client.similarity import similarity
-from treering.memories.client.weighing import FoundMemory, Weighing, weighed
+from treering.memories.client.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.ports.ledger import ObjectRequest, head_of
 from treering.ports.reach import Reach
 from treering.tools.engine import Engine
@@ -36,6 +36,7 @@ class MemoryQuery:
     min_similarity: float
     switches: Switches
     priorities: tuple[str, ...] = ()
+    no_reranker: str = NO_RERANKER
 
 
 def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
@@ -68,6 +69,7 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
         switches=asked.switches,
         priorities=asked.priorities,
         reranker=engine.reranker,
+        no_reranker=asked.no_reranker,
         referred=lambda ids: [one for one in _sources(engine, ids).values() if _visible(one, asked.reach)],
     )
     ranked = weighed(near, weighing)
