@@ -114,6 +114,11 @@ def test_code_of_restructured_text_is_found_behind_its_directive_and_behind_two_
     ]
 
 
+def test_what_a_terminal_showed_loses_the_colours_it_has_on_a_page():
+    text = '```console\n<font color="#F00"><b>Usage:</b></font> a &lt;b&gt;\n```\n\n```html\n<b>x</b>\n```'
+    assert [one.text for one in blocks_of(text)] == ["Usage: a <b>", "<b>x</b>"]
+
+
 def test_of_a_long_paragraph_only_what_may_be_shown_is_read():
     assert len(told("[x](((" * 30_000)) <= 4_000
 

@@ -138,7 +138,7 @@ def _start(body: PageBody, steps: Sequence[tuple[WikiFile, DocumentSection]]) ->
             continue
         text, is_cut = cut_code(block.text, _CODE_LINES)
         where = body.source(file, section.cite(block), code(file.path))
-        yield f"{plain(section.title)} ({where}{', which has more' if is_cut else ''}):"
+        yield f"{plain(section.title) or 'An example'} ({where}{', which has more' if is_cut else ''}):"
         yield fenced(text, block.language)
 
 
