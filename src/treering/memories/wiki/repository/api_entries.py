@@ -26,7 +26,7 @@ _LOOKED_THROUGH = 40
 
 
 @dataclass(frozen=True, slots=True)
-class CitedLines:
+class CitedSpan:
     """Lines of one file that a statement rests on, the segment they begin in, and the hash of their text."""
 
     first: int
@@ -44,7 +44,7 @@ class ApiEntry:
     rest: str
     doc: tuple[Words, ...]
     public: bool
-    lines: CitedLines
+    lines: CitedSpan
 
     @property
     def owner(self) -> str:
@@ -79,15 +79,15 @@ class SourceLines:
                 found[place.start + at] = line
         return found
 
-    def cite(self, first: int, last: int) -> CitedLines | None:
+    def cite(self, first: int, last: int) -> CitedSpan | None:
         """Return some lines as what a statement rests on; `None` where no segment holds the first of them."""
         for place, part in self.spans:
             if place.start <= first <= place.end:
                 end = min(last, place.end)
                 if (first, end) == (place.start, place.end):
-                    return CitedLines(first, end, part.segment_id, part.hash)
+                    return CitedSpan(first, end, part.segment_id, part.hash)
                 text = "\n".join(self.lines[first : end + 1])
-                return CitedLines(first, end, part.segment_id, segment_hash(text, salt=self.source.salt))
+                return CitedSpan(first, end, part.segment_id, segment_hash(text, salt=self.source.salt))
         return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from treering.memories.wiki.repository.api_entries import ApiEntry, CitedLines
+from treering.memories.wiki.repository.api_entries import ApiEntry, CitedSpan
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.memories.wiki.repository.known import KnownObjects, read_known
 from treering.memories.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
@@ -37,11 +37,11 @@ class RepositoryFacts:
             self._sections[file.path] = sections_of(text) if text else ()
         return self._sections[file.path]
 
-    def segment_lines(self, file: WikiFile) -> dict[str, CitedLines]:
+    def segment_lines(self, file: WikiFile) -> dict[str, CitedSpan]:
         """Return the lines of each segment of a file."""
         text = read_lines(self.engine.ledger, file, self.files.sequence)
         spans = text.spans if text else ()
-        return {part.segment_id: CitedLines(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
+        return {part.segment_id: CitedSpan(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
 
     @cached_property
     def ranked_parts(self) -> Sequence[CodePart]:

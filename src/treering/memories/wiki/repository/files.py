@@ -16,7 +16,7 @@ from treering.derived.code_places import root_and_path
 from treering.derived.roles import PlaceRole, role_of
 from treering.memories.wiki.repository.api_entries import (
     ApiEntry,
-    CitedLines,
+    CitedSpan,
     SourceLines,
     comment_at_top,
     entries_of,
@@ -45,11 +45,11 @@ class WikiFile:
     """What links of code know it as; `None` for what is no code."""
     commit: str | None
     last_line: int
-    head: CitedLines | None
+    head: CitedSpan | None
     """Its first segment; `None` for a file that is empty."""
     purpose: tuple[Words, ...] = ()
     """What it says of itself at its top."""
-    purpose_lines: CitedLines | None = None
+    purpose_lines: CitedSpan | None = None
     entries: tuple[ApiEntry, ...] = ()
     imports: tuple[str, ...] = ()
     """The modules that it imports, as it spells them; those of its language's standard library are left out."""
@@ -211,7 +211,7 @@ def _file(source: Source, path: str) -> WikiFile:
     )
 
 
-def _purpose(text: SourceLines, code: CodeFile) -> tuple[tuple[Words, ...], CitedLines | None]:
+def _purpose(text: SourceLines, code: CodeFile) -> tuple[tuple[Words, ...], CitedSpan | None]:
     said, at = comment_at_top(text.lines, code.family)
     words = cut(words_of(first_paragraph(said)), _PURPOSE_CHARS)
     return tuple(words), text.cite(at, at) if words else None

@@ -17,7 +17,7 @@ from treering.derived.code_targets import CodeTarget, targets_of, uses_in
 from treering.derived.pagerank import walk
 from treering.derived.roles import ROLE_WEIGHTS
 from treering.derived.rounds import run_together
-from treering.memories.wiki.repository.api_entries import CitedLines, SourceLines
+from treering.memories.wiki.repository.api_entries import CitedSpan, SourceLines
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile
 from treering.memories.wiki.repository.whole_words import word_at
 from treering.ports.graph import Edges, Nodes
@@ -49,7 +49,7 @@ class FileLink:
     start: str
     end: str
     imports: bool
-    lines: CitedLines
+    lines: CitedSpan
     names: tuple[str, ...]
     weight: int
     when_loaded: bool
@@ -103,7 +103,7 @@ class _Tie:
     end_part: str
     how: str
     name: str
-    lines: CitedLines | None
+    lines: CitedSpan | None
     when_loaded: bool
 
 
@@ -161,7 +161,7 @@ def _statement(lines: Sequence[str], at: int) -> int:
     return first
 
 
-def _line(text: SourceLines, segment_id: str, written: str) -> CitedLines | None:
+def _line(text: SourceLines, segment_id: str, written: str) -> CitedSpan | None:
     part = next(part for _, part in text.spans if part.segment_id == segment_id)
     use = read_use(written)
     said = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2] if use else ""
