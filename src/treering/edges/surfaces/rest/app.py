@@ -17,7 +17,8 @@ from treering.edges.models.bge import BgeSmall
 from treering.edges.project_models import ProjectModels
 from treering.edges.projects import ProjectSpaces, projects_place
 from treering.edges.settings import Settings
-from treering.edges.surfaces.rest import chat, operations, projects, wiki
+from treering.edges.surfaces.recent_calls import RecentCalls
+from treering.edges.surfaces.rest import chat, operations, pages, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
@@ -168,9 +169,10 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
             await run_sync(space.close)
             await run_sync(spaces.close)
 
+    calls = RecentCalls()
     routes = (
         *_state_of(space),
-        *wiki.routes(space, workers, bounds),
+        *wiki.routes(space, workers, bounds, calls),
         *operations.routes(space, workers, bounds),
         *projects.routes(project_memory, workers, bounds),
         *chat.routes(chat.ChatEndpoint(upstream, memory, serving.memory)),
@@ -181,6 +183,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     app.state.workers = workers
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
+    app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop))
     described = document(routes)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
+from treering.core.scope import ROOT
 from treering.edges.address import Address
 from treering.edges.sources.access import files_below
 from treering.edges.surfaces.space import Space, open_space
@@ -110,11 +111,13 @@ class ServedSpace:
         """Tell whether callers may do all that an operation does which is no mode of a verb."""
         return not operation.rights.beyond(self._granted_besides)
 
-    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
+    def perform(
+        self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any], scope: str = ROOT
+    ) -> Answer:
         """Run an operation that is no mode of a verb. Raises `Denied` where it does more than this server grants."""
         require(operation.name, operation.rights, granted=self._granted_besides)
         engine = self._engine_for(operation)
-        return operation.perform(engine, given=given, options=options, granted=self._granted_besides)
+        return operation.perform(engine, scope=scope, given=given, options=options, granted=self._granted_besides)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
