@@ -29,6 +29,7 @@ from benchmarks import (
     start,
     text,
     walks,
+    wiki_agents,
     writes,
 )
 from benchmarks.figures import Figure, Row, as_data, table
@@ -50,6 +51,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "walks": walks.measure,
     "projects": projects.measure,
     "memories": memories.measure,
+    "wiki_agents": wiki_agents.measure,
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,

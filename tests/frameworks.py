@@ -50,7 +50,10 @@ def _passes(name: str) -> bool:
         venv.create(home, with_pip=True)
     tools = [one for one in _extras()["dev"] if one.startswith(_TOOLS) and not one.startswith("pytest-")]
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([python, *install, "--editable", f".[{framework.extra},server]", *tools], cwd=_ROOT, check=True)
+    wanted = ["--editable", f".[{framework.extra},server]", *tools]
+    if subprocess.run([python, *install, *wanted], cwd=_ROOT, check=False).returncode:
+        print(f"{framework.title} could not be installed; its adapter is not tested.", flush=True)  # noqa: T201
+        return False
     done = subprocess.run([python, "-m", "pytest", "-p", "no:cacheprovider", *_tests(name)], cwd=_ROOT, check=False)
     return done.returncode == 0
 

@@ -6,6 +6,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
+
+import neo4j
 
 _ENDING_SECONDS = 20
 PASSWORD = "playwithdata"
@@ -59,6 +62,21 @@ class BoltServer:
         assert self._process.stdin
         print(statement, file=self._process.stdin)
         assert self._told() == "done"
+
+    def driver(self) -> neo4j.Driver:
+        """Open a driver, as people's tools do."""
+        return neo4j.GraphDatabase.driver(
+            f"bolt://127.0.0.1:{self.port}", auth=("root", PASSWORD), telemetry_disabled=True
+        )
+
+    def ask(self, query: str, **given: Any) -> list[list[Any]]:
+        """Return the rows of a query."""
+        with self.driver() as driver:
+            return [record.values() for record in driver.execute_query(query, given, database_=_DATABASE).records]
+
+    def empty(self) -> None:
+        """Remove all nodes."""
+        self.ask("MATCH (n) DETACH DELETE n")
 
     def stop(self) -> None:
         """End it. What it kept stays."""

@@ -159,10 +159,19 @@ FRAMEWORKS = {
     "anthropic": ["AsyncTreeringMemoryTool", "TreeringMemoryTool"],
     "claude_agent_sdk": ["MEMORY_TOOLS", "TreeringSessionStore", "memory_hooks", "memory_server"],
     "haystack": ["TreeringDocumentRetriever", "TreeringDocumentStore"],
-    "langchain": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
+    "langchain": [
+        "TreeringChatMessageHistory",
+        "TreeringRetriever",
+        "TreeringVectorStore",
+        "WIKI_MEMORY_PROMPT",
+        "WikiAgentState",
+        "WikiMemoryMiddleware",
+        "WikiRunContext",
+    ],
     "langgraph": ["TreeringSaver", "TreeringStore"],
     "llama_index": ["TreeringMemoryBlock", "TreeringNodeRetriever"],
     "openai_agents": ["TreeringSession", "recall_before_model"],
+    "pydantic_ai_harness": ["TreeringFileStore"],
     "pydantic_ai": ["TreeringMemory", "memory_toolset"],
 }
 """By module; those of frameworks that are not installed are looked at where they are."""
@@ -171,7 +180,7 @@ FACADES = [
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
-    (treering.wiki, ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
+    (treering.wiki, ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
     *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]
@@ -249,6 +258,19 @@ def test_a_facade_of_a_framework_that_is_not_installed_names_the_extra(module, m
     with pytest.raises(treering.MissingExtra, match=framework.extra) as raised:
         getattr(facade, FRAMEWORKS[module][0])
     assert f"treering[{framework.extra}]" in raised.value.hint
+
+
+@pytest.mark.skipif(not is_installed("langchain"), reason="needs the extra 'langchain'")
+def test_a_name_that_needs_a_further_package_names_the_extra_and_the_others_need_it_not(monkeypatch):
+    for name in [
+        name for name in sys.modules if name.startswith(("langchain.", "treering.edges.frameworks.langchain."))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "langchain", None)
+    facade = import_module("treering.langchain")
+    assert facade.TreeringRetriever
+    with pytest.raises(treering.MissingExtra, match="langchain"):
+        _ = facade.WikiMemoryMiddleware
 
 
 def test_every_extra_of_a_framework_is_one_of_the_package():

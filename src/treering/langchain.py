@@ -1,17 +1,32 @@
-"""Treering for LangChain: a vector store, a retriever and the history of a chat.
+"""Treering for LangChain: a vector store, a retriever, the history of a chat, and the memory of wiki agents.
 
 from treering.client import MemorySystemClient
-from treering.langchain import TreeringRetriever
+from treering.langchain import TreeringRetriever, WikiMemoryMiddleware
 
 chain = TreeringRetriever(client=MemorySystemClient(), k=5) | prompt | model
+agent = create_agent(model, tools, middleware=[WikiMemoryMiddleware("page_agent")])
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.langchain import TreeringChatMessageHistory, TreeringRetriever, TreeringVectorStore
+    from treering.edges.frameworks.langchain.documents import (
+        TreeringChatMessageHistory,
+        TreeringRetriever,
+        TreeringVectorStore,
+    )
+    from treering.edges.frameworks.langchain.wiki.middleware import WIKI_MEMORY_PROMPT, WikiMemoryMiddleware
+    from treering.edges.frameworks.langchain.wiki.scope import WikiAgentState, WikiRunContext
 
-__all__ = ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"]
+__all__ = [
+    "WIKI_MEMORY_PROMPT",
+    "TreeringChatMessageHistory",
+    "TreeringRetriever",
+    "TreeringVectorStore",
+    "WikiAgentState",
+    "WikiMemoryMiddleware",
+    "WikiRunContext",
+]
 
 
 def __getattr__(name: str) -> Any:

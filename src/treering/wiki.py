@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treering.edges.wiki_memory_service import WikiMemoryService
-    from treering.memories.wiki_memory import WikiMemoryStore, WikiMemoryType
+    from treering.memories.wiki_memory import WikiGenerationStore, WikiMemoryStore, WikiMemoryType
 
 _HOMES = {
     "treering.edges.wiki_memory_service": ["WikiMemoryService"],
-    "treering.memories.wiki_memory": ["WikiMemoryStore", "WikiMemoryType"],
+    "treering.memories.wiki_memory": ["WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = ["WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]
+__all__ = ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]
 
 
 def __getattr__(name: str) -> Any:

@@ -157,6 +157,23 @@ def test_the_same_key_again_stores_nothing_more_and_gives_the_same_memory(servic
     assert len(found(service, "stored by a call")) == 1
 
 
+def test_a_key_stores_again_what_was_purged(service):
+    first = store(service, "Stored by a call.", idempotency_key="thread-1:call-1")
+    done(service.purge_memories(FLASK))
+    second = store(service, "Stored by a call.", idempotency_key="thread-1:call-1")
+    assert second != first
+    assert found(service, "stored by a call") == ["Stored by a call."]
+
+
+def test_the_same_key_at_the_same_time_stores_one_memory(service):
+    async def together():
+        call = partial(service.store_memory, FLASK, "Stored by a call.", DECISION, "a", idempotency_key="call-1")
+        return await asyncio.gather(*(call() for _ in range(8)))
+
+    assert len({result["memory_id"] for result in asyncio.run(together())}) == 1
+    assert done(service.purge_memories(FLASK))["deleted_count"] == 1
+
+
 def test_a_long_memory_is_cut_at_a_sentence_and_says_so(service):
     text = "A page follows its package. " * 200
     result = done(service.store_memory(FLASK, text, DECISION, "structure_agent"))
@@ -241,6 +258,14 @@ def test_without_arguments_the_space_that_the_settings_name_is_opened(tmp_path, 
     assert done(WikiMemoryService.purge_for_repository(FLASK))["deleted_count"] == 1
 
 
+def test_a_space_that_cannot_be_opened_is_an_error_that_does_not_say_where_it_is(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("TREERING_SPACE", f"postgresqq://admin:hunter2@{tmp_path.name}/db")
+    result = failed(WikiMemoryService(embedder=HashingEmbedder()).search_memories(FLASK, "routes"))
+    assert result["error_type"] == "InternalError"
+    assert "postgresqq" not in str(result)
+    assert "postgresqq" in caplog.text
+
+
 def test_many_repositories_at_once_through_one_service_never_mix(service):
     repositories = [uuid4() for _ in range(25)]
 
@@ -257,3 +282,83 @@ def test_many_repositories_at_once_through_one_service_never_mix(service):
         texts = about(service, "app.py", repository=repository)
         assert len(texts) == 4
         assert all(str(repository) in text for text in texts)
+
+
+def test_agents_of_a_new_generation_see_nothing_of_the_old_one_and_nobody_else_sees_theirs(service):
+    store(service, "Old: routes requests.", file_paths=["app.py"])
+    store(service, "New: routes requests.", generation="2", file_paths=["app.py"])
+    assert found(service, "routes requests", generation="2") == ["New: routes requests."]
+    assert about(service, "app.py", generation="2") == {"New: routes requests."}
+    assert found(service, "routes requests") == ["Old: routes requests."]
+    assert about(service, "app.py") == {"Old: routes requests."}
+
+
+def test_a_generation_that_is_complete_takes_the_place_of_all_others_in_one_patch(service, space):
+    for text in ("Old: routes requests.", "Older: routes requests."):
+        store(service, text, file_paths=["app.py"])
+    store(service, "Failed: routes requests.", generation="2")
+    store(service, "New: routes requests.", generation="3", file_paths=["app.py"])
+    completed = done(service.complete_generation(FLASK, "3"))
+    assert completed == {
+        "status": "success",
+        "deleted_count": 3,
+        "repository_id": str(FLASK),
+        "generation": "3",
+    }
+    assert found(service, "routes requests") == ["New: routes requests."]
+    assert about(service, "app.py") == {"New: routes requests."}
+    store(service, "Later: routes requests.")
+    assert len(found(service, "routes requests", generation="3")) == 2
+    assert done(service.complete_generation(FLASK, "3"))["deleted_count"] == 0
+    newest = space.engine.ledger.patches(limit=2)[1]
+    assert newest.reason == "Completed a generation of a wiki"
+    space.engine.ledger.revert(newest.id, by=space.engine.author, reason="The new wiki was not good.")
+    assert set(found(service, "routes requests")) == {"Old: routes requests.", "Older: routes requests."}
+    assert done(service.complete_generation(FLASK, "3"))["deleted_count"] == 3
+    assert set(found(service, "routes requests")) == {"New: routes requests.", "Later: routes requests."}
+
+
+def test_a_generation_that_failed_is_purged_alone(service):
+    store(service, "Old: routes requests.")
+    store(service, "New: routes requests.", generation="2")
+    assert done(service.purge_memories(FLASK, generation="2"))["deleted_count"] == 1
+    assert found(service, "routes requests") == ["Old: routes requests."]
+    store(service, "New: routes requests.", generation="2")
+    assert done(service.purge_memories(FLASK, generation="2", erase=True))["deleted_count"] == 2
+    assert done(service.purge_memories(FLASK))["deleted_count"] == 1
+
+
+def test_a_branch_has_generations_of_its_own_and_sees_what_holds_for_all_branches(service):
+    store(service, "All: routes requests.", file_paths=["app.py"])
+    store(service, "Main, old: routes requests.", branch="main")
+    store(service, "Next: routes requests.", branch="next")
+    store(service, "Main, new: routes requests.", branch="main", generation="2")
+    assert set(found(service, "routes requests", branch="main", generation="2")) == {
+        "All: routes requests.",
+        "Main, new: routes requests.",
+    }
+    assert done(service.complete_generation(FLASK, "2", branch="main"))["deleted_count"] == 1
+    assert set(found(service, "routes requests", branch="main")) == {
+        "All: routes requests.",
+        "Main, new: routes requests.",
+    }
+    assert set(found(service, "routes requests", branch="next")) == {"All: routes requests.", "Next: routes requests."}
+    assert about(service, "app.py", branch="main") == {"All: routes requests."}
+
+
+def test_a_bad_generation_is_an_error_and_no_other_generation(service):
+    assert "generation" in failed(service.search_memories(FLASK, "routes", generation=" "))["error"]
+    assert "generation" in failed(service.complete_generation(FLASK, "x" * 300))["error"]
+
+
+def test_a_store_without_generations_refuses_one_instead_of_mixing_them():
+    class Plain:
+        """A store that knows nothing of generations."""
+
+        def store(self, repository, draft, *, key=None): ...
+        def search(self, repository, query, **options): ...
+        def by_files(self, repository, file_paths): ...
+        def purge(self, repository, *, erase=False): ...
+
+    result = failed(WikiMemoryService(Plain()).search_memories(FLASK, "routes", generation="2"))
+    assert "keeps no generations" in result["error"]

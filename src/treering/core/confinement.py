@@ -6,7 +6,7 @@ What a change brings with it (knowledge that loses its support, claims that cont
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from treering.core.draft import View
 from treering.core.errors import Denied
@@ -34,7 +34,7 @@ def confined(patch: Patch, view: View) -> View:
     scope = patch.scope
     if scope is None:
         return view
-    named = {identity for operation in patch.operations for identity in _named(operation, view)}
+    named = {identity for operation in patch.operations for identity in named_in(operation, view)}
     found = {identity: where for identity in named if (where := view.scope_of(identity)) is not None}
     hidden = frozenset(identity for identity, where in found.items() if not sees(scope, where, descend=True))
     for operation in patch.operations:
@@ -69,7 +69,15 @@ def _require(identity: str, where: str, scope: str) -> None:
         )
 
 
-def _named(operation: Operation, view: View) -> Iterable[str]:
+class Known(Protocol):
+    """What knows the objects that there are."""
+
+    def get(self, identity: str) -> Object | None:
+        """Return the current revision, or `None`."""
+        ...
+
+
+def named_in(operation: Operation, view: Known) -> Iterable[str]:
     """Return the ids an operation names, but for those its object refers to already."""
     match operation:
         case Create(object=item):
@@ -86,7 +94,7 @@ def _named(operation: Operation, view: View) -> Iterable[str]:
             return (identity,)
 
 
-def _fresh_references(identity: str, changes: Mapping[str, Any], view: View) -> set[str]:
+def _fresh_references(identity: str, changes: Mapping[str, Any], view: Known) -> set[str]:
     given = set(_texts([value for name, value in changes.items() if name.endswith(_REFERRING)]))
     item = view.get(identity) if given else None
     return given - set(references_of(item)) if item else given

@@ -128,6 +128,7 @@ _CODE = (
     _shape("gitlab_token", "GR1348941", r"GR1348941[\w\-]{20,}+"),
     _shape("atlassian_token", "ATATT3 ATCTT3", r"AT[AC]TT3[\w\-]{60,}+=?[0-9A-F]{0,8}"),
     _shape("atlassian_token", "ATBB", rf"ATBB[A-Za-z0-9_=]{{24,40}}{_END}", random=True),
+    _shape("treering_key", "trk_", rf"trk_[0-9a-f]{{16}}_[a-z2-7]{{52}}{_END}"),
     _shape("npm_token", "npm_", r"npm_[A-Za-z0-9]{36,}+(?!_)", random=True),
     _shape("pypi_token", "pypi-A", r"pypi-A[\w\-]{40,}+"),
     _shape("rubygems_key", "rubygems_", r"rubygems_[0-9a-f]{48}"),

@@ -27,6 +27,12 @@ class _Ties:
     statements: list[tuple[str, str]] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    references: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...]
+
+
 class PassageDescriber:
     """Describes passages of a space from its own index and ledger. Scopes hide nothing from it."""
 
@@ -39,17 +45,24 @@ class PassageDescriber:
         [found] = self._index.passages.read([PassageRequest(tuple(keys))])
         heads = {key: found.heads[key] for key in keys if key in found.heads}
         ties = _ties_of(list(heads), self._index.graph.view(_EVERYTHING))
-        references = self._references(heads.values())
-        return {key: _described(head, ties[key], references.get(head.object_id, ())) for key, head in heads.items()}
+        named = self._named(heads.values())
+        return {key: _described(head, ties[key], named[head.object_id]) for key, head in heads.items()}
 
-    def _references(self, heads: Iterable[PassageHead]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return by id which fields of the objects name which others."""
-        asked = dict.fromkeys(head.object_id for head in heads if head.type not in _WITHOUT_REFERENCES)
-        [found] = self._ledger.read([ObjectRequest(objects=tuple(asked))])
-        return {identity: _named(item) for identity, item in found.objects.items()}
+    def _named(self, heads: Iterable[PassageHead]) -> dict[str, _Named]:
+        """Return by id which others the objects name in a field, and which they are linked to."""
+        types = {head.object_id: head.type for head in heads}
+        asked = tuple(identity for identity, name in types.items() if name not in _WITHOUT_REFERENCES)
+        [found] = self._ledger.read([ObjectRequest(objects=asked, links=tuple(types))])
+        return {
+            identity: _Named(
+                _references(found.objects[identity]) if identity in found.objects else (),
+                tuple((link.type, link.target) for link in found.links.get(identity, ()) if link.source == identity),
+            )
+            for identity in types
+        }
 
 
-def _named(item: Object) -> tuple[tuple[str, str], ...]:
+def _references(item: Object) -> tuple[tuple[str, str], ...]:
     """Return the references that the index follows, with their fields: of others no passage tells when they change."""
     followed = frozenset(tied_to(item))
     return tuple(dict.fromkeys((field, ref) for field, ref in named_references(item) if ref in followed))
@@ -74,7 +87,7 @@ def _ties_of(keys: Sequence[int], view: GraphView) -> Mapping[int, _Ties]:
     return ties
 
 
-def _described(head: PassageHead, ties: _Ties, references: tuple[tuple[str, str], ...]) -> DescribedPassage:
+def _described(head: PassageHead, ties: _Ties, named: _Named) -> DescribedPassage:
     return DescribedPassage(
         head.object_id,
         head.part,
@@ -88,5 +101,6 @@ def _described(head: PassageHead, ties: _Ties, references: tuple[tuple[str, str]
         mentions=tuple(dict.fromkeys(ties.mentions)),
         titles=tuple(dict.fromkeys(ties.titles)),
         statements=tuple(dict.fromkeys(ties.statements)),
-        references=references,
+        references=named.references,
+        links=named.links,
     )

@@ -4,7 +4,7 @@ The index proposes; the ledger decides. A hit is read again from the ledger, whe
 checked, so that a late or damaged index can never show what was withdrawn.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -13,24 +13,23 @@ from typing import Any
 
 from treering.core.evidence import Segment
 from treering.core.injection import instruction_flags
-from treering.core.lifecycle import CURRENT, is_over
 from treering.core.locator import Locator
-from treering.core.objects import Knowledge, Object
+from treering.core.objects import Knowledge, Object, Source
 from treering.core.policy import Policy
-from treering.core.scope import sees
 from treering.derived.association import Association
+from treering.derived.candidate_reads import CandidateReader, CandidateWords
 from treering.derived.diversity import Candidate, DiverseChoice, diversify
 from treering.derived.fusion import Fused
-from treering.derived.passages import passages_of
 from treering.derived.question import Question
 from treering.derived.ranking import Ranking, form_of, rank
 from treering.derived.replies import ends_in_question, reply_among
 from treering.derived.reranking import Reread, Rereading, RereadingCost
 from treering.derived.rounds import Steps, run
+from treering.derived.showing import is_shown
 from treering.derived.ties import is_turn
 from treering.derived.trusting import REPEATING_WEIGHT, Trusted, Wording, repetition_flags, trust_in
 from treering.ports.index import Index
-from treering.ports.ledger import Head, Ledger, ObjectRequest, ObjectsFound
+from treering.ports.ledger import Head, Ledger
 from treering.ports.passages import PassageHead, PassageRequest, PassagesFound
 from treering.ports.reach import Reach
 
@@ -61,6 +60,8 @@ class Hit:
     """What the reranker says of it, from 0 to 1 among those it read; `None` where it did not read it."""
     segment: Segment | None = None
     """The segment it is; `None` for an object."""
+    source: Source | None = None
+    """The source it is a segment of, where whole sources were asked for."""
     reply: Segment | None = None
     """The next turn, where this one ends in a question and somebody else speaks next: its answer belongs to it."""
 
@@ -115,12 +116,14 @@ def retrieve(
     deep: bool = False,
     rereading: Rereading | None = None,
     repeating: bool = False,
+    whole: bool = False,
 ) -> Retrieval:
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
 
     With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
     of conversations are read again; what is no conversation is not (`_read_again`). With `repeating` hits that say the
-    same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own.
+    same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own. With
+    `whole` each hit comes with all of its source: for sources that are small.
     """
     steps = retrieval(
         question,
@@ -130,6 +133,7 @@ def retrieve(
         deep=deep,
         rereading=rereading,
         repeating=repeating,
+        whole=whole,
     )
     return run(steps, index=index, ledger=ledger)
 
@@ -143,6 +147,7 @@ def retrieval(
     deep: bool = False,
     rereading: Rereading | None = None,
     repeating: bool = False,
+    whole: bool = False,
 ) -> Steps[Retrieval]:
     """Find the passages that answer a question, in steps: see `retrieve`, and `derived.rounds`."""
     wanted = max(limit * _OVERFETCH, rereading.pairs if rereading else 0)
@@ -151,7 +156,7 @@ def retrieval(
     if by_source:
         ranked = _of_best_sources(ranked, sources=ceil(limit * _AT_FIRST), passages=by_source)
         limit = max(len(ranked), 1)
-    reader = _Reader(reach)
+    reader = CandidateReader(reach, whole)
     # Most often these are the ones that are shown: their texts come with the states of all.
     at_first = max(ceil(limit * _AT_FIRST), rereading.pairs if rereading else 0)
     yield from reader.read([head for _, head in ranked], [head for _, head in ranked[:at_first]])
@@ -195,7 +200,7 @@ class _Standing:
     reread: float | None = None
 
 
-def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> tuple[list[_Standing], int]:
+def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: CandidateReader) -> tuple[list[_Standing], int]:
     """Leave out the candidates that may not be shown, by their state in the ledger, and weigh the rest by trust."""
     shown = [
         (fused, head, state)
@@ -212,7 +217,7 @@ def _weighed(ranked: Sequence[tuple[Fused, PassageHead]], reader: "_Reader") -> 
 
 
 def _read_again(
-    question: str, found: list[_Standing], reader: "_Reader", rereading: Rereading | None
+    question: str, found: list[_Standing], reader: CandidateReader, rereading: Rereading | None
 ) -> Steps[tuple[list[_Standing], RereadingCost | None]]:
     """Rank the best candidates by what a reranker says of them too, where nearly all of the first are turns.
 
@@ -233,7 +238,7 @@ def _read_again(
     return sorted((*scored, *rest), key=lambda one: -one.score), said.cost
 
 
-def _as_said(words: "_Words") -> str:
+def _as_said(words: CandidateWords) -> str:
     """Return a turn with the name of who said it; the time it was said pulls turns of one day together."""
     speaker = words.heading.partition(" (")[0]
     return f"{speaker}: {words.text}" if speaker else words.text
@@ -243,7 +248,7 @@ _Choosing = Callable[[Sequence[Hit]], DiverseChoice]
 
 
 def _read(
-    found: Sequence[_Standing], wording: Wording, reader: "_Reader", choosing: _Choosing, *, limit: int
+    found: Sequence[_Standing], wording: Wording, reader: CandidateReader, choosing: _Choosing, *, limit: int
 ) -> Steps[tuple[list[Hit], int]]:
     """Read the texts of candidates from the ledger, in rank order, until the hits are certain; count what repeats them.
 
@@ -273,7 +278,7 @@ def _may_change(choice: DiverseChoice, read: Sequence[Hit], rest: Sequence[_Stan
     return any(one.score > choice.open_above or one.trusted.factor > least for one in rest)
 
 
-def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording) -> Hit:
+def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wording: Wording) -> Hit:
     head = _as_it_is(found.head, found.state, words)
     hit = Hit(
         head=head,
@@ -286,13 +291,14 @@ def _hit(found: _Standing, words: "_Words", reader: "_Reader", wording: Wording)
         repeats=wording.repeated_in(f"{head.title}\n{head.heading}\n{words.text}"),
         item=words.item,
         segment=words.segment,
+        source=words.source,
         source_id=_source_behind(found.state, words.item, reader.states),
         reread=found.reread,
     )
     return replace(hit, score=hit.score * REPEATING_WEIGHT) if hit.falls_for_repeating else hit
 
 
-def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: "_Reader") -> Steps[list[Hit]]:
+def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader) -> Steps[list[Hit]]:
     """Give each turn that ends in a question the turn that answers it, read from the ledger as every hit is."""
     asking = [hit for hit in hits if is_turn(hit.head) and ends_in_question(hit.text)]
     heads, beside = dict(ranking.heads), dict(ranking.beside)
@@ -316,86 +322,10 @@ def _source_behind(state: Head, item: Object | None, states: Mapping[str, Head])
     return next((ref.source_id for ref in refs if ref.source_id in states), "")
 
 
-def _as_it_is(head: PassageHead, state: Head, words: "_Words") -> PassageHead:
+def _as_it_is(head: PassageHead, state: Head, words: CandidateWords) -> PassageHead:
     """Return a passage's head as the ledger has it: what the index says of it is shown nowhere."""
     title = state.title or state.origin
     return replace(head, kind=state.kind, scope=state.scope, title=title, heading=words.heading, origin=state.origin)
-
-
-def is_shown(state: Head | None, reach: Reach) -> bool:
-    """Tell whether an object in this state may be shown to a read: scope and status, filters apart."""
-    if state is None:
-        return False
-    shown = reach.withdrawn or state.status in CURRENT[state.type]
-    return shown and sees(reach.scope, state.scope, descend=reach.descend)
-
-
-def is_withheld(item: Object, reach: Reach) -> bool:
-    """Tell whether an object is kept from a read because it is over, whatever its status."""
-    return not reach.withdrawn and reach.now is not None and is_over(item, now=reach.now)
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The words of a passage, as the ledger holds them; of one that is a whole object, the object."""
-
-    text: str
-    heading: str = ""
-    locator: Locator | None = None
-    item: Object | None = None
-    segment: Segment | None = None
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Reads candidates from the ledger, each once; what does not verify is left out and noted."""
-
-    reach: Reach
-    sequence: int = 0
-    """The audit sequence number of the newest of the answers."""
-    policy: Policy = field(default_factory=Policy)
-    states: dict[str, Head] = field(default_factory=dict)
-    altered: dict[str, str] = field(default_factory=dict)
-    _asked: set[int] = field(default_factory=set)
-    _segments: dict[tuple[str, str], Segment] = field(default_factory=dict)
-    _objects: dict[str, Object] = field(default_factory=dict)
-
-    def read(self, standing: Sequence[PassageHead], shown: Sequence[PassageHead]) -> Steps[None]:
-        """Read the states of candidates, and the texts of some that were not read so far."""
-        new = [head for head in shown if head.key not in self._asked]
-        if not new and not standing and self.sequence:
-            return
-        found: ObjectsFound = yield ObjectRequest(
-            heads=tuple(dict.fromkeys(head.object_id for head in standing)),
-            objects=tuple(head.object_id for head in new if not head.part),
-            segments=tuple((head.object_id, head.part) for head in new if head.part),
-            as_of=self.reach.at,
-            vanished=self.reach.withdrawn and self.reach.at is None,
-        )
-        self._asked.update(head.key for head in new)
-        self.sequence, self.policy = found.sequence, found.policy
-        self.states |= found.heads
-        self.altered |= found.altered
-        self._segments |= found.segments
-        self._objects |= found.objects
-
-    def over(self) -> tuple[Object, ...]:
-        """Return the objects that were read and are over, best first."""
-        return tuple(item for item in self._objects.values() if is_withheld(item, self.reach))
-
-    def segments(self, heads: Iterable[PassageHead]) -> list[Segment]:
-        """Return the segments that were read of some passages."""
-        found = (self._segments.get((head.object_id, head.part)) for head in heads)
-        return [segment for segment in found if segment]
-
-    def words(self, head: PassageHead) -> _Words | None:
-        """Return the words of a passage that was read: those of its segment, or the text form of its object."""
-        if segment := self._segments.get((head.object_id, head.part)):
-            return _Words(segment.excerpt, segment.heading, segment.locator, segment=segment)
-        item = None if head.part else self._objects.get(head.object_id)
-        if item is None or is_withheld(item, self.reach):
-            return None
-        return _Words(passages_of(item)[0].text, item=item)
 
 
 def _diverse(hits: Sequence[Hit], *, limit: int) -> DiverseChoice:

@@ -5,7 +5,7 @@ from typing import TypeGuard, cast
 
 from treering.core.errors import InvalidInput, MissingExtra
 from treering.edges.models.function_embedder import EmbeddingFunction, FunctionEmbedder
-from treering.memories.client.config import BUILT_IN_MODEL, BUILT_IN_MODELS, VectorStore
+from treering.memories.client.config import BUILT_IN_DIMENSION, BUILT_IN_MODEL, BUILT_IN_MODELS, MemoryConfig
 from treering.ports.embedder import Embedder
 
 GivenEmbedder = Embedder | EmbeddingFunction
@@ -15,16 +15,20 @@ _SENTENCE = "sentence-transformers"
 _OWN = f"Or give the client an `embedder`: an Embedder, or a function of texts; or name {BUILT_IN_MODEL!r}."
 
 
-def check_embedder(wanted: VectorStore, given: GivenEmbedder | None) -> None:
+def check_embedder(config: MemoryConfig, given: GivenEmbedder | None) -> None:
     """Raise `InvalidInput` or `MissingExtra` for a model that cannot be had, or of another dimension. Opens nothing."""
+    wanted = config.vector_store
     if given is None and wanted.embedding_model not in BUILT_IN_MODELS:
         _check_package(wanted.embedding_model)
     if _is_embedder(given):
-        _check_dimension(wanted, given)
+        _check_dimension(config, given)
+    elif given is None and wanted.embedding_model in BUILT_IN_MODELS:
+        _check_index(config, BUILT_IN_DIMENSION)
 
 
-def embedder_of(wanted: VectorStore, given: GivenEmbedder | None) -> Embedder | None:
+def embedder_of(config: MemoryConfig, given: GivenEmbedder | None) -> Embedder | None:
     """Return the embedder to use, `None` for the built-in one. Raises what opening a model raises."""
+    wanted = config.vector_store
     name = wanted.embedding_model
     if given is None and name in BUILT_IN_MODELS:
         return None
@@ -37,7 +41,7 @@ def embedder_of(wanted: VectorStore, given: GivenEmbedder | None) -> Embedder | 
     else:
         function = cast("EmbeddingFunction", given)
         embedder = FunctionEmbedder(function, _function_name(function) if name in BUILT_IN_MODELS else name)
-    _check_dimension(wanted, embedder)
+    _check_dimension(config, embedder)
     return embedder
 
 
@@ -69,7 +73,9 @@ def _check_package(name: str) -> None:
         raise MissingExtra("llm", needed_for=f"{_KEY} {name!r}")
 
 
-def _check_dimension(wanted: VectorStore, embedder: Embedder) -> None:
+def _check_dimension(config: MemoryConfig, embedder: Embedder) -> None:
+    _check_index(config, embedder.dimension)
+    wanted = config.vector_store
     if wanted.embedding_model in BUILT_IN_MODELS:
         return  # whatever embedder is given stands in its place
     if "embedding_dimension" in wanted.model_fields_set and embedder.dimension != wanted.embedding_dimension:
@@ -78,3 +84,12 @@ def _check_dimension(wanted: VectorStore, embedder: Embedder) -> None:
             f"and {embedder.model_id} has {embedder.dimension}.",
             hint=f"Set it to {embedder.dimension}, leave it out, or give the embedder that has it.",
         )
+
+
+def _check_index(config: MemoryConfig, dimension: int) -> None:
+    if config.engine != "neo4j":
+        return
+    try:
+        config.neo4j.vector_index.check(dimension)
+    except ValueError as error:
+        raise InvalidInput(f"memory: {error}", hint="Correct the configuration.") from error

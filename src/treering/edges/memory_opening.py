@@ -5,8 +5,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, MissingExtra
 from treering.core.objects import Channel
+from treering.edges.memory_engines import not_used
 from treering.edges.memory_models import GivenEmbedder, check_embedder, embedder_of
 from treering.edges.memory_places import GivenStores, MemoryPlaces, check_places, places_of
 from treering.edges.settings import Settings
@@ -15,6 +16,7 @@ from treering.memories.client.buffering import NoJournal, WriteJournal
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.filtering import Who
 from treering.memories.client.memory import ClientMemory
+from treering.memories.client.weighing import NO_RERANKER
 from treering.ports.reranker import Reranker
 from treering.ports.vector_engine import EngineSelection
 from treering.tools.engine import Engine
@@ -56,13 +58,14 @@ def open_memory(
     """Open the space that a configuration names. Raises what opening a space and choosing its engine raise."""
     settings = Settings.read()
     places = places_of(config, settings, given.stores)
+    reranker, no_reranker = _reranker(config, given, settings)
     opening = Opening(
         address=places.ledger,
         settings=settings,
         author=author(actor or who.agent_type, channel, settings),
         background=settings.background if given.background is None else given.background,
-        embedder=embedder_of(config.vector_store, given.embedder),
-        reranker=given.reranker or config.retrieval.reranking_model,
+        embedder=embedder_of(config, given.embedder),
+        reranker=reranker,
         connection=places.connection,
         given_engine=places.given_engine,
     )
@@ -70,7 +73,9 @@ def open_memory(
     try:
         _choose_engine(space.engine, places)
         journal = _journal(config, places)
-        memory = ClientMemory(space.engine, _buffered(config, places), who=who, journal=journal)
+        memory = ClientMemory(
+            space.engine, _buffered(config, places), who=who, journal=journal, no_reranker=no_reranker
+        )
         return OpenMemory(memory, space, lasting=not places.ledger.in_memory)
     except BaseException:  # nobody else knows of the space yet, not even when the program is interrupted
         space.close()
@@ -80,7 +85,21 @@ def open_memory(
 def check_parts(config: MemoryConfig, given: MemoryParts) -> None:
     """Raise `InvalidInput` for a backend, an index or a model that cannot be had. Opens nothing."""
     check_places(config, given.stores)
-    check_embedder(config.vector_store, given.embedder)
+    check_embedder(config, given.embedder)
+
+
+def _reranker(config: MemoryConfig, given: MemoryParts, settings: Settings) -> tuple[Reranker | None, str]:
+    """Return what reads memories again, and why it is not what the configuration names, where it is not."""
+    named = config.retrieval.reranking_model
+    if given.reranker is not None or named is None:
+        return given.reranker, NO_RERANKER
+    from treering.edges.models.cross_encoder import open_reranker
+
+    try:
+        return open_reranker(named, threads=settings.threads), NO_RERANKER
+    except (InvalidInput, MissingExtra) as error:
+        not_used(f"retrieval.reranking_model {named!r}", error.message)
+        return None, error.message
 
 
 def _choose_engine(engine: Engine, places: MemoryPlaces) -> None:

@@ -1,7 +1,5 @@
 """Where a configuration says that memories lie, what searches their vectors, and which connection serves which."""
 
-import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,24 +7,15 @@ from pathlib import Path
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
 from treering.edges.address import MEMORY, Address, file_address, parse_address
-from treering.edges.engines.backends import EngineBackend, backend_of
-from treering.edges.engines.engine_address import FAISS, given_address, parse_engine_address
+from treering.edges.engines.backends import EngineBackend
+from treering.edges.engines.engine_address import given_address
 from treering.edges.engines.host_engine import HostStore
 from treering.edges.engines.host_store import VectorStoreAdapter
+from treering.edges.memory_engines import DRIVERS, check_engine, engine_of, lacks, not_used
 from treering.edges.settings import Settings
-from treering.edges.wiring import ENGINES as WIRED_ENGINES
-from treering.edges.wiring import OVER_CONNECTIONS, postgres_of
-from treering.memories.client.backends import ENGINES, HOST_STORES
+from treering.edges.wiring import postgres_of
+from treering.memories.client.backends import ENGINES, LEDGERS
 from treering.memories.client.config import MemoryConfig
-
-_LOG = logging.getLogger(__name__)
-_DRIVERS: Mapping[str, str] = {
-    "postgres": "psycopg_pool.ConnectionPool",
-    "redis": "redis.Redis",
-    "neo4j": "neo4j.Driver",
-    "mongodb": "pymongo.MongoClient",
-}
-"""Drivers that a host may give, by the backend they are of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +49,7 @@ def places_of(config: MemoryConfig, settings: Settings, given: GivenStores) -> M
     if given.vector_store:
         store = HostStore(given.vector_store, beside and Path(f"{beside}.handed"))
         return MemoryPlaces(ledger, str(given_address(given.vector_store.name)), beside, for_ledger, store)
-    engine, opens = _engine(config, beside, for_engine)
+    engine, opens = engine_of(config, beside, for_engine)
     return MemoryPlaces(ledger, engine, beside, for_ledger, opens)
 
 
@@ -68,29 +57,18 @@ def check_places(config: MemoryConfig, given: GivenStores) -> None:
     """Raise `InvalidInput` for a backend that is not there, or lacks what says where it is. Opens nothing."""
     for_ledger, for_engine = _share(config, given)
     if config.ledger == "postgres" and for_ledger is None and config.postgres.url is None:
-        raise _lacks("postgres")
+        raise lacks("postgres")
+    if for_ledger is not None and config.postgres.url is not None:
+        not_used("postgres.url", "a connection was given, which has its own")
     if given.vector_store is None:
-        _check_engine(config, for_engine)
+        check_engine(config, for_engine)
+    elif config.engine in {*ENGINES, *LEDGERS}:
+        not_used(f"{_naming(config)} {config.engine!r}", "a vector store was given")
 
 
-def _check_engine(config: MemoryConfig, connection: object | None) -> None:
-    named, engine = config.vector_store.backend, config.engine
-    if engine in HOST_STORES:
-        raise InvalidInput(
-            f"memory.vector_store.backend: {engine!r} is a vector store of the host, and none was given.",
-            hint="Give the client vector_store=VectorStoreAdapter(STORE).",
-        )
-    if engine and named not in {None, engine}:
-        _LOG.warning("memory.vector_store.backend %r is not used: memory.backend is %r.", named, engine)
-    if engine and engine != FAISS and connection is None and _url(config, engine) is None:
-        raise _lacks(engine)
-
-
-def _lacks(backend: str) -> InvalidInput:
-    return InvalidInput(
-        f"memory.{backend}.url is not set, and no connection was given.",
-        hint=f"Set it, or give the client connection= with a {_DRIVERS[backend]}.",
-    )
+def _naming(config: MemoryConfig) -> str:
+    """Return the key that names the engine."""
+    return "backend" if config.backend == config.engine else "vector_store.backend"
 
 
 def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, object | None]:
@@ -98,7 +76,7 @@ def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, obj
     connection = given.connection
     if connection is None:
         return None, None
-    of_engine = config.engine if config.engine in _DRIVERS and given.vector_store is None else None
+    of_engine = config.engine if config.engine in DRIVERS and given.vector_store is None else None
     if of_engine == "neo4j" and not config.neo4j.use_existing_connection:
         raise InvalidInput(
             "memory.neo4j.use_existing_connection is false, and a connection was given.",
@@ -111,7 +89,7 @@ def _share(config: MemoryConfig, given: GivenStores) -> tuple[object | None, obj
         return None, connection
     raise InvalidInput(
         f"The backend {config.backend!r} takes no connection.",
-        hint=f"Leave it out; with one go {', '.join(_DRIVERS)}.",
+        hint=f"Leave it out; with one go {', '.join(DRIVERS)}.",
     )
 
 
@@ -139,35 +117,6 @@ def _postgres(config: MemoryConfig, settings: Settings, connection: object | Non
 def _place_on_this_machine(settings: Settings, space: str) -> Path:
     """Return where files lie that belong to a space on a server: the journal of what this machine has yet to write."""
     return settings.data_dir / "memories" / digest(space)[:_DIGITS]
-
-
-def _engine(
-    config: MemoryConfig, beside: Path | None, connection: object | None
-) -> tuple[str | None, EngineBackend | None]:
-    name = config.engine
-    if not name:
-        return name, None
-    if connection is not None:
-        database = getattr(getattr(config, name), "database", None)
-        return str(given_address(name)), OVER_CONNECTIONS[name].over(connection, database)
-    url = _faiss(config, beside) if name == FAISS else _url(config, name) or ""
-    backend_of(parse_engine_address(url), WIRED_ENGINES).check()
-    return url, None
-
-
-def _faiss(config: MemoryConfig, beside: Path | None) -> str:
-    folder = config.faiss.path or (beside and f"{beside}.faiss")
-    if not folder:
-        raise InvalidInput(
-            f"memory.faiss.path is not set, and memories in {config.ledger!r} have no folder beside them.",
-            hint="Set it to a folder for the files of vectors.",
-        )
-    return f"{FAISS}:{os.fspath(folder)}?kind={config.faiss.kind}"
-
-
-def _url(config: MemoryConfig, engine: str) -> str | None:
-    url: str | None = getattr(config, engine).url if engine in ENGINES else None
-    return url
 
 
 _LEDGERS: Mapping[str, Callable[[MemoryConfig, Settings, object | None], tuple[Address, Path | None]]] = {

@@ -147,7 +147,7 @@ class ProjectSpaces:
     def _open(self, project_id: str, *, create: bool) -> Opened:
         anchor = self._settings.anchor
         opening = Opening(
-            address=self._address(project_id),
+            address=self.address(project_id),
             settings=self._settings,
             author=self._author,
             # One file holds one head: two projects would each find the other's.
@@ -161,7 +161,9 @@ class ProjectSpaces:
         except NotFound as error:
             raise UnknownProject(project_id) from error
 
-    def _address(self, project_id: str) -> Address:
+    def address(self, project_id: str) -> Address:
+        """Return where a project is kept. Raises `InvalidInput` for what is no id."""
+        checked_project_id(project_id)
         if isinstance(self._place, Path):
             return file_address(self._place / f"{project_id}.db")
         options = dict(self._place.options)

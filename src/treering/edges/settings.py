@@ -25,6 +25,8 @@ class Settings:
     """`TREERING_DATA_DIR`: where named spaces live."""
     actor: str = "user"
     """`TREERING_ACTOR`: who writes; default the login name."""
+    keys: str = field(default="", repr=False)  # there may be a password in it
+    """`TREERING_KEYS`: where access keys are kept; default the space's database, or `keys.db` in the data folder."""
     anchor: str = ""
     """`TREERING_ANCHOR`: a file outside the space that keeps the head of its audit log."""
     policy: str = ""
@@ -65,6 +67,7 @@ class Settings:
             space=given.get("TREERING_SPACE", ""),
             data_dir=Path(given.get("TREERING_DATA_DIR", "") or _default_data_dir(given)),
             actor=given.get("TREERING_ACTOR", "") or _login(),
+            keys=given.get("TREERING_KEYS", ""),
             anchor=given.get("TREERING_ANCHOR", ""),
             policy=given.get("TREERING_POLICY", ""),
             background=given.get("TREERING_BACKGROUND", "1").casefold() not in _FALSE,
@@ -98,6 +101,17 @@ class Settings:
         """
         text = given or self.space
         return parse_address(text, named=self.data_dir) if text else self._nearest()
+
+    def keys_address(self, given: str | None, *, space: Address) -> Address:
+        """Return where the access keys of a server are kept: the place given, `TREERING_KEYS`, or beside the spaces.
+
+        Servers that share a database share its keys; else they are in `keys.db` in the data folder. Raises
+        `InvalidInput` for what is no address.
+        """
+        text = given or self.keys
+        if text:
+            return parse_address(text, named=self.data_dir)
+        return file_address(self.data_dir / "keys.db") if space.is_file else space
 
     def _nearest(self) -> Address:
         for folder in (self.folder, *self.folder.parents):

@@ -5,20 +5,22 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
-from treering.core.errors import InvalidInput, TreeringError
+from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.edges.surfaces.space import Space, open_space
+from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import (
     RELEVANT,
-    SpaceWikiMemories,
     WikiMemory,
     WikiMemoryDraft,
     WikiMemoryStore,
     WikiMemoryType,
     WikiRepository,
+    generation_store,
     memory_type_of,
+    store_for,
 )
 from treering.ports.embedder import Embedder
 
@@ -27,7 +29,13 @@ _LOG = logging.getLogger(__name__)
 Result = dict[str, Any]
 """`status` is `success` or `error`; an error has a message and a type, and nothing of what is inside."""
 
-_INTERNAL = "InternalError"
+_Done = TypeVar("_Done")
+
+
+class MemoryUnreachable(Unavailable):
+    """The memory failed. The message names nothing of what is inside; the log does."""
+
+    code = "InternalError"
 
 
 class WikiMemoryService:
@@ -57,6 +65,7 @@ class WikiMemoryService:
         *,
         branch: str | None = None,
         commit: str | None = None,
+        generation: str | None = None,
         idempotency_key: str | None = None,
     ) -> Result:
         """Keep a memory: `{status, memory_id, repository_id}`.
@@ -66,7 +75,7 @@ class WikiMemoryService:
         """
 
         def store(kept: WikiMemoryStore) -> Result:
-            repository = WikiRepository.of(repository_id, branch=branch, commit=commit)
+            repository = _repository(kept, repository_id, branch, generation, commit)
             draft = WikiMemoryDraft(
                 content, memory_type_of(memory_type), source_agent, tuple(file_paths or ()), tuple(related_pages or ())
             )
@@ -87,12 +96,13 @@ class WikiMemoryService:
         source_agent: str | None = None,
         score_threshold: float = RELEVANT,
         branch: str | None = None,
+        generation: str | None = None,
     ) -> Result:
         """Return the memories most like a query, best first: `{status, memories, count}`."""
 
         def search(kept: WikiMemoryStore) -> Result:
             found = kept.search(
-                WikiRepository.of(repository_id, branch=branch),
+                _repository(kept, repository_id, branch, generation),
                 query,
                 limit=limit,
                 memory_type=memory_type_of(memory_type) if memory_type else None,
@@ -104,29 +114,57 @@ class WikiMemoryService:
         return await self._answer(search)
 
     async def get_memories_by_files(
-        self, repository_id: UUID | str, file_paths: Sequence[str], *, branch: str | None = None
+        self,
+        repository_id: UUID | str,
+        file_paths: Sequence[str],
+        *,
+        branch: str | None = None,
+        generation: str | None = None,
     ) -> Result:
         """Return the memories about any of some files, or below some folders: `{status, memories, count}`."""
 
         def by_files(kept: WikiMemoryStore) -> Result:
-            return _listed(kept.by_files(WikiRepository.of(repository_id, branch=branch), _texts(file_paths)))
+            repository = _repository(kept, repository_id, branch, generation)
+            return _listed(kept.by_files(repository, _texts(file_paths)))
 
         return await self._answer(by_files)
 
     async def purge_memories(
-        self, repository_id: UUID | str, *, branch: str | None = None, erase: bool = False
+        self,
+        repository_id: UUID | str,
+        *,
+        branch: str | None = None,
+        generation: str | None = None,
+        erase: bool = False,
     ) -> Result:
-        """Withdraw all memories of a repository: `{status, deleted_count, repository_id}`.
+        """Withdraw all memories of a repository, branch or generation: `{status, deleted_count, repository_id}`.
 
         That is one patch, which `treering revert` takes back. `erase`: leave nothing of them, for good.
         """
 
         def purge(kept: WikiMemoryStore) -> Result:
-            repository = WikiRepository.of(repository_id, branch=branch)
+            repository = _repository(kept, repository_id, branch, generation)
             count = kept.purge(repository, erase=erase)
             return {"deleted_count": count, "repository_id": repository.repository_id}
 
         return await self._answer(purge)
+
+    async def complete_generation(
+        self, repository_id: UUID | str, generation: str, *, branch: str | None = None
+    ) -> Result:
+        """Make a generation the current one, and withdraw the memories of all others, in one patch.
+
+        Returns `{status, deleted_count, repository_id, generation}`. The generations are those of the repository, or
+        of its branch where one is named. What was withdrawn before is not counted again, so a call may be repeated.
+        """
+
+        def complete(kept: WikiMemoryStore) -> Result:
+            repository = WikiRepository.of(repository_id, branch=branch, generation=generation)
+            count = generation_store(kept).complete_generation(repository)
+            told = {"repository_id": repository.repository_id, "generation": repository.generation}
+            return {"deleted_count": count, **told}
+
+        return await self._answer(complete)
 
     @classmethod
     async def purge_for_repository(cls, repository_id: UUID | str) -> Result:
@@ -136,7 +174,7 @@ class WikiMemoryService:
 
     async def aclose(self) -> None:
         """Close the space, if this service opened one."""
-        await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self.close)
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,17 +182,28 @@ class WikiMemoryService:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def with_store(self, work: Callable[[WikiMemoryStore], _Done]) -> _Done:
+        """Do blocking work on the store, in this thread.
+
+        Raises `InvalidInput`, `NotFound` and `Denied` as they are. Whatever else goes wrong is logged and becomes a
+        `MemoryUnreachable`, which names nothing of what is inside.
+        """
+        try:
+            return work(self._store())
+        except (InvalidInput, NotFound, Denied):
+            raise
+        except Exception as error:  # a store may raise anything, and tell addresses and users
+            _LOG.exception("The memory of wiki agents failed.")
+            raise MemoryUnreachable("The memory could not be reached.", hint="Make the call again.") from error
+
     async def _answer(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
         return await asyncio.to_thread(partial(self._attempted, work))
 
     def _attempted(self, work: Callable[[WikiMemoryStore], Result]) -> Result:
         try:
-            return {"status": "success", **work(self._store())}
+            return {"status": "success", **self.with_store(work)}
         except TreeringError as error:
             return _failed(f"{error.message} {error.hint}".strip(), error.code)
-        except Exception:  # noqa: BLE001 - an agent goes on without its memory; what happened is for whoever runs it
-            _LOG.exception("The memory of wiki agents failed.")
-            return _failed("The memory could not be reached.", _INTERNAL)
 
     def _store(self) -> WikiMemoryStore:
         if self._given is not None:
@@ -163,14 +212,33 @@ class WikiMemoryService:
             if self._closed:
                 raise InvalidInput("This service was closed.", hint="Make another one.")
             if self._own is None:
-                self._own = open_space(embedder=self._embedder)
+                self._own = self._opened()
             return SpaceWikiMemories(self._own.engine)
 
-    def _close(self) -> None:
+    def _opened(self) -> Space:
+        try:
+            return open_space(embedder=self._embedder)
+        except TreeringError as error:  # of whatever kind: it tells where the space is, and a caller gave none
+            raise Unavailable("The space of the memory could not be opened.") from error
+
+    def close(self) -> None:
+        """Close the space, if this service opened one. Blocking."""
         with self._lock:
             own, self._own, self._closed = self._own, None, True
         if own:
             own.close()
+
+
+def _repository(
+    kept: WikiMemoryStore,
+    repository_id: UUID | str,
+    branch: str | None,
+    generation: str | None,
+    commit: str | None = None,
+) -> WikiRepository:
+    repository = WikiRepository.of(repository_id, branch=branch, commit=commit, generation=generation)
+    store_for(kept, repository)
+    return repository
 
 
 def _listed(found: Sequence[WikiMemory]) -> Result:

@@ -28,6 +28,7 @@ from treering.edges.models.vectoriser import BackgroundVectoriser
 from treering.edges.policy_file import read_policy
 from treering.edges.settings import Settings
 from treering.edges.sources.access import AnyFile
+from treering.ports.access_keys import AccessKeys
 from treering.ports.adapter import Adapter, ReadLimits
 from treering.ports.backlog import SpacesWithWork
 from treering.ports.clock import Clock
@@ -161,6 +162,12 @@ def _over_neo4j() -> OverConnection:
     return engine_over_neo4j
 
 
+def _over_postgres() -> OverConnection:
+    from treering.edges.engines.pgvector_engine import engine_over_postgres
+
+    return engine_over_postgres
+
+
 def _pgvector() -> OpenEngine:
     from treering.edges.engines.pgvector_engine import open_pgvector
 
@@ -179,6 +186,7 @@ ENGINES: Mapping[str, EngineBackend] = {
 """Engines that search vectors beside a space, by the scheme of their address."""
 
 OVER_CONNECTIONS: Mapping[str, ConnectionBackend] = {
+    "postgres": ConnectionBackend(_over_postgres, extra="postgres"),
     "redis": ConnectionBackend(_over_redis, extra="redis"),
     "mongodb": ConnectionBackend(_over_mongodb, extra="mongodb"),
     "neo4j": ConnectionBackend(_over_neo4j, extra="neo4j", shows_graph=True),
@@ -317,6 +325,28 @@ def postgres_servers(directory: Address, *, embedder: Embedder | None = None) ->
         from treering.edges.stores.postgres.servers import PostgresServers
     model = embedder or BgeSmall()
     return PostgresServers(directory, clock=SystemClock(), model=(model.model_id, model.dimension))
+
+
+def open_access_keys(address: Address, *, create: bool) -> AccessKeys:
+    """Open the access keys that an address names: a file of their own, or those of a Postgres database.
+
+    Raises `NotFound` where there are none and `create` is false, `UnknownBackend`, `InvalidInput` for another file.
+    """
+    if address.scheme not in BACKENDS:
+        raise UnknownBackend(address.scheme, known=BACKENDS)
+    if address.scheme == "postgresql":
+        with _postgres_needed("Access keys in a Postgres database"):
+            from treering.edges.stores.postgres.access_keys import PostgresAccessKeys
+        return PostgresAccessKeys(address)
+    from treering.edges.stores.sqlite.access_keys import SqliteAccessKeys
+
+    try:
+        return SqliteAccessKeys(address, create=create)
+    except NotFound as error:
+        raise NotFound(
+            f"There are no access keys at {address}.",
+            hint="Make one with `treering key create NAME`, or name the place of the keys with --keys.",
+        ) from error
 
 
 @contextmanager

@@ -1,33 +1,17 @@
-"""What wiki agents remember of a repository: kept in a space, apart by repository and branch."""
+"""What wiki agents remember of a repository: values, and where they are kept (`WikiMemoryStore`)."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
-from treering.core.canonical import digest
-from treering.core.errors import Conflict, InvalidInput, NotFound
-from treering.core.filters import METADATA, And, Compare
-from treering.core.objects import Source
-from treering.core.patch import Create, Transition
+from treering.core.errors import InvalidInput
+from treering.core.screening import kept_key
 from treering.core.times import render_time
-from treering.memories.applying import apply_directly
-from treering.memories.client.documents import MemoryItem, item_of
-from treering.memories.client.filtering import Who
-from treering.memories.client.metadata import TYPE
-from treering.memories.client.profiles import Switches
-from treering.memories.client.recalling import MemoryQuery, recall
-from treering.memories.client.recording import entry_of, source_of
 from treering.memories.client.sessions import scope_part
-from treering.ports.ledger import Selection
-from treering.ports.reach import Reach
-from treering.tools import erasure
-from treering.tools.engine import Engine
-from treering.tools.retrying import retry_on_conflict
 
 MOST_CHARS = 4_000
 """Of one memory; what is longer is cut at the end of a sentence."""
@@ -36,13 +20,8 @@ RELEVANT = 0.7
 """What is less like a query is not recalled: the least that the embedder can tell from chance."""
 
 _HOME = "/wiki"
-_PREFIX = "wiki-memory:"
-_KEPT = Compare("origin", "prefix", _PREFIX)
-_WHAT = "The memory of wiki agents"
-_ATTEMPTS = 20
-_REPOSITORY, _BRANCH, _COMMIT = "repository_id", "branch", "commit"
+_MOST_GENERATION_CHARS = 200
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?=\s)|\n(?=\s*\n)")
-_AGENT, _FILES, _PAGES = "source_agent", "file_paths", "related_pages"
 
 
 class WikiMemoryType(StrEnum):
@@ -61,22 +40,39 @@ class WikiRepository:
     branch: str | None = None
     commit: str | None = None
     """What was read when a memory was stored; kept with it, and no condition of a recall."""
+    generation: str | None = None
+    """Of the wiki: memories of one generation are stored and seen apart from those of others.
+
+    `None`: the current one, which `WikiGenerationStore.complete_generation` sets.
+    """
 
     @classmethod
-    def of(cls, repository_id: UUID | str, *, branch: str | None = None, commit: str | None = None) -> "WikiRepository":
+    def of(
+        cls,
+        repository_id: UUID | str,
+        *,
+        branch: str | None = None,
+        commit: str | None = None,
+        generation: str | None = None,
+    ) -> "WikiRepository":
         """Read an id. A UUID is the same as its text in any spelling. Raises `InvalidInput` where there is none."""
         text = str(repository_id).strip() if isinstance(repository_id, UUID | str) else ""
         if not text:
             raise InvalidInput(
                 "There is no repository to remember for.", hint="Give the repository_id of the run, a UUID or a name."
             )
-        return cls(_uuid_text(text) or text, branch or None, commit or None)
+        return cls(_uuid_text(text) or text, branch or None, commit or None, _generation(generation))
 
     @property
     def scope(self) -> str:
         """The scope its memories lie in."""
-        parts = [self.repository_id, *([self.branch] if self.branch else [])]
-        return "/".join([_HOME, *map(scope_part, parts)])
+        return self.scopes[0]
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The scopes whose memories it sees: its own, and where a branch is named, that of the whole repository."""
+        whole = f"{_HOME}/{scope_part(self.repository_id)}"
+        return (f"{whole}/{scope_part(self.branch)}", whole) if self.branch else (whole,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,11 @@ class WikiMemoryStore(Protocol):
     """Where memories of wiki agents are kept."""
 
     def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory. The same `key` again keeps nothing more and gives what was kept the first time."""
+        """Keep a memory. As long as it stands, the same `key` again keeps nothing more and gives it."""
+        ...
+
+    def get(self, repository: WikiRepository, memory_id: str) -> WikiMemory | None:
+        """Return a memory by its id; `None` where the repository has none of that id."""
         ...
 
     def search(
@@ -161,103 +161,35 @@ class WikiMemoryStore(Protocol):
         ...
 
 
-class SpaceWikiMemories:
-    """`WikiMemoryStore` over a space: each memory is a source. Safe to use from many threads."""
+@runtime_checkable
+class WikiGenerationStore(WikiMemoryStore, Protocol):
+    """A store that keeps the memories of generations apart.
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    A repository that names a generation stores in it and sees it alone; `purge` withdraws those of it alone, and
+    without one those of all. What holds for a whole repository has generations of its own: a branch sees the current.
+    """
 
-    def store(self, repository: WikiRepository, draft: WikiMemoryDraft, *, key: str | None = None) -> StoredWikiMemory:
-        """Keep a memory in one patch; what is longer than `MOST_CHARS` is cut at the end of a sentence."""
-        content = _cut(draft.content)
-        entry = entry_of(self._engine, content, _metadata(repository, draft), Who())
-        operations = [Create(object=source_of(self._engine, entry, scope=repository.scope, prefix=_PREFIX))]
-        once = digest(f"{repository.scope}\n{key}") if key else None
-        receipt = apply_directly(
-            self._engine, repository.scope, operations, what=_WHAT, reason="Stored a memory", key=once
-        )
-        return StoredWikiMemory(receipt.results[0].id, len(content), len(draft.content))
+    def complete_generation(self, repository: WikiRepository) -> int:
+        """Make a generation the current one and withdraw the memories of all others, together; return how many.
 
-    def search(
-        self,
-        repository: WikiRepository,
-        query: str,
-        *,
-        limit: int,
-        memory_type: WikiMemoryType | None = None,
-        source_agent: str | None = None,
-        score_threshold: float = RELEVANT,
-    ) -> Sequence[WikiMemory]:
-        """Return the memories most like a query, best first. Those of a branch are not among those of another one."""
-        if not isinstance(query, str) or not query.strip():
-            raise InvalidInput("The query is empty.", hint="Ask in words.")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
-            raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Ask for 5.")
-        told = {_REPOSITORY: repository.repository_id, TYPE: memory_type, _AGENT: source_agent}
-        where = (Compare(f"{METADATA}{name}", "eq", str(value)) for name, value in told.items() if value is not None)
-        reach = Reach(
-            scope=repository.scope,
-            where=And((_KEPT, *where)),
-            now=self._engine.clock.now(),
-        )
-        asked = MemoryQuery(query, limit, reach, score_threshold, Switches())
-        return [self._memory(item) for item in recall(self._engine, asked)]
-
-    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[WikiMemory]:
-        """Return the memories about any of some files, or about files below one of them, newest first."""
-        wanted = [PurePosixPath(path) for path in _paths(file_paths)]
-        held = [one for one in self._held(repository, below=False) if _is_about(one, wanted)]
-        return [self._memory(item_of(one), one) for one in reversed(held)]
-
-    def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
-        """Withdraw all memories of a repository in one patch, which can be reverted; `erase`: leave nothing of them.
-
-        Raises `Denied` where the author may not erase.
+        The generations are those of the repository, or of its branch where one is named. Again, it changes nothing.
         """
-        if erase:
-            ids = [one.id for one in self._held(repository, below=True, withdrawn=True)]
-            if ids:
-                erasure.erase(self._engine, ids, reason="Erased the memories of a wiki")
-            return len(ids)
-        return retry_on_conflict(lambda: self._withdraw(repository), attempts=_ATTEMPTS, on=(Conflict, NotFound))
+        ...
 
-    def _withdraw(self, repository: WikiRepository) -> int:
-        held = self._held(repository, below=True)
-        steps = [Transition(id=one.id, expected_revision=one.revision, to="archived") for one in held]
-        if steps:
-            apply_directly(self._engine, repository.scope, steps, what=_WHAT, reason="Purged the memories of a wiki")
-        return len(steps)
 
-    def _held(self, repository: WikiRepository, *, below: bool, withdrawn: bool = False) -> list[Source]:
-        """Return memories, the first made first: those of a branch with those of its repository, or all below."""
-        found = self._engine.ledger.select(Selection(repository.scope, descend=below, types=("source",), where=_KEPT))
-        return [
-            one
-            for one in found
-            if isinstance(one, Source)
-            and (withdrawn or one.status == "active")
-            and (not below or one.scope == repository.scope or one.scope.startswith(f"{repository.scope}/"))
-        ]
+def store_for(store: WikiMemoryStore, repository: WikiRepository) -> WikiMemoryStore:
+    """Return the store. Raises `InvalidInput` where a generation is named that it would mix with others."""
+    return store if repository.generation is None else generation_store(store)
 
-    def _memory(self, item: MemoryItem, source: Source | None = None) -> WikiMemory:
-        kept = source or self._engine.ledger.get(item.id)
-        told = item.metadata
-        return WikiMemory(
-            id=item.id,
-            repository_id=str(told.get(_REPOSITORY, "")),
-            memory_type=str(told.get(TYPE, "")),
-            content=item.content,
-            source_agent=str(told.get(_AGENT, "")),
-            file_paths=tuple(told.get(_FILES, ())),
-            related_pages=tuple(told.get(_PAGES, ())),
-            embedding_metadata={
-                "model": self._engine.embedder.model_id,
-                "dimension": self._engine.embedder.dimension,
-            },
-            created_at=kept.created_at,
-            updated_at=kept.updated_at,
-            score=None if source else item.similarity_score,
+
+def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
+    """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
+    if not isinstance(store, WikiGenerationStore):
+        raise InvalidInput(
+            f"{type(store).__name__} keeps no generations of memories apart.",
+            hint="Leave the generation out, or keep the memories in a space.",
         )
+    return store
 
 
 def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
@@ -270,34 +202,16 @@ def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:
         ) from error
 
 
-def _metadata(repository: WikiRepository, draft: WikiMemoryDraft) -> dict[str, Any]:
-    known = {
-        _REPOSITORY: repository.repository_id,
-        _BRANCH: repository.branch,
-        _COMMIT: repository.commit,
-        TYPE: draft.memory_type.value,
-        _AGENT: draft.source_agent,
-        _FILES: _paths(draft.file_paths),
-        _PAGES: list(draft.related_pages),
-    }
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _paths(given: Sequence[str]) -> list[str]:
-    """Return paths from the root of the repository, each once. Raises `InvalidInput` for what leads out of it."""
-    paths = [str(PurePosixPath(str(path).replace("\\", "/").lstrip("/"))) for path in given]
-    for path in paths:
-        if ".." in PurePosixPath(path).parts:
-            raise InvalidInput(
-                f"{path!r} leads out of the repository.", hint="Give paths from the root of the repository."
-            )
-    return list(dict.fromkeys(path for path in paths if path != "."))
-
-
-def _is_about(memory: Source, wanted: Sequence[PurePosixPath]) -> bool:
-    told = memory.metadata.get(_FILES)
-    paths = [PurePosixPath(path) for path in told if isinstance(path, str)] if isinstance(told, list) else []
-    return any(path.is_relative_to(one) for path in paths for one in wanted)
+def _generation(given: str | None) -> str | None:
+    if given is None:
+        return None
+    text = given.strip() if isinstance(given, str) else ""
+    if not text or len(text) > _MOST_GENERATION_CHARS:
+        raise InvalidInput(
+            f"generation: {given!r} is not a text of 1 to {_MOST_GENERATION_CHARS} characters.",
+            hint="Give the key of a generation, such as its number, or none for the current one.",
+        )
+    return kept_key(text)
 
 
 def _uuid_text(text: str) -> str | None:
@@ -307,8 +221,8 @@ def _uuid_text(text: str) -> str | None:
         return None
 
 
-def _cut(text: str) -> str:
-    """Cut a text to `MOST_CHARS`: after the last sentence that fits, else the last word."""
+def cut_to_limit(text: str) -> str:
+    """Return a text cut to `MOST_CHARS`: after the last sentence that fits, else the last word."""
     if not isinstance(text, str) or len(text) <= MOST_CHARS:
         return text
     fits = text[:MOST_CHARS]

@@ -80,6 +80,8 @@ class SourceDraft:
     """What a person should know of this item, such as a redacted secret (kind and line, never the secret)."""
     cleaned: bool = False
     """Its segments come from a format, which takes secrets out of every text before it cuts it (`ports.format`)."""
+    awaits_review: bool = False
+    """It is proposed, whatever the policy lets an adapter write: a person decides what becomes of it."""
     screened: bool = False
     """All its texts were made of what had been searched for secrets (`core.screening`): they are not searched again."""
 

@@ -22,7 +22,8 @@ class DescribedPassage:
     """What an engine may show people of a passage: where it stands, and what it is tied to in the graph.
 
     `mentions`, `titles` and `statements` (subject and object) name entities. `references`: the fields of its object
-    that name another object, and the id of that.
+    that name another object, and the id of that. `links`: the types of the links that begin at its object, and the id
+    of the other.
     """
 
     object_id: str
@@ -38,6 +39,7 @@ class DescribedPassage:
     titles: tuple[str, ...] = ()
     statements: tuple[tuple[str, str], ...] = ()
     references: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 Describe = Callable[[Sequence[int]], Mapping[int, DescribedPassage]]

@@ -8,8 +8,8 @@ from treering.core.filters import And, Compare, matches
 from treering.core.objects import Activity, Knowledge, Node, Object, WorkItem
 from treering.derived.passages import passages_of, record_of
 from treering.derived.question import Question
-from treering.derived.retrieval import is_shown, is_withheld
 from treering.derived.rounds import Steps
+from treering.derived.showing import is_shown, is_withheld
 from treering.ports.ledger import Altered, Ledger, ObjectRequest, ObjectsFound, head_of
 from treering.ports.passages import PassageRequest, PassagesFound
 from treering.ports.reach import Reach

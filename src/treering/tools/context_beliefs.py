@@ -9,7 +9,8 @@ from treering.core.objects import Knowledge, Object
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.passages import passages_of, record_of
 from treering.derived.question import Question
-from treering.derived.retrieval import Hit, is_shown, is_withheld
+from treering.derived.retrieval import Hit
+from treering.derived.showing import is_shown, is_withheld
 from treering.ports.ledger import Altered, ObjectRequest, head_of
 from treering.ports.reach import Reach
 from treering.tools.attached import Attached

@@ -7,7 +7,7 @@ from treering.core.filters import Compare
 from treering.core.objects import Knowledge
 from treering.core.pack import ConflictNote
 from treering.derived.packing import Packed, quoted
-from treering.derived.retrieval import is_withheld
+from treering.derived.showing import is_withheld
 from treering.ports.ledger import Altered, Selection
 from treering.ports.reach import Reach
 from treering.tools.attached import Attached

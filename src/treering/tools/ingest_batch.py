@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from treering.core.canonical import canonical_json, digest
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
 from treering.core.objects import Source
 from treering.core.patch import Author, Create, Patch, PatchRecord, Transition, Update
@@ -58,7 +59,17 @@ class BatchWriter:
     dry_run: bool = False
 
     def write(self, items: Sequence[Item]) -> BatchOutcome:
-        """Write a batch; every item has a result."""
+        """Write a batch; every item has a result. What asks for review is proposed, each item in a patch of its own."""
+        asking = [item for item in items if _awaits_review(item)]
+        if not asking or len(items) == 1:
+            return self._write(items)
+        written = BatchOutcome(())
+        others = [item for item in items if not _awaits_review(item)]
+        for part in [*([others] if others else []), *([item] for item in asking)]:
+            written = written.joined(self._write(part))
+        return written
+
+    def _write(self, items: Sequence[Item]) -> BatchOutcome:
         try:
             return retry_on_conflict(lambda: self._attempt(items))
         except _REFUSALS as error:
@@ -81,6 +92,8 @@ class BatchWriter:
         patch = made.value
         if self.dry_run:
             return self._preview(patch, changes.results)
+        if any(map(_awaits_review, items)):
+            return self._ask(patch, items, changes.results)
         if needs_review(patch, self.engine.ledger.policy):
             return self._propose(patch, items, changes.results)
         receipt = self.engine.ledger.commit(patch)
@@ -115,6 +128,17 @@ class BatchWriter:
         proposals = self.engine.ledger.patches(status="proposed", limit=_MOST_PROPOSALS)
         return frozenset(mark for record in proposals for mark in _marks(record, self.scope))
 
+    def _ask(self, patch: Patch, items: Sequence[Item], results: Sequence[ItemResult]) -> BatchOutcome:
+        """Lay one item before the reviewers, once: what a person decided about it as it is holds."""
+        asked = digest(canonical_json([self.scope, *map(_mark, items, results)]))
+        record = self.engine.ledger.propose(patch, idempotency_key=f"ingest {asked}")
+        if record.status != "proposed":
+            turned_down = {"outcome": "skipped", "why": "a person turned it down as it is", "source_id": ""}
+            return BatchOutcome(tuple(result.model_copy(update=turned_down) for result in results))
+        if record.id != patch.id:
+            return BatchOutcome(tuple(_awaiting(one, "it waits for review since an earlier run") for one in results))
+        return BatchOutcome(tuple(_awaiting(result, "it waits for review") for result in results), (patch.id,))
+
     def _apart(self, items: Sequence[Item], error: TreeringError) -> BatchOutcome:
         if len(items) == 1:
             return BatchOutcome((_failed(items[0], error),))
@@ -122,6 +146,10 @@ class BatchWriter:
         for item in items:
             written = written.joined(self.write([item]))
         return written
+
+
+def _awaits_review(item: Item) -> bool:
+    return isinstance(item, SourceToWrite) and item.draft.awaits_review
 
 
 def _mark(item: Item, result: ItemResult) -> _Mark:

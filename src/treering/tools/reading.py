@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from treering.core.filters import EVERYTHING, parse_filter
+from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.core.lifecycle import CURRENT, is_over
 from treering.core.locator import place_in
 from treering.core.times import Instant, parse_time
@@ -17,14 +17,16 @@ from treering.derived.fusion import WALKED
 from treering.derived.paths import passages_on, path_to, tell_path
 from treering.derived.question import Question
 from treering.derived.reranking import MOST_PAIRS
-from treering.derived.retrieval import Hit, Retrieval, is_shown, is_withheld
+from treering.derived.retrieval import Hit, Retrieval
 from treering.derived.roles import NO_PLACE
+from treering.derived.showing import is_shown, is_withheld
 from treering.derived.trusting import REPEATING_WEIGHT
 from treering.ports.ledger import AsOf, ObjectRequest
 from treering.ports.passages import PassageRequest
 from treering.ports.reach import Reach
 from treering.ports.text import NamePart, TextRequest
 from treering.ports.vectors import Lag
+from treering.tools.confined_ledger import ConfinedLedger
 from treering.tools.envelope import Call, Report, Value
 from treering.tools.scoped_ledger import whole
 
@@ -162,11 +164,17 @@ def reach_of(call: Call, options: SearchOptions) -> Reach:
     return Reach(
         scope=call.scope,
         descend=options.descend,
-        where=parse_filter(options.filter),
+        where=_confined(call, parse_filter(options.filter)),
         withdrawn=options.withdrawn,
         at=at,
         now=time_of(call, moment),
     )
+
+
+def _confined(call: Call, where: Filter) -> Filter:
+    """Leave out in the ranking already what a confined caller is shown nothing of, so that it starves no result."""
+    ledger = whole(call.engine.ledger)
+    return And((where, Compare("scope", "prefix", ledger.scope))) if isinstance(ledger, ConfinedLedger) else where
 
 
 def time_of(call: Call, moment: AsOf) -> datetime:

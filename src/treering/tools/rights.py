@@ -27,6 +27,10 @@ class Rights:
         """Return what either of two says."""
         return Rights(**{name: value or getattr(other, name) for name, value in asdict(self).items()})
 
+    def __and__(self, other: "Rights") -> "Rights":
+        """Return what both of two say."""
+        return Rights(**{name: value and getattr(other, name) for name, value in asdict(self).items()})
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of what it says, in the order of the fields."""

@@ -10,7 +10,7 @@ from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.edges.engines.engine_address import parse_engine_address
 from treering.edges.engines.mongo_engine import engine_over_mongodb, open_mongodb
 from treering.ports.vector_engine import EngineState, VectorChanges
-from treering.testing.index_contract import EMBEDDER
+from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.vectors import ByMeaning
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over
 
@@ -63,6 +63,12 @@ class TestVectorsInMongo(ByMeaning):
     @pytest.fixture
     def open_index(self, open_composed):
         return open_composed
+
+
+class TestLateIndexWithMongo(LateIndexContract):
+    @pytest.fixture
+    def open_index(self, open_late):
+        return open_late
 
 
 def test_spaces_share_a_server_and_see_nothing_of_each_other(open_new_engine):

@@ -11,7 +11,7 @@ from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.edges.engines.engine_address import parse_engine_address
 from treering.edges.engines.pgvector_engine import PgvectorEngine, open_pgvector
 from treering.ports.vector_engine import EngineState, VectorChanges
-from treering.testing.index_contract import EMBEDDER
+from treering.testing.index_contract import EMBEDDER, LateIndexContract
 from treering.testing.index_contract.upkeep import Upkeeping
 from treering.testing.index_contract.vectors import ByMeaning
 from treering.testing.vector_engine_contract import VectorEngineContract, some_vectors, take_over
@@ -79,6 +79,12 @@ class TestVectorsInPgvector(ByMeaning, Upkeeping):
     @pytest.fixture
     def open_index(self, open_composed):
         return open_composed
+
+
+class TestLateIndexWithPgvector(LateIndexContract):
+    @pytest.fixture
+    def open_index(self, open_late):
+        return open_late
 
 
 def clustered(amount, seed=3):

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,22 @@ def test_an_unchanged_passage_keeps_its_key_when_its_source_is_read_again(space)
     assert by_words(space.index, TextQuery(words=("ant",)), reach=seen(), limit=1)[0].key == key
     (updated_at,) = space.database.row("SELECT updated_at FROM passages WHERE key = ?", (key,))
     assert parse_time(updated_at) == space.ledger.get(source.id).updated_at
+
+
+def test_a_filtered_search_finds_what_a_thread_wrote_that_has_ended(path):
+    space = open_space(path)
+    filtered = seen(where={"kind": "note"})
+    sources = []
+
+    def write_and_search():
+        sources.append(space.make.source("Bees live in a hive.", origin=f"bees{len(sources)}", kind="note"))
+        space.commit(sources[-1])
+        return space.objects(by_words(space.index, TextQuery(words=("bee",)), reach=filtered, limit=10))
+
+    for _ in range(3):
+        with ThreadPoolExecutor(1) as thread:
+            assert sorted(thread.submit(write_and_search).result()) == sorted(one.id for one in sources)
+    space.ledger.close()
 
 
 def test_a_space_opened_by_another_process_answers_with_what_this_one_writes(path):

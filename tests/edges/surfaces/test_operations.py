@@ -39,6 +39,7 @@ NO_OPERATIONS = {
         "postgres servers list",
         "postgres servers drain",
     ),
+    *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),
 }
 """Commands that start a program, keep a space's files, or need more than one space and its memory."""

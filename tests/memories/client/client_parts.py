@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import treering
 from treering.client import BlockingMemoryClient, MemoryConfig, MemorySystemClient
 from treering.testing import HashingEmbedder
 
@@ -19,6 +20,14 @@ def blocking(given=None, **options):
 
 def asynchronous(given=None, **options):
     return MemorySystemClient(given or config(), **{**PARTS, **options})
+
+
+def created(path):
+    """Return the ids of what was created in a space."""
+    if not path.exists():
+        return []
+    with treering.open(str(path), background=False, embedder=PARTS["embedder"]) as space:
+        return [one.target for one in space.engine.ledger.events(after=0) if one.event_type == "created"]
 
 
 def texts(memories):

@@ -4,8 +4,7 @@ import shutil
 from functools import partial
 from uuid import uuid4
 
-import client_parts
-import neo4j
+import psycopg
 import pymongo
 import pytest
 import redis
@@ -15,42 +14,12 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 import mongo_server
-import neo4j_server
-import postgres_server
 import redis_server
 import treering
 from treering.client import VectorStoreAdapter
 from treering.testing import MemoryClientContract, MemoryEngineContract
 
-
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path, monkeypatch):
-    """Keep what a configuration does not place in a folder of the test's own."""
-    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
-
-
-@pytest.fixture
-def open_with():
-    """Open clients of one test with some keys, and others that it adds."""
-
-    def opener(connection=None, store=None, **keys):
-        def open_client(channel="agent", **more):
-            given = {} if "backend" in more else {"connection": connection, "vector_store": store}
-            return client_parts.asynchronous(client_parts.config(**{**keys, **more}), channel=channel, **given)
-
-        return open_client
-
-    return opener
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    try:
-        server = postgres_server.new_server()
-    except postgres_server.CannotStart as error:
-        pytest.skip(f"no Postgres server can be started here: {error}")
-    yield server
-    postgres_server.remove(server)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture(scope="session", params=[False, True], ids=["hashes", "vector sets"])
@@ -61,16 +30,6 @@ def redis_url(request):
         pytest.skip(f"no such Redis server can be started here: {error}")
     yield server.url
     redis_server.remove(server)
-
-
-@pytest.fixture(scope="session")
-def bolt():
-    try:
-        server = neo4j_server.new_server()
-    except neo4j_server.CannotStart as error:
-        pytest.skip(f"no server that speaks Bolt can be started here: {error}")
-    yield server
-    neo4j_server.remove(server)
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +99,41 @@ class TestPostgresPool(MemoryClientContract):
                 assert not connection.autocommit
 
 
+class TestPgvector(MemoryEngineContract):
+    """A ledger in a file, and a Postgres with pgvector that searches its vectors."""
+
+    engine = "pgvector"
+
+    @pytest.fixture
+    def open_client(self, open_with, pgvector_url):
+        return open_with(backend="sqlite", vector_store={"backend": "postgres"}, postgres={"url": pgvector_url})
+
+    @pytest.fixture
+    def lose_engine(self, pgvector_url):
+        def lose():
+            with psycopg.connect(pgvector_url, autocommit=True) as connection:
+                connection.execute("DROP SCHEMA treering_vectors CASCADE")
+
+        return lose
+
+
+class TestPgvectorPool(MemoryClientContract):
+    """A pool that the host opened, with settings of its own, and closes."""
+
+    engine = "pgvector"
+
+    @pytest.fixture
+    def open_client(self, open_with, pgvector_url):
+        settings = {"row_factory": dict_row, "autocommit": False}
+        with ConnectionPool(pgvector_url, kwargs=settings, min_size=0, max_size=4, open=True) as pool:
+            yield open_with(pool, backend="sqlite", vector_store={"backend": "postgres"})
+            with pool.connection() as connection:
+                shown = "SELECT coalesce(current_setting('hnsw.ef_search', true), '') AS breadth"
+                assert connection.execute(shown).fetchone()["breadth"] != "200"
+                assert connection.prepare_threshold is not None
+                assert not connection.autocommit
+
+
 class TestRedis(MemoryEngineContract):
     engine = "Redis"
 
@@ -179,7 +173,7 @@ class TestNeo4j(MemoryEngineContract):
 
     @pytest.fixture
     def lose_engine(self, bolt):
-        return lambda: empty(bolt)
+        return bolt.empty
 
 
 class TestNeo4jDriver(MemoryClientContract):
@@ -189,7 +183,7 @@ class TestNeo4jDriver(MemoryClientContract):
 
     @pytest.fixture
     def open_client(self, open_with, bolt):
-        with driver_of(bolt) as driver:
+        with bolt.driver() as driver:
             yield open_with(driver, backend="neo4j")
             driver.verify_connectivity()
 
@@ -242,16 +236,6 @@ class TestHostStore(MemoryEngineContract):
             store.documents = {"foreign": store.documents["foreign"]}
 
         return lose
-
-
-def driver_of(bolt):
-    place = bolt.url().partition("@")[2].partition("/")[0]
-    return neo4j.GraphDatabase.driver(f"bolt://{place}", auth=("root", neo4j_server.PASSWORD))
-
-
-def empty(bolt):
-    with driver_of(bolt) as driver:
-        driver.execute_query("MATCH (n) DETACH DELETE n")
 
 
 def flush(url):

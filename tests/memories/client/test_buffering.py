@@ -19,12 +19,6 @@ HERE = Path(__file__).parent
 LONG = {"flush_interval": 10_000, "batch_size": 1_000}
 
 
-def kept_ids(path):
-    with treering.open(str(path), background=False, embedder=client_parts.PARTS["embedder"]) as space:
-        ledger = space.engine.ledger
-        return [one.target for one in ledger.events(after=0) if one.event_type == "created"]
-
-
 @pytest.mark.parametrize("kill_after", [1, 3, 9, 30])
 def test_what_store_returned_an_id_for_survives_kill_9(tmp_path, kill_after):
     path = tmp_path / "memory.db"
@@ -39,7 +33,7 @@ def test_what_store_returned_an_id_for_survives_kill_9(tmp_path, kill_after):
     config = client_parts.config(backend="sqlite", sqlite={"path": str(path)})
     with client_parts.blocking(config) as client:
         assert len(client.retrieve("alignment one", top_k=3)) >= min(3, kill_after)
-    written = kept_ids(path)
+    written = client_parts.created(path)
     assert set(acknowledged) <= set(written)
     assert len(written) == len(set(written))
     assert list(Path(f"{path}.journal").glob("*.journal")) == []
@@ -50,9 +44,9 @@ def test_what_is_buffered_is_in_the_ledger_after_a_flush(tmp_path):
     config = client_parts.config(backend="sqlite", sqlite={"path": str(path)}, storage=LONG)
     with client_parts.blocking(config) as client:
         memory_id = client.store("Alignment run")
-        assert kept_ids(path) == []
+        assert client_parts.created(path) == []
         client.flush()
-        assert kept_ids(path) == [memory_id]
+        assert client_parts.created(path) == [memory_id]
 
 
 def test_without_asynchronous_writes_a_memory_is_in_the_ledger_at_once(tmp_path):
@@ -60,9 +54,9 @@ def test_without_asynchronous_writes_a_memory_is_in_the_ledger_at_once(tmp_path)
     storage = {**LONG, "enable_async_writes": False}
     config = client_parts.config(backend="sqlite", sqlite={"path": str(path)}, storage=storage)
     with client_parts.blocking(config) as client:
-        assert kept_ids(path) == [] if not path.exists() else True
+        assert client_parts.created(path) == []
         memory_id = client.store("Alignment run")
-        assert kept_ids(path) == [memory_id]
+        assert client_parts.created(path) == [memory_id]
 
 
 def test_many_clients_write_one_space_at_once(tmp_path):
@@ -84,7 +78,7 @@ def test_many_clients_write_one_space_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert failures == []
-    assert sorted(kept_ids(path)) == sorted(stored)
+    assert sorted(client_parts.created(path)) == sorted(stored)
 
 
 def entry(number):
@@ -167,7 +161,7 @@ def test_what_a_crash_left_is_not_written_twice(tmp_path):
     (file.parent / "left.journal").write_bytes(left)
     with client_parts.blocking(config) as client:
         assert len(client.retrieve("alignment run")) == 1
-    assert len(kept_ids(path)) == 1
+    assert len(client_parts.created(path)) == 1
 
 
 def test_what_a_crash_left_keeps_nobody_from_storing(tmp_path):

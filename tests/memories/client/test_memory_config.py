@@ -54,9 +54,9 @@ def test_a_file_changes_those_its_defaults_name():
             "memory.vector_store.backend: there is no backend 'quadrant'. Did you mean 'qdrant'?",
         ),
         (
-            {"vector_store": {"backend": "postgres"}},
-            "memory: vector_store.backend is 'postgres', which searches its own vectors only, and memories lie in "
-            "'sqlite'. Name an engine (faiss, redis, neo4j, mongodb), or leave it out.",
+            {"vector_store": {"backend": "sqlite"}, "backend": "postgres"},
+            "memory: vector_store.backend is 'sqlite', which searches its own vectors only, and memories lie in "
+            "'postgres'. Name an engine (faiss, redis, neo4j, mongodb, postgres), or leave it out.",
         ),
     ],
 )

@@ -149,6 +149,76 @@ def test_a_profile_bounds_and_weighs_what_is_retrieved(client, name):
     assert switch in found.trace["switches"]
 
 
+OWN_FIXTURES = {
+    "bioinformatics": [
+        ("gene", "BRCA1 repairs DNA", {"memory_type": "genes"}),
+        ("paper", "BWA alignment run", {"memory_type": "papers", "cross_references": {"genes": ["gene"]}}),
+        ("other", "BWA alignment run of another sample", {}),
+    ],
+    "prime": [
+        ("old", "BWA alignment run", {"memory_type": "tool_history", **OLD}),
+        ("new", "BWA alignment run on one sample", {"memory_type": "tool_history"}),
+    ],
+    "planner": [
+        ("failed", "BWA alignment run", {"memory_type": "execution_outcomes", "success": False}),
+        ("succeeded", "BWA alignment run on one sample", {"memory_type": "execution_outcomes", "success": True}),
+    ],
+    "executor": [
+        ("succeeded", "BWA alignment run", {"memory_type": "parameter_tunings", "success": True}),
+        ("failed", "BWA alignment run on one sample", {"memory_type": "parameter_tunings", "error": "BWA: no memory"}),
+    ],
+    "deepsearch": [
+        ("page", "BWA alignment run", {"memory_type": "visited_urls", "url": "https://www.example.org/bwa/"}),
+        ("again", "BWA alignment run on a page", {"memory_type": "visited_urls", "url": "http://example.org/bwa#top"}),
+        ("other", "BWA alignment run elsewhere", {"memory_type": "visited_urls", "url": "https://example.org/other"}),
+    ],
+}
+ORDERS = {
+    "bioinformatics": (["paper", "other"], ["paper", "gene", "other"]),
+    "prime": (["old", "new"], ["new", "old"]),
+    "planner": (["failed", "succeeded"], ["succeeded", "failed"]),
+    "executor": (["succeeded", "failed"], ["failed", "succeeded"]),
+    "deepsearch": (["page", "other", "again"], ["page", "other"]),
+}
+"""By profile, the order without its switch, and with it."""
+
+
+@pytest.mark.parametrize("name", OWN_FIXTURES)
+def test_a_profile_orders_a_fixture_of_its_own_by_its_switch(client, name):
+    ids = {}
+    for key, text, metadata in OWN_FIXTURES[name]:
+        if key == "failed":
+            metadata = {**metadata, "success": False}
+        named = {"cross_references": {"genes": [ids["gene"]]}} if "cross_references" in metadata else {}
+        ids[key] = client.store(text, {**metadata, **named})
+    names = {identity: key for key, identity in ids.items()}
+
+    def found(profile):
+        return [names[memory.id] for memory in client.retrieve("BWA alignment run", profile=profile)]
+
+    profile = client.config.profile(name)
+    without = profile.model_copy(update={"switches": Switches(**{PROFILES[name][3]: False})})
+    assert (found(without), found(name)) == ORDERS[name]
+
+
+PRIORITIES = {
+    "bioinformatics": ["papers", "genes", "blast_results", "protein_sequences"],
+    "prime": ["tool_history", "molecular_constraints", "design_iterations"],
+    "planner": ["previous_plans", "execution_outcomes", "failure_patterns"],
+    "executor": ["tool_failures", "adaptive_replans", "parameter_tunings"],
+    "deepsearch": ["visited_urls", "search_queries", "extracted_snippets"],
+}
+
+
+@pytest.mark.parametrize("name", OWN_FIXTURES)
+def test_what_a_profile_wants_first_comes_first(client, name):
+    profile = client.config.profile(name).model_copy(update={"switches": Switches()})
+    for priority in (None, *reversed(profile.priorities)):
+        client.store("BWA alignment run", {"memory_type": priority} if priority else {})
+    found = client.retrieve("BWA alignment run", profile=profile)
+    assert [memory.metadata.get("memory_type") for memory in found][: len(profile.priorities)] == PRIORITIES[name]
+
+
 def test_a_client_of_an_agent_uses_its_profile_unless_told_otherwise():
     with client_parts.blocking(agent_type="planner") as client:
         for number in range(8):

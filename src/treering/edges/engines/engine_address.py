@@ -3,12 +3,13 @@
 faiss:FOLDER[?kind=flat|hnsw]
 redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]      rediss:// with encryption
 mongodb://[USER[:PASSWORD]@]HOST[:PORT][,…]/DATABASE[?OPTION=VALUE&…]    mongodb+srv:// with servers named in DNS
-given:NAME                                            a connection that the program gives which opens the space
-neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?space=NAME]      and the other schemes of Neo4j's drivers
+given:NAME[?OPTION=VALUE&…]                           a connection that the program gives which opens the space
+neo4j://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?OPTION=VALUE&…]      and the other schemes of Neo4j's drivers
 pgvector://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE     a Postgres that has pgvector
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -19,6 +20,8 @@ FAISS = "faiss"
 GIVEN = "given"
 NEO4J_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
 """With `+s` encrypted and the certificate checked, with `+ssc` encrypted and any certificate taken."""
+BATCH, POOL = "batch", "pool"
+"""Options about how a process works with an engine, and not about what it keeps."""
 MONGODB_SCHEMES = ("mongodb", "mongodb+srv")
 
 FORMS = "faiss:FOLDER, pgvector://HOST/DATABASE, redis://HOST:PORT/0, neo4j://HOST:PORT or mongodb://HOST/DATABASE"
@@ -52,6 +55,16 @@ class EngineAddress:
         """The whole address, with its password: for drivers, and to be kept in the space."""
         return self._shown() if self.scheme in _PLAIN else self.address.url
 
+    @property
+    def kept_at(self) -> "EngineAddress":
+        """The address without what is no matter to what the engine keeps."""
+        options = tuple(one for one in self.address.options if one[0] not in {BATCH, POOL})
+        return EngineAddress(replace(self.address, options=options))
+
+    def with_options(self, options: Mapping[str, str]) -> "EngineAddress":
+        """Return the address with options; those that it has itself stay."""
+        return EngineAddress(replace(self.address, options=tuple({**options, **self.options}.items())))
+
     def __str__(self) -> str:
         return self._shown() if self.scheme in _PLAIN else str(self.address)
 
@@ -75,10 +88,11 @@ def parse_engine_address(text: str) -> EngineAddress:
         place = str(Path(folder).expanduser().absolute())
         return EngineAddress(Address(FAISS, place, options=tuple(parse_qsl(options, keep_blank_values=True))))
     if scheme.lower() == GIVEN:
-        return given_address(rest)
+        name, _, options = rest.partition("?")
+        return given_address(name, parse_qsl(options, keep_blank_values=True))
     return EngineAddress(parse_address(text, named=Path()))
 
 
-def given_address(name: str) -> EngineAddress:
+def given_address(name: str, options: Iterable[tuple[str, str]] = ()) -> EngineAddress:
     """Return the address of an engine over what a program gives. It says what that is, and not where."""
-    return EngineAddress(Address(GIVEN, name))
+    return EngineAddress(Address(GIVEN, name, options=tuple(options)))

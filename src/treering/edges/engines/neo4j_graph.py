@@ -1,10 +1,12 @@
 """A space's passages, objects and entities as a graph that people look at in their own tools.
 
     (:TreeringPassage)-[:PART_OF]->(:TreeringObject)-[:REFERS_TO {field}]->(:TreeringObject)
+    (:TreeringObject)-[:FOLLOWS|REFERENCES|SIMILAR_TO|CAUSED_BY|PART_OF|…]->(:TreeringObject)
     (:TreeringPassage)-[:MENTIONS|TITLED]->(:TreeringEntity)-[:RELATED {passage}]->(:TreeringEntity)
 
 Every node is merged by its `key`, which begins with the mark of the space; `space` is the name of the space for people.
 An entity is there as long as a passage mentions it, an object as long as it has a passage or another one refers to it.
+Links between objects are shown where the engine is to show them; they are written anew with the passages of an object.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,15 +16,14 @@ from typing import Any, TypeVar
 
 from neo4j import ManagedTransaction
 
+from treering.edges.engines.neo4j_options import GRAPH_LABELS, LINK_TYPES, STATE_LABEL
 from treering.edges.engines.neo4j_server import Neo4jServer, rows_of
 from treering.ports.vector_engine import DescribedPassage
 
-LABELS = ("TreeringPassage", "TreeringObject", "TreeringEntity")
-
-_AT_ONCE = 500
 _DIGEST = 16
 _OF_OBJECT = ("type", "kind", "scope", "origin", "title")
 _OF_PASSAGE = (*_OF_OBJECT, "part", "role", "heading")
+_REFERRING = "|".join(("REFERS_TO", *LINK_TYPES))
 _Item = TypeVar("_Item")
 
 _TOUCHED = (
@@ -51,8 +52,10 @@ _STATE = (
     "UNWIND $rows AS row MATCH (s:TreeringEntity {key: row.subject}) MATCH (o:TreeringEntity {key: row.object}) "
     "MERGE (s)-[:RELATED {passage: row.passage}]->(o)"
 )
-_REFERRED = "UNWIND $keys AS key MATCH (:TreeringObject {key: key})-[:REFERS_TO]->(o) RETURN DISTINCT o.key AS object"
-_UNREFER = "UNWIND $keys AS key MATCH (:TreeringObject {key: key})-[reference:REFERS_TO]->() DELETE reference"
+_REFERRED = (
+    f"UNWIND $keys AS key MATCH (:TreeringObject {{key: key}})-[:{_REFERRING}]->(o) RETURN DISTINCT o.key AS object"
+)
+_UNREFER = f"UNWIND $keys AS key MATCH (:TreeringObject {{key: key}})-[reference:{_REFERRING}]->() DELETE reference"
 _PUT_NAMED = (
     "UNWIND $rows AS row MERGE (o:TreeringObject {key: row.key}) ON CREATE SET o.space = row.space, o.id = row.id"
 )
@@ -60,11 +63,15 @@ _REFER = (
     "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.key}) MATCH (other:TreeringObject {key: row.other}) "
     "MERGE (o)-[:REFERS_TO {field: row.field}]->(other)"
 )
+_RELATE = (
+    "UNWIND $rows AS row MATCH (o:TreeringObject {key: row.key}) MATCH (other:TreeringObject {key: row.other}) "
+    "MERGE (o)-[:%s]->(other)"
+)
 _FORGET_ENTITIES = (
     "UNWIND $keys AS key MATCH (e:TreeringEntity {key: key}) WHERE NOT (e)<-[:MENTIONS|TITLED]-() DETACH DELETE e"
 )
 _EMPTY_OBJECTS = (
-    "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)<-[:PART_OF]-() "
+    "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)<-[:PART_OF]-(:TreeringPassage) "
     "SET o = {key: o.key, space: o.space, id: o.id} RETURN o.key AS object"
 )
 _FORGET_OBJECTS = "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE NOT (o)--() DELETE o"
@@ -72,10 +79,15 @@ _FORGET_OBJECTS = "UNWIND $keys AS key MATCH (o:TreeringObject {key: key}) WHERE
 
 @dataclass(frozen=True, slots=True)
 class SpaceGraph:
-    """The part of a graph that is of one space: keys begin with `mark`, `name` is what people call it."""
+    """The part of a graph that is of one space: keys begin with `mark`, `name` is what people call it.
+
+    `relations`: which links between objects it shows. `batch`: rows in one statement.
+    """
 
     mark: str
     name: str
+    relations: tuple[str, ...] = ()
+    batch: int = 500
 
     def replace(
         self, transaction: ManagedTransaction, keys: Sequence[int], described: Mapping[int, DescribedPassage]
@@ -84,7 +96,7 @@ class SpaceGraph:
         entities, objects = self._take_out(transaction, keys)
         self._put_in(transaction, described)
         objects |= self._refer(transaction, described.values())
-        for batch in _batches(sorted(entities)):
+        for batch in self._batches(sorted(entities)):
             rows_of(transaction, _FORGET_ENTITIES, keys=batch)
         self._forget_objects(transaction, objects)
 
@@ -95,7 +107,7 @@ class SpaceGraph:
     def _take_out(self, transaction: ManagedTransaction, keys: Sequence[int]) -> tuple[set[str], set[str]]:
         """Remove passages with all that they state; return the keys of entities and objects that they were tied to."""
         entities, objects = set[str](), set[str]()
-        for batch in _batches(keys):
+        for batch in self._batches(keys):
             named = [self._passage(key) for key in batch]
             for row in rows_of(transaction, _TOUCHED, keys=named):
                 entities.add(row["entity"])
@@ -130,38 +142,45 @@ class SpaceGraph:
 
     def _refer(self, transaction: ManagedTransaction, described: Iterable[DescribedPassage]) -> set[str]:
         """Write anew which others these objects name; return the keys of those they named before."""
-        references = {one.object_id: one.references for one in described}
+        shown = {one.object_id: one for one in described}
         before = set[str]()
-        for batch in _batches([self._object(identity) for identity in references]):
+        for batch in self._batches([self._object(identity) for identity in shown]):
             before |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=batch)}
             rows_of(transaction, _UNREFER, keys=batch)
-        named = {other for each in references.values() for _, other in each}
-        rows = ({"key": self._object(other), "space": self.name, "id": _shown(other)} for other in sorted(named))
+        references = [(one.object_id, field, other) for one in shown.values() for field, other in one.references]
+        links = [(one.object_id, *link) for one in shown.values() for link in self._links(one)]
+        named = sorted({other for _, _, other in (*references, *links)})
+        rows = ({"key": self._object(other), "space": self.name, "id": _shown(other)} for other in named)
         self._write(transaction, _PUT_NAMED, rows)
-        self._write(
-            transaction,
-            _REFER,
-            (
-                {"key": self._object(identity), "field": field, "other": self._object(other)}
-                for identity, each in references.items()
-                for field, other in each
-            ),
-        )
+        self._write(transaction, _REFER, map(self._tie_row, references))
+        for relation in self.relations:
+            self._write(transaction, _RELATE % relation, (self._tie_row(one) for one in links if one[1] == relation))
         return before
 
     def _forget_objects(self, transaction: ManagedTransaction, keys: set[str]) -> None:
         """Keep of objects without passages their id, as long as others refer to them."""
         left = set(keys)
-        for batch in _batches(sorted(keys)):
+        for batch in self._batches(sorted(keys)):
             empty = [row["object"] for row in rows_of(transaction, _EMPTY_OBJECTS, keys=batch)]
             left |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=empty)}
             rows_of(transaction, _UNREFER, keys=empty)
-        for batch in _batches(sorted(left)):
+        for batch in self._batches(sorted(left)):
             rows_of(transaction, _FORGET_OBJECTS, keys=batch)
 
+    def _links(self, one: DescribedPassage) -> list[tuple[str, str]]:
+        """Return the links of an object that are shown: the relationship, and the other object."""
+        return [(name.upper(), other) for name, other in one.links if name.upper() in self.relations]
+
+    def _tie_row(self, tie: tuple[str, str, str]) -> Mapping[str, Any]:
+        identity, name, other = tie
+        return {"key": self._object(identity), "field": name, "other": self._object(other)}
+
     def _write(self, transaction: ManagedTransaction, query: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        for batch in _batches(list(rows)):
+        for batch in self._batches(list(rows)):
             rows_of(transaction, query, rows=batch)
+
+    def _batches(self, items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+        return batches(items, self.batch)
 
     def _passage_row(self, key: int, one: DescribedPassage) -> Mapping[str, Any]:
         told = {name: _shown(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
@@ -190,7 +209,7 @@ class SpaceGraph:
 
 def define_keys(server: Neo4jServer) -> None:
     """Have the server keep keys unique, which lets it find them, too."""
-    for label in (*LABELS, "TreeringSpace"):
+    for label in (*GRAPH_LABELS, STATE_LABEL):
         server.define(f"CREATE CONSTRAINT {label}_key IF NOT EXISTS FOR (n:{label}) REQUIRE n.key IS UNIQUE")
 
 
@@ -205,5 +224,6 @@ def _shown(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+def batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """Return items in parts of a size, the last one smaller."""
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -29,8 +29,8 @@ class Neo4jServer:
         self._lent = lent
 
     @classmethod
-    def at(cls, address: EngineAddress) -> "Neo4jServer":
-        """Return the database at an address. Raises `InvalidInput`."""
+    def at(cls, address: EngineAddress, *, pool: int) -> "Neo4jServer":
+        """Return the database at an address. `pool`: connections at most. Raises `InvalidInput`."""
         given = address.address
         host, _, database = given.place.partition("/")
         try:
@@ -38,6 +38,7 @@ class Neo4jServer:
                 f"{given.scheme}://{_checked(host)}",
                 auth=(given.user, given.password) if given.user or given.password else None,
                 connection_timeout=_SECONDS,
+                max_connection_pool_size=pool,
                 connection_acquisition_timeout=2 * _SECONDS,
                 max_transaction_retry_time=0,  # meanwhile the space answers itself
                 notifications_min_severity="OFF",  # they would be logged: a label without nodes is none of a problem

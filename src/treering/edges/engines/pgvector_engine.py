@@ -2,19 +2,23 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from hashlib import blake2b
+from typing import Protocol
 
 import numpy as np
 import psycopg
 from psycopg import errors
+from psycopg_pool import ConnectionPool
 
 from treering.core.errors import Corrupt, InvalidInput, Unavailable
 from treering.derived.vectors import EXACT_ROWS
 from treering.edges.address import Address
+from treering.edges.engines.backends import OpenEngine
 from treering.edges.engines.dimensions import check_dimension
 from treering.edges.engines.engine_address import EngineAddress
+from treering.edges.engines.lent_connections import LentConnections
 from treering.edges.engines.pgvector_rows import copied, written
 from treering.edges.engines.spare_connections import SpareConnections
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
@@ -26,7 +30,8 @@ MOST_DIMENSIONS = 4_000
 _SCHEMA = "treering_vectors"
 _MOST_ALLOWED = 100_000  # passages that pass a filter and are compared one by one in the server
 _LINKS, _BREADTH_OF_BUILDING = 16, 64
-_BREADTH = 200  # at 40, which is pgvector's own, one of 16 nearest is missed at 100,000
+_BREADTH, _MOST_BREADTH = 200, 1_000  # at 40, which is pgvector's own, one of 16 nearest is missed at 100,000
+_BREADTH_IS_FOR = 100_000  # vectors; of more, 200 finds less: 0.83 of the nearest 50 among a million, 700 finds 0.92
 _MORE = 20  # nearest in half precision that are compared exactly besides those that are wanted
 _BYTES_OF_LINKS = 800  # what a vector takes besides its components while the graph is built
 _MOST_MEMORY = 2 * 2**30
@@ -38,7 +43,20 @@ CREATE TABLE IF NOT EXISTS {_SCHEMA}.engines(mark text PRIMARY KEY, state text N
 _STATE = f"SELECT state FROM {_SCHEMA}.engines WHERE mark = %s"  # noqa: S608 - our schema
 _KEEP = f"INSERT INTO {_SCHEMA}.engines VALUES(%s, %s) ON CONFLICT (mark) DO UPDATE SET state = excluded.state"
 _REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+_SETTINGS = (("hnsw.ef_search", str(_BREADTH)), ("hnsw.iterative_scan", "strict_order"))
 _INSTALL = "Install pgvector 0.8 or newer, and run `CREATE EXTENSION vector` there as a superuser."
+
+
+class EngineConnections(Protocol):
+    """Connections of an engine to its server. Safe to use from many threads."""
+
+    def transaction(self) -> AbstractContextManager[psycopg.Connection]:
+        """Hold a connection in a transaction, which is committed at the end, or rolled back where an error came."""
+        ...
+
+    def close(self) -> None:
+        """Close what is the engine's own. Doing it twice is harmless."""
+        ...
 
 
 class PgvectorEngine:
@@ -49,7 +67,7 @@ class PgvectorEngine:
     """
 
     def __init__(
-        self, connections: SpareConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
+        self, connections: EngineConnections, shown: str, mark: str, dimension: int, *, indexed_from: int = EXACT_ROWS
     ) -> None:
         self._connections = connections
         self._shown = shown
@@ -133,7 +151,7 @@ class PgvectorEngine:
             which, values = "", {"query": written(vector), "limit": limit}
             if allowed is not None:
                 which, values["allowed"] = "WHERE key = ANY(%(allowed)s)", allowed.tolist()
-            elif self._is_indexed(connection):
+            elif self._may_walk(connection):
                 nearest = f"ORDER BY {self._half} <=> %(query)s::halfvec({self._dimension}) LIMIT %(more)s"
                 which, values["more"] = nearest, limit + _MORE
             sql = (
@@ -174,6 +192,13 @@ class PgvectorEngine:
     def _is_indexed(self, connection: psycopg.Connection) -> bool:
         return _first(connection, "SELECT to_regclass(%s) IS NOT NULL", f"{self._table}_graph")
 
+    def _may_walk(self, connection: psycopg.Connection) -> bool:
+        """Tell whether there is a graph, and set how broadly it is searched: the more broadly, the more it holds."""
+        times = f"greatest(1, sqrt(greatest(reltuples, 0) / {_BREADTH_IS_FOR}))"
+        breadth = f"least({_MOST_BREADTH}, {_BREADTH} * {times})::integer::text"
+        sql = f"SELECT set_config('hnsw.ef_search', {breadth}, true) FROM pg_class WHERE oid = to_regclass(%s)"  # noqa: S608 - our own numbers
+        return connection.execute(sql, [f"{self._table}_graph"]).fetchone() is not None
+
     @contextmanager
     def _installing(self) -> Iterator[None]:
         """Say what has to be done where the server has no pgvector."""
@@ -204,19 +229,41 @@ class PgvectorEngine:
 
 def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
     """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
+    _check_dimension(dimension)
     given = address.address
-    if dimension > MOST_DIMENSIONS:
-        raise InvalidInput(
-            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, and this model's vectors have {dimension:,}.",
-            hint="Use another engine.",
-        )
     url = Address("postgresql", given.place, given.user, given.password, given.options).url
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise InvalidInput(f"{address} is no address of Postgres.", hint="Write pgvector://HOST/DATABASE.") from None
-    settings = f"-c hnsw.ef_search={_BREADTH} -c hnsw.iterative_scan=strict_order"
+    settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS)
     return PgvectorEngine(SpareConnections(url, settings), str(address), mark, dimension)
+
+
+def engine_over_postgres(connection: object, _database: str | None) -> OpenEngine:
+    """Return what opens engines over a pool of Postgres connections that somebody gives, and leaves it open.
+
+    Raises `InvalidInput` for what is no such pool.
+    """
+    if not isinstance(connection, ConnectionPool):
+        raise InvalidInput(
+            f"connection: {type(connection).__name__} is no pool of Postgres connections for threads.",
+            hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
+        )
+
+    def opened(address: EngineAddress, mark: str, dimension: int) -> PgvectorEngine:
+        _check_dimension(dimension)
+        return PgvectorEngine(LentConnections(connection, _SETTINGS), str(address), mark, dimension)
+
+    return opened
+
+
+def _check_dimension(dimension: int) -> None:
+    if dimension > MOST_DIMENSIONS:
+        raise InvalidInput(
+            f"pgvector indexes up to {MOST_DIMENSIONS:,} components, and this model's vectors have {dimension:,}.",
+            hint="Use another engine.",
+        )
 
 
 def _first(connection: psycopg.Connection, sql: str, *values: str) -> bool:

@@ -99,6 +99,9 @@ class SelectedEngine:
         before = self.feed.chosen()
         if before and before.address == given.url:
             return self.report()
+        if before and parse_engine_address(before.address).kept_at == given.kept_at:
+            self.feed.choose(replace(before, address=given.url))
+            return self.report()
         chosen = ChosenEngine(given.url, self._clock.random_bytes(8).hex())
         opened = self._made(chosen)
         try:

@@ -15,6 +15,13 @@ class Framework:
     title: str
     extra: str
     package: str
+    further: tuple[str, ...] = ()
+    """Packages that some names of the adapter need besides; the extra installs them, too."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Return what is imported first of each of its packages."""
+        return frozenset(name.partition(".")[0] for name in (self.package, *self.further))
 
 
 FRAMEWORKS: Mapping[str, Framework] = {
@@ -24,11 +31,12 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "crewai": Framework("CrewAI", "crewai", "crewai"),
     "google_adk": Framework("Google ADK", "google-adk", "google.adk"),
     "haystack": Framework("Haystack", "haystack", "haystack"),
-    "langchain": Framework("LangChain", "langchain", "langchain_core"),
+    "langchain": Framework("LangChain", "langchain", "langchain_core", ("langchain", "langgraph")),
     "langgraph": Framework("LangGraph", "langgraph", "langgraph"),
     "llama_index": Framework("LlamaIndex", "llama-index", "llama_index"),
     "openai_agents": Framework("The OpenAI Agents SDK", "openai-agents", "agents"),
     "pydantic_ai": Framework("Pydantic AI", "pydantic-ai", "pydantic_ai"),
+    "pydantic_ai_harness": Framework("Pydantic AI Harness", "pydantic-ai-harness", "pydantic_ai_harness"),
     "strands": Framework("Strands Agents", "strands", "strands"),
 }
 """By the module here that is its adapter; `treering.MODULE` offers what programs use of it."""
@@ -43,9 +51,8 @@ def offered(module: str, name: str, names: list[str]) -> Any:
         raise AttributeError(f"module 'treering.{module}' has no attribute {name!r}")
     framework = FRAMEWORKS[module]
     try:
-        adapter = import_module(f"treering.edges.frameworks.{module}")
+        return getattr(import_module(f"treering.edges.frameworks.{module}"), name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != framework.package.partition(".")[0]:
+        if error.name is None or error.name.partition(".")[0] not in framework.needs:
             raise
         raise MissingExtra(framework.extra, needed_for=framework.title) from error
-    return getattr(adapter, name)

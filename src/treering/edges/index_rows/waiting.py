@@ -6,9 +6,10 @@ from treering.core.objects import Object
 from treering.derived.passages import gist_hash, passages_of
 from treering.derived.projection import PRIORITIES
 
-_RANKS = " ".join(f"WHEN '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
+# Not `CASE role WHEN`: Citus writes that down wrongly for its workers.
+_RANKS = " ".join(f"WHEN role = '{role}' THEN {rank}" for role, rank in PRIORITIES.items())
 
-PRIORITY = f"min(CASE role {_RANKS} ELSE 0 END)"
+PRIORITY = f"min(CASE {_RANKS} ELSE 0 END)"
 """How early a text is embedded, as SQL over the passages that have it: lower numbers come first."""
 
 

@@ -22,6 +22,7 @@ from treering.edges.sources.folder import (
 )
 from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.path_known import KnownFiles, known_files, lies_in, moved_here, origins_today
+from treering.edges.sources.wiki_pages import LyingWikis
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -110,6 +111,7 @@ class _Plan:
     entries: tuple[FolderEntry, ...]
     reader: _Reader
     origins: FileOrigins
+    wikis: LyingWikis
 
     def origin(self, relative: str) -> str:
         return self.origins.origin(self.place / relative) if relative else self.whole
@@ -132,7 +134,7 @@ def _planned(place: Path, reader: _Reader, origins: FileOrigins, known: AlreadyR
     entries = tuple(walk(place))
     found = [entry for entry in entries if isinstance(entry, FoundFile)]
     here = known_files(place, [entry.file for entry in found], origins, known)
-    plan = _Plan(place, here, entries, reader, origins)
+    plan = _Plan(place, here, entries, reader, origins, LyingWikis(origins.access))
     new = [entry for entry in found if origins.origin(entry.file) not in here.fingerprints]
     if not new:
         return plan
@@ -235,6 +237,9 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     fingerprint = plan.fingerprint(entry, data)
     if plan.known.fingerprints.get(origin) == fingerprint:
         return Unchanged(origin)
+    page = plan.wikis.reading(data, place=entry.file, path=plan.path(entry), origin=origin)
+    if page is not None:
+        return page
     reading = draft_file(
         data,
         path=plan.path(entry),

@@ -27,6 +27,7 @@ from treering.edges.sources.repo_identity import RepositoryIdentity, SettledRepo
 from treering.edges.sources.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, RepoSelection, parse_attributes, parse_selection
 from treering.edges.sources.repo_terrain import RepoTerrain
+from treering.edges.sources.wiki_pages import WikiPages, is_manifest_of_wiki, wiki_pages
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -165,6 +166,12 @@ class _Plan:
         return parse_attributes(text.decode("utf-8", "replace"))
 
     @cached_property
+    def wikis(self) -> WikiPages:
+        """The pages among its files that Treering wrote."""
+        kept = [item for item in self.items if is_manifest_of_wiki(item.entry.path) and item.entry.kind == "file"]
+        return wiki_pages({item.entry.path: data for item, data in self.contents(kept) if data})
+
+    @cached_property
     def committed_before(self) -> frozenset[str]:
         """The paths of the commit read last, as far as the repository has it still."""
         try:
@@ -278,6 +285,9 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
         return Failed(origin, "it could not be read: damaged, missing or not accessible")
     if data.startswith(_LFS):
         return Skipped(origin, "a Git LFS pointer; its content lies on the server")
+    page = plan.wikis.reading(data, path=entry.path, origin=origin, commit=item.commit)
+    if page is not None:
+        return _about_what_it_cites(plan, page, entry.path) if isinstance(page, SourceDraft) else page
     reading = draft_file(
         data,
         path=entry.path,
@@ -292,6 +302,13 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
     subject = plan.terrain.subject(entry.path) if reading.knowledge else None
     stated = [known if known.about else replace(known, about=subject) for known in reading.knowledge]
     return replace(reading, fingerprint=plan.fingerprint(entry), knowledge=stated)
+
+
+def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDraft:
+    """Make what a person wrote into a page knowledge about the part of the repository that the page tells of."""
+    cited = plan.wikis.cited_by(path)
+    subject = next(filter(None, map(plan.terrain.subject, cited)), None)
+    return replace(page, knowledge=[replace(known, about=subject) for known in page.knowledge])
 
 
 def _ground(plan: _Plan) -> Ground:

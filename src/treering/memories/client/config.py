@@ -11,6 +11,7 @@ from treering.memories.client.backends import (
     ENGINES,
     HOST_STORES,
     LEDGERS,
+    PGVECTOR,
     VECTOR_BACKENDS,
     FaissConfig,
     MongoConfig,
@@ -119,11 +120,17 @@ class MemoryConfig(ConfigSection):
     @model_validator(mode="after")
     def _one_ledger(self) -> "MemoryConfig":
         named = self.vector_store.backend
-        if named in LEDGERS and named != self.ledger:
+        if named in LEDGERS and named != self.ledger and self.engine is None:
             raise ValueError(
                 f"vector_store.backend is {named!r}, which searches its own vectors only, and memories lie in "
-                f"{self.ledger!r}. Name an engine ({', '.join(ENGINES)}), or leave it out."
+                f"{self.ledger!r}. Name an engine ({', '.join((*ENGINES, PGVECTOR))}), or leave it out."
             )
+        return self
+
+    @model_validator(mode="after")
+    def _index_of_the_model(self) -> "MemoryConfig":
+        if self.engine == "neo4j" and "embedding_dimension" in self.vector_store.model_fields_set:
+            self.neo4j.vector_index.check(self.vector_store.embedding_dimension)
         return self
 
     @property
@@ -133,7 +140,7 @@ class MemoryConfig(ConfigSection):
 
     @property
     def engine(self) -> str | None:
-        """What searches vectors beside the ledger: one of `ENGINES` or `HOST_STORES`.
+        """What searches vectors beside the ledger: one of `ENGINES` or `HOST_STORES`, or `PGVECTOR`.
 
         Empty where the ledger does; `None` where the space says by itself. An engine that `backend` names goes before
         `vector_store.backend`.
@@ -141,7 +148,9 @@ class MemoryConfig(ConfigSection):
         if self.backend in ENGINES:
             return self.backend
         named = self.vector_store.backend
-        return named if named is None or named in {*ENGINES, *HOST_STORES} else ""
+        if named in {*ENGINES, *HOST_STORES} or (named == PGVECTOR and self.ledger != PGVECTOR):
+            return named
+        return "" if named == self.ledger else None
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> "MemoryConfig":

@@ -29,6 +29,7 @@ from treering.memories.client.recalling import MemoryQuery, recall
 from treering.memories.client.recording import KeyedMemory, MemoryEntry, entry_of, named_ids, operations_of
 from treering.memories.client.records.records import Records
 from treering.memories.client.sessions import NestedContext, session_text
+from treering.memories.client.weighing import NO_RERANKER
 from treering.ports.ledger import ObjectRequest
 from treering.ports.vector_engine import EngineReport
 from treering.tools import catalog, erasure
@@ -49,9 +50,16 @@ class ClientMemory:
     """Store and retrieve over one space. Safe to use from many threads; many processes may use one space."""
 
     def __init__(
-        self, engine: Engine, config: MemoryConfig, *, who: Who | None = None, journal: WriteJournal | None = None
+        self,
+        engine: Engine,
+        config: MemoryConfig,
+        *,
+        who: Who | None = None,
+        journal: WriteJournal | None = None,
+        no_reranker: str = NO_RERANKER,
     ) -> None:
         self._engine = engine
+        self._no_reranker = no_reranker
         self._config = config
         self._who = who or Who()
         storage = config.storage
@@ -128,6 +136,7 @@ class ClientMemory:
             min_similarity=settings.min_similarity if threshold is None else threshold,
             switches=asking.switches.over(settings) if asking else settings,
             priorities=asking.priorities if asking else (),
+            no_reranker=self._no_reranker,
         )
         return recall(self._engine, asked)
 

@@ -8,20 +8,21 @@ from treering.core.filters import matches
 from treering.core.objects import Source
 from treering.derived.analysis import telling_terms
 from treering.derived.passages import passages_of, record_of
-from treering.derived.retrieval import is_shown, retrieve
+from treering.derived.retrieval import retrieve
+from treering.derived.showing import is_shown
 from treering.memories.client.documents import RetrievedMemories, content_of, item_of
 from treering.memories.client.profiles import Switches
 from treering.memories.client.similarity import similarity
-from treering.memories.client.weighing import FoundMemory, Weighing, weighed
+from treering.memories.client.weighing import NO_RERANKER, FoundMemory, Weighing, weighed
 from treering.ports.ledger import ObjectRequest, head_of
 from treering.ports.reach import Reach
 from treering.tools.engine import Engine
 from treering.tools.envelope import Call
 from treering.tools.reading import question_of, warnings_of
 
-_POOL = 4
-"""Candidates that are weighed against each other, for each memory wanted."""
-_LEAST = 30
+_POOL = 2
+"""Candidates that are weighed against each other, for each memory wanted; search adds half as many in reserve."""
+_LEAST = 20
 _MOST = 200
 
 
@@ -35,6 +36,7 @@ class MemoryQuery:
     min_similarity: float
     switches: Switches
     priorities: tuple[str, ...] = ()
+    no_reranker: str = NO_RERANKER
 
 
 def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
@@ -43,33 +45,37 @@ def recall(engine: Engine, asked: MemoryQuery) -> RetrievedMemories:
     question = question_of(call, asked.query, now=asked.reach.now)
     pool = min(max(asked.limit * _POOL, _LEAST), _MOST)
     found = retrieve(
-        question, index=engine.index, ledger=engine.ledger, reach=asked.reach, limit=pool, by_source=1, repeating=True
+        question,
+        index=engine.index,
+        ledger=engine.ledger,
+        reach=asked.reach,
+        limit=pool,
+        by_source=1,
+        repeating=True,
+        whole=True,
     )
     best = max((hit.score for hit in found.hits), default=0.0) or 1.0
     sought = frozenset(telling_terms(asked.query))
-    likeness = {
-        hit.head.object_id: similarity(sought, hit.text, hit.fused, unrelated_below=engine.embedder.unrelated_below)
-        for hit in found.hits
-    }
-    # Read whole are only those that are like enough: most are not.
-    sources = _sources(engine, [one for one, like in likeness.items() if like >= asked.min_similarity])
-    near = [
-        FoundMemory(source, content_of(source), hit.score / best, likeness[source.id])
-        for hit in found.hits
-        if (source := sources.get(hit.head.object_id))
-    ]
+    near, far = [], 0
+    for hit in found.hits:
+        like = similarity(sought, hit.text, hit.fused, unrelated_below=engine.embedder.unrelated_below)
+        if like < asked.min_similarity:
+            far += 1
+        elif hit.source:
+            near.append(FoundMemory(hit.source, content_of(hit.source), hit.score / best, like))
     weighing = Weighing(
         query=asked.query,
         now=asked.reach.now or engine.clock.now(),
         switches=asked.switches,
         priorities=asked.priorities,
         reranker=engine.reranker,
+        no_reranker=asked.no_reranker,
         referred=lambda ids: [one for one in _sources(engine, ids).values() if _visible(one, asked.reach)],
     )
     ranked = weighed(near, weighing)
     trace: dict[str, Any] = {
-        "candidates": len(likeness),
-        "below_min_similarity": sum(like < asked.min_similarity for like in likeness.values()),
+        "candidates": len(found.hits),
+        "below_min_similarity": far,
         "switches": list(asked.switches.names),
         "warnings": [*warnings_of(question), *ranked.warnings],
         "not_used": list(ranked.not_used),

@@ -29,6 +29,7 @@ NEWEST = 0.5
 MMR_LAMBDA = 0.7
 REFERRED = 0.95
 NEAR_DUPLICATE = 0.8
+NO_RERANKER = "no reranking model is there"
 RERANKED = 20
 """Memories that a cross-encoder reads at most."""
 
@@ -57,6 +58,8 @@ class Weighing:
     switches: Switches
     priorities: tuple[str, ...] = ()
     reranker: Reranker | None = None
+    no_reranker: str = NO_RERANKER
+    """Why there is none, where there is none."""
     referred: Callable[[Sequence[str]], Sequence[Source]] = lambda _: ()
     """Gives those of some memories that may be shown."""
 
@@ -156,7 +159,7 @@ def _succeeded(metadata: Mapping[str, Any]) -> bool | None:
 def _reranked(ranked: Sequence[FoundMemory], by: Weighing) -> tuple[list[FoundMemory], tuple[str, ...]]:
     """Rank the best by half of what a cross-encoder says of them and half of the score so far."""
     if by.reranker is None:
-        return list(ranked), ("reranking: no reranking model is there",)
+        return list(ranked), (f"reranking: {by.no_reranker}",)
     best = ranked[:RERANKED]
     if not best:
         return [], ()

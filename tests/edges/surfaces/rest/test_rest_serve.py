@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -57,11 +58,40 @@ def test_projects_are_kept_with_the_users_data_where_no_folder_is_named(started,
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", "::"])
-def test_another_host_than_this_machine_is_refused(tmp_path, monkeypatch, capsys, host):
+def test_serving_other_machines_without_keys_is_refused(tmp_path, monkeypatch, capsys, host):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
 
     assert run(["serve", "--host", host]) == 2
-    assert "this machine only" in capsys.readouterr().err
+    assert "treering key create" in capsys.readouterr().err
+
+
+def test_serving_other_machines_is_refused_where_no_key_opens_anything(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    assert run(["key", "create", "ci"]) == 0
+    assert run(["key", "revoke", "ci"]) == 0
+
+    assert run(["serve", "--host", "0.0.0.0"]) == 2
+    assert "opens anything" in capsys.readouterr().err
+
+
+def test_a_server_for_other_machines_answers_keys_that_the_command_line_made(started, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
+    assert run(["key", "create", "ci", "--right", "write", "--json"]) == 0
+    key = json.loads(capsys.readouterr().out)["key"]
+    _, address = started("--host", "0.0.0.0")
+    address = address.replace("0.0.0.0", "127.0.0.1")
+
+    with httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
+        named = {"Host": "treering.example:8420", "Authorization": f"Bearer {key}"}
+        written = client.post("/v1/wiki/crystallize", json={"input": {"title": "Served"}}, headers=named)
+        refused = client.post("/v1/wiki/crystallize", json={"input": {"title": "Served"}})
+        assert run(["key", "revoke", "ci"]) == 0
+        revoked = client.post("/v1/wiki/crystallize", json={"input": {"title": "Served"}}, headers=named)
+
+    assert (written.status_code, refused.status_code, revoked.status_code) == (200, 401, 401)
 
 
 def test_a_taken_port_is_told(tmp_path, monkeypatch, capsys):

@@ -98,8 +98,7 @@ def test_asking_swaps_the_answers_in_without_loading_the_page_again(opened):
     assert "tokens" in page.inner_text("#answers .count")
 
 
-def test_the_pack_is_copied_by_its_button(opened, site):
-    client, _ = site
+def test_the_pack_is_copied_by_its_button(opened):
     page = opened(permissions=["clipboard-read", "clipboard-write"])
     page.goto("/?q=retries&view=pack")
     page.locator(".pack").get_by_role("button", name="Copy").click()

@@ -29,6 +29,10 @@ _SPACE_ROW = (
     "extract(epoch FROM clock_timestamp())::double precision, engine, moving FROM spaces WHERE space = %(space)s"
 )
 
+# The statements of a commit are few and simple: planning each anew would take longer than running it. Only Citus has
+# to know their values, which say on which of its servers they run.
+_PLANNING = "CASE WHEN current_setting('citus.shard_count', true) IS NULL THEN 'force_generic_plan' ELSE 'auto' END"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
@@ -36,13 +40,13 @@ class Kind:
 
     begin: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the transaction, each by an expression of SQL."""
     row: str = _SPACE_ROW
 
     def beginning(self, space: int) -> list[Statement]:
         """Return the statements that begin it; the last gives the space's row."""
-        chosen = ", ".join(
-            f"set_config('{name}', '{value}', true)" for name, value in {"search_path": SCHEMA, **self.settings}.items()
-        )
+        settings = {"search_path": f"'{SCHEMA}'", **self.settings}
+        chosen = ", ".join(f"set_config('{name}', {value}, true)" for name, value in settings.items())
         # By `SET LOCAL`: a distributed Postgres hands only statements on to its workers, where row-level security is.
         seen = f"SET LOCAL treering.space = '{space}'"
         return [(self.begin, {}), (seen, {}), (f"SELECT {chosen}", {}), (self.row, {"space": space})]
@@ -52,11 +56,10 @@ READ = Kind("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 WRITE = Kind(
     "BEGIN ISOLATION LEVEL READ COMMITTED",
     {
-        "synchronous_commit": "on",
-        # The statements of a commit are few and simple: planning each anew would take longer than running it.
-        "plan_cache_mode": "force_generic_plan",
-        "lock_timeout": f"{int(LOOKING_SECONDS * 1000)}ms",
-        "idle_in_transaction_session_timeout": f"{_IDLE_SECONDS}s",
+        "synchronous_commit": "'on'",
+        "plan_cache_mode": _PLANNING,
+        "lock_timeout": f"'{int(LOOKING_SECONDS * 1000)}ms'",
+        "idle_in_transaction_session_timeout": f"'{_IDLE_SECONDS}s'",
     },
     f"{_SPACE_ROW} FOR NO KEY UPDATE",
 )

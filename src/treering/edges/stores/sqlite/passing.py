@@ -1,6 +1,7 @@
 """Which current passages pass a filter: asked of SQL once, and remembered until something is written."""
 
 from dataclasses import replace
+from weakref import ref
 
 import apsw
 
@@ -9,14 +10,14 @@ from treering.edges.stores.sqlite.whole_columns import Integers, integers
 
 _FILTERS_KEPT = 8
 
-_State = tuple[int, int, int]
+_State = tuple[ref[apsw.Connection], int, int]
 
 
 class PassingKeys:
     """Keys of current passages by what a read may see of them. Safe to use from many threads."""
 
     def __init__(self) -> None:
-        self._known: tuple[_State, dict[str, Integers]] = ((0, 0, 0), {})
+        self._known: tuple[_State | None, dict[str, Integers]] = (None, {})
 
     def of(self, connection: apsw.Connection, sight: Sight) -> Integers:
         """Return the keys of the current passages in sight, in no order."""
@@ -24,9 +25,10 @@ class PassingKeys:
         seen = replace(sight, reach=replace(sight.reach, now=None, withdrawn=False))
         asked = repr(seen)  # not the value: Python takes a filter for 1 and one for True to be equal
         state = written_state(connection)
-        if self._known[0] != state:
-            self._known = (state, {})
-        known = self._known[1]
+        known_state, known = self._known
+        if known_state != state:
+            known = {}
+            self._known = (state, known)
         if (keys := known.get(asked)) is None:
             if len(known) >= _FILTERS_KEPT:
                 known.clear()
@@ -36,7 +38,8 @@ class PassingKeys:
 
 def written_state(connection: apsw.Connection) -> _State:
     """Return what changes whenever anything is written, here or by another connection."""
-    return id(connection), int(connection.pragma("data_version")), connection.total_changes()
+    # Not its id(): a thread that ends leaves that to the connection of another one, whose counters begin alike.
+    return ref(connection), int(connection.pragma("data_version")), connection.total_changes()
 
 
 def _keys(connection: apsw.Connection, sight: Sight) -> Integers:

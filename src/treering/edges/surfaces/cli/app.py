@@ -5,6 +5,7 @@ import typer
 from treering.edges.surfaces.cli import (
     discussion_commands,
     index_commands,
+    key_commands,
     postgres_commands,
     review_commands,
     serving_commands,
@@ -28,6 +29,7 @@ for commands in (
     review_commands,
     space_commands,
     serving_commands,
+    key_commands,
     supervise_commands,
     workflow_commands,
     discussion_commands,

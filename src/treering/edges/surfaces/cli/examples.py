@@ -108,7 +108,16 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("the nearest space and all projects, on port 8420", "treering serve"),
         ("on any free port, reading files of this folder", "treering serve --port 0 --files ."),
         ("with memory for chats with a model server", "treering serve --upstream http://127.0.0.1:11434/v1"),
+        ("to other machines, after `treering key create`", "treering serve --host 0.0.0.0"),
     ),
+    "key create": (
+        ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
+        ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),
+        ("for the memory of one project", "treering key create acme-bot --right write --project acme"),
+        ("for a person who decides what waits for review", "treering key create ada --right review --person"),
+    ),
+    "key list": (("which there are, and when they were used last", "treering key list"),),
+    "key revoke": (("one that got lost", "treering key revoke ci"),),
     "supervise": (
         (
             "a coding agent on the tickets of this work tree",

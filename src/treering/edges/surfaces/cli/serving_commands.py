@@ -120,15 +120,24 @@ def serve(
             help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
         ),
     ] = None,
-    host: Annotated[str, Option("--host", metavar="NAME", help="A name of this machine; no other is allowed.")] = (
-        "127.0.0.1"
-    ),
+    keys: Annotated[
+        str,
+        Option(
+            "--keys",
+            metavar="PLACE",
+            help="Need a key of those kept there (see `treering key`). Default: keys for other machines, none here.",
+        ),
+    ] = "",
+    host: Annotated[
+        str, Option("--host", metavar="NAME", help="A name or address to listen on; beyond this machine, with keys.")
+    ] = "127.0.0.1",
     port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8420,
 ) -> None:
     """Serve the four tools, project memory and chats with memory over HTTP.
 
-    To this machine only. Prints its address, and answers until it is told to stop (Ctrl-C); /openapi.json there
-    says what it can be asked. Chats are answered by the API that --upstream names.
+    To this machine without keys, to others with keys (`treering key create`). Prints its address, and answers until
+    it is told to stop (Ctrl-C); /openapi.json there says what it can be asked. Chats are answered by the API that
+    --upstream names.
     """
     # Only what serving needs; and the extra, where it is missing, is missed here.
     from treering.core.errors import MissingExtra
@@ -138,6 +147,7 @@ def serve(
         from treering.edges.surfaces.rest.app import Serving
         from treering.edges.surfaces.rest.bounds import Bounds
         from treering.edges.surfaces.rest.remembering import MemorySettings
+        from treering.edges.surfaces.rest.request_guard import is_loopback
         from treering.edges.surfaces.rest.serving import serve_until_stopped
         from treering.edges.surfaces.rest.upstream import UpstreamPlace
     except ModuleNotFoundError as error:
@@ -147,11 +157,13 @@ def serve(
 
     settings = Settings.read()
     url = chat.upstream or settings.upstream
+    address = settings.space_address(space or None)
     what = Serving.of(
         settings,
         space=space,
         projects=projects or None,
         files=files,
+        keys=None if is_loopback(host) and not keys else settings.keys_address(keys or None, space=address),
         allow=allow or (),
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(

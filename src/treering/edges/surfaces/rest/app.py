@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,9 @@ from fastapi import FastAPI, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
+from treering.edges.access_keys import space_name
 from treering.edges.address import Address
+from treering.edges.clock import SystemClock
 from treering.edges.models.bge import BgeSmall
 from treering.edges.project_models import ProjectModels
 from treering.edges.projects import ProjectSpaces, projects_place
@@ -20,14 +23,17 @@ from treering.edges.settings import Settings
 from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.rest import chat, operations, pages, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.callers import Access, Caller
 from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
+from treering.edges.surfaces.rest.gate import Gate, KeyRing
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
-from treering.edges.surfaces.rest.served import Allowed, ServedSpace, Stop, allowed, report_progress
+from treering.edges.surfaces.rest.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
+from treering.edges.wiring import open_access_keys
 from treering.memories.chat_memory import ChatMemory
 from treering.memories.discussion.settings import MakingPlan
 from treering.memories.project import ProjectMemory
@@ -35,6 +41,7 @@ from treering.ports.embedder import Embedder
 from treering.ports.model import LanguageModel
 from treering.tools.engine import Engine
 from treering.tools.envelope import Value
+from treering.tools.rights import READS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class Serving:
     """The folder below which `ingest` may read files; none: it reads no files."""
     allow: frozenset[Allowed] = frozenset()
     """What callers may do beyond reading and writing: decide as a person, and erase."""
+    keys: Address | None = None
+    """Where the access keys are kept that a request needs; none: any program of this machine may ask."""
     bounds: Bounds = field(default_factory=Bounds)
     """How much at once, and for how long."""
     background: bool = True
@@ -71,6 +80,7 @@ class Serving:
         space: str,
         projects: Path | str | None,
         files: Path | None,
+        keys: Address | None = None,
         allow: Iterable[str] = (),
         upstream: UpstreamPlace | None = None,
         memory: MemorySettings | None = None,
@@ -88,6 +98,7 @@ class Serving:
             projects=projects_place(projects or settings.projects_dir, settings),
             project_models=ProjectModels.of(settings),
             files=files,
+            keys=keys,
             allow=allowed(allow),
             background=settings.background,
             # A model takes more memory than a space: one for all.
@@ -100,6 +111,8 @@ class Serving:
 
 
 _HEALTH, _READY = "/health", "/ready"
+_CONTRACT = "/openapi.json"
+_ANYBODY = Access("anybody", READS, whole_space=False)
 
 
 class Health(Value):
@@ -123,20 +136,23 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     from being opened: better now than at every call.
     """
     stop = stop or Stop()
+    # Where there are keys, they say what their holders may do.
+    most = granted(files=serving.files, allow=ALLOWED if serving.keys else serving.allow)
     space = ServedSpace(
         serving.space,
         stop=stop,
         background=serving.background,
         embedder=serving.embedder,
         files=serving.files,
-        allow=serving.allow,
+        granted=most,
     )
     space.check()
     models = serving.project_models
     spaces = ProjectSpaces(
         serving.projects, background=serving.background, embedder=models.open_embedder() or serving.embedder
     )
-    project_memory = _memory(spaces, stop, models.open_model())
+    project_memory = partial(_memory, spaces, stop, models.open_model())
+    ring = _key_ring(serving, spaces)
 
     bounds = serving.bounds
     workers = Workers(bounds.worked_on_at_once, stop=stop)
@@ -168,6 +184,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
             await run_sync(memory.close)
             await run_sync(space.close)
             await run_sync(spaces.close)
+            if ring:
+                await run_sync(ring.keys.close)
 
     calls = RecentCalls()
     routes = (
@@ -183,20 +201,39 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     app.state.workers = workers
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
-    app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop))
+    if ring is None:
+        app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, anybody=Caller(most)))
     described = document(routes)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}))
+    access = [*((one.path, one.access) for one in routes), (_CONTRACT, Access("any key", READS, whole_space=False))]
+    gate = Gate(access, anybody=Caller(most), ring=ring)
+    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}), gate=gate)
     return app
 
 
-def _memory(spaces: ProjectSpaces, stop: Stop, model: LanguageModel | None) -> ProjectMemory:
+def _key_ring(serving: Serving, spaces: ProjectSpaces) -> KeyRing | None:
+    """Open the keys of a server. Raises `NotFound` where there are none."""
+    if serving.keys is None:
+        return None
+    space = serving.space
+    if isinstance(space, str):
+        space = Settings.read().space_address(space)
+    return KeyRing(
+        keys=open_access_keys(serving.keys, create=False),
+        clock=SystemClock(),
+        space=space_name(space),
+        project=lambda project_id: space_name(spaces.address(project_id)),
+        files=serving.files is not None,
+    )
+
+
+def _memory(spaces: ProjectSpaces, stop: Stop, model: LanguageModel | None, caller: Caller) -> ProjectMemory:
     @contextmanager
     def lend(project_id: str, *, create: bool) -> Iterator[Engine]:
         stop.check()
         with spaces.engine(project_id, create=create) as engine:
-            yield engine.with_progress(report_progress)
+            yield engine.with_progress(report_progress).with_author(caller.author or engine.author)
 
     return ProjectMemory(lend, model=model)
 
@@ -216,8 +253,8 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
         return _answer(Readiness(space="open" if there else "new"))
 
     return (
-        Route("GET", _HEALTH, "health", "Tell whether the server is up.", health, (Health,)),
-        Route("GET", _READY, "ready", "Tell whether the space can be used.", ready, (Readiness,)),
+        Route("GET", _HEALTH, "health", "Tell whether the server is up.", health, _ANYBODY, (Health,)),
+        Route("GET", _READY, "ready", "Tell whether the space can be used.", ready, _ANYBODY, (Readiness,)),
     )
 
 

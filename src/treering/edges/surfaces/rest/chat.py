@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.rest.bodies import read_body
+from treering.edges.surfaces.rest.callers import Access, caller_of
 from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
 from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
@@ -23,6 +24,7 @@ from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer
 from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
 from treering.memories.chat_memory import ChatMemory
 from treering.memories.discussion.identity import DiscussionRef, discussion_ref
+from treering.tools.rights import READS, WRITES
 from treering.tools.turns import Message
 
 DISCUSSION_HEADER = "X-Treering-Discussion"
@@ -137,6 +139,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
                 f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared."
             ),
             answer=chat.complete,
+            access=Access("space", WRITES, whole_space=False),
             takes=(ChatRequest,),
             gives=(ChatAnswer,),
             also={EVENTS: {"schema": {"type": "string"}}},
@@ -151,6 +154,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             summary="List the upstream's models.",
             description=f"OpenAI's API. {_PASSED_ON}",
             answer=chat.models,
+            access=Access("space", READS, whole_space=False),
             gives=(ModelList,),
             fails=OpenAIFailure,
             behind=True,
@@ -169,7 +173,7 @@ async def _forget(_said: str) -> str:
 
 def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: MemorySettings) -> _Asked:
     """Say what a request asks. Raises `InvalidInput` for a header or tag that names no discussion, and `Denied`."""
-    scope = settings.scope(_header_value(request, SCOPE_HEADER))
+    scope = settings.scope(_header_value(request, SCOPE_HEADER), caller=caller_of(request))
     if chat is None:
         return _Asked(data, None, None, _OFF)
     named = _header_value(request, DISCUSSION_HEADER)

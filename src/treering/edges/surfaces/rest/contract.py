@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from treering import __version__
+from treering.edges.surfaces.rest.callers import Access
 from treering.edges.surfaces.rest.examples import EXAMPLES
 from treering.edges.surfaces.rest.failures import Failure
 
@@ -16,6 +17,7 @@ Schema = dict[str, Any]
 
 _REFERENCE = "#/components/schemas/{model}"
 _REASONS: Mapping[HTTPStatus, str] = {
+    HTTPStatus.UNAUTHORIZED: "A key is needed, and none was sent that opens anything.",
     HTTPStatus.FORBIDDEN: "Denied: by the space's policy, or this server may not be asked for it.",
     HTTPStatus.NOT_FOUND: "There is no such object, space, project or path.",
     HTTPStatus.METHOD_NOT_ALLOWED: "The path has another method.",
@@ -31,6 +33,7 @@ _REASONS: Mapping[HTTPStatus, str] = {
 }
 _BEHIND = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 _WITHOUT_BODY = (
+    HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.METHOD_NOT_ALLOWED,
     HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -49,6 +52,8 @@ class Route:
     summary: str
     answer: Callable[..., Any]
     """The endpoint; it gives a response, or will."""
+    access: Access
+    """Who may ask it."""
     gives: tuple[type[BaseModel], ...]
     """The good answer is one of these."""
     takes: tuple[type[BaseModel], ...] = ()

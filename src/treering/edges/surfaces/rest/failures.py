@@ -89,6 +89,11 @@ def failure_response(error: TreeringError, *, path: str) -> Response:
     return _response(path, status, Failure(**error.as_dict()), headers)
 
 
+def refusal_response(refusal: Refusal, *, path: str) -> Response:
+    """Show a refusal, in the shape of the path that was asked."""
+    return _response(path, refusal.status_code, refusal.failure, refusal.headers or {})
+
+
 def openai_error(status: int, failure: Failure) -> bytes:
     """Show a failure in the shape of OpenAI's API."""
     error = OpenAIError(
@@ -107,7 +112,7 @@ def _told(request: Request, error: Exception) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Refusal):
-        return _response(request.url.path, error.status_code, error.failure, error.headers or {})
+        return refusal_response(error, path=request.url.path)
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == HTTPStatus.NOT_FOUND:

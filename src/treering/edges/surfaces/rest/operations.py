@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, create_model
 from treering.edges.surfaces.operations import ON_SPACES
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.callers import Access, Caller, caller_of
 from treering.edges.surfaces.rest.contract import Route
 from treering.edges.surfaces.rest.served import ServedSpace
 from treering.edges.surfaces.rest.workers import Workers
@@ -27,14 +28,14 @@ def routes(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Rou
 def _route(operation: Operation[Any], space: ServedSpace, workers: Workers, seconds: float) -> Route:
     model = _model(operation)
 
-    def perform(body: bytes) -> Response:
+    def perform(body: bytes, caller: Caller) -> Response:
         asked = parse_body(model, body).model_dump()
-        report = space.perform(operation, given=asked["input"], options=asked["options"])
+        report = space.perform(operation, caller, given=asked["input"], options=asked["options"])
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
-        return await workers.run(request.receive, partial(perform, body), seconds=seconds)
+        return await workers.run(request.receive, partial(perform, body, caller_of(request)), seconds=seconds)
 
     return Route(
         method="POST",
@@ -42,6 +43,7 @@ def _route(operation: Operation[Any], space: ServedSpace, workers: Workers, seco
         name=operation.name.replace(" ", "_"),
         summary=operation.summary,
         answer=answer,
+        access=Access("space", operation.rights, whole_space=True),
         takes=(model,),
         gives=(operation.report,),
     )

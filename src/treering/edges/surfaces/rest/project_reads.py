@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from treering.core.scope import ROOT
 from treering.edges.projects import ProjectSpaces
 from treering.tools import catalog
 from treering.tools.envelope import Answer, Envelope, Operation, Report
@@ -30,13 +29,11 @@ class ProjectReads:
         with self._spaces.engine(self._project_id, create=False) as engine:
             return catalog.call(engine, verb, envelope, granted=READS)
 
-    def perform(
-        self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any], scope: str = ROOT
-    ) -> Answer:
+    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
         """Run an operation that only reads."""
         self._check_stop()
         with self._spaces.engine(self._project_id, create=False) as engine:
-            return operation.perform(engine, scope=scope, given=given, options=options, granted=READS)
+            return operation.perform(engine, given=given, options=options, granted=READS)
 
     def grants(self, operation: Operation[Any]) -> bool:
         """Tell whether an operation only reads."""

@@ -10,6 +10,7 @@ from pydantic import Field, RootModel
 from treering.core.evidence import Triple
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.callers import Access, Caller, caller_of
 from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.project import (
@@ -20,6 +21,8 @@ from treering.memories.project import (
     ProjectMemory,
 )
 from treering.tools.envelope import Value
+from treering.tools.erasure import ERASE
+from treering.tools.rights import READS, WRITES, require
 
 _PATH = "/api/projects/{project_id}/memory"
 _PROJECT: Schema = {
@@ -83,14 +86,18 @@ class RetrievedForAll(RootModel[tuple[Retrieved, ...]]):
     """What was found, one element for each question."""
 
 
-def routes(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[Route]:
+MemoryOf = Callable[[Caller], ProjectMemory]
+"""Gives the memory of projects that works in the name of who asks."""
+
+
+def routes(memory: MemoryOf, workers: Workers, bounds: Bounds) -> Sequence[Route]:
     """Return the routes of project memory."""
     route = partial(_route, workers, bounds)
     return (
         route(
             "index",
             "Keep documents, each once.",
-            lambda project, body: _index(memory, project, body),
+            lambda project, body, caller: _index(memory(caller), project, body),
             description="This makes the project, where there is none yet.",
             writes=True,
             takes=IndexRequest,
@@ -100,7 +107,7 @@ def routes(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[
         route(
             "retrieve",
             "Find the documents that answer questions best.",
-            lambda project, body: _retrieve(memory, project, body),
+            lambda project, body, caller: _retrieve(memory(caller), project, body),
             description=_MAKES_NONE,
             writes=False,
             takes=RetrieveRequest,
@@ -109,7 +116,7 @@ def routes(memory: ProjectMemory, workers: Workers, bounds: Bounds) -> Sequence[
         route(
             "delete",
             "Take documents out by their exact text.",
-            lambda project, body: _delete(memory, project, body),
+            lambda project, body, caller: _delete(memory(caller), project, body, caller),
             description=_MAKES_NONE,
             writes=True,
             takes=DeleteRequest,
@@ -130,8 +137,10 @@ def _retrieve(memory: ProjectMemory, project_id: str, body: bytes) -> str:
     return RetrievedForAll.model_validate(found).model_dump_json()
 
 
-def _delete(memory: ProjectMemory, project_id: str, body: bytes) -> str:
+def _delete(memory: ProjectMemory, project_id: str, body: bytes, caller: Caller) -> str:
     asked = parse_body(DeleteRequest, body)
+    if asked.erase and caller.has_key:
+        require("delete with erase", ERASE.rights, granted=caller.granted_besides)
     return memory.delete(project_id, asked.docs, erase=asked.erase).model_dump_json()
 
 
@@ -140,7 +149,7 @@ def _route(
     bounds: Bounds,
     name: str,
     summary: str,
-    work: Callable[[str, bytes], str],
+    work: Callable[[str, bytes, Caller], str],
     *,
     description: str,
     writes: bool,
@@ -152,7 +161,8 @@ def _route(
 
     async def answer(project_id: str, request: Request) -> Response:
         body = await read_body(request)
-        answered = await workers.run(request.receive, partial(work, project_id, body), seconds=seconds)
+        asked = partial(work, project_id, body, caller_of(request))
+        answered = await workers.run(request.receive, asked, seconds=seconds)
         return Response(answered, media_type="application/json")
 
     return Route(
@@ -162,6 +172,7 @@ def _route(
         summary=summary,
         description=description,
         answer=answer,
+        access=Access("project", WRITES if writes else READS, whole_space=True),
         takes=(takes,),
         gives=(gives,),
         parameters=(_PROJECT,),

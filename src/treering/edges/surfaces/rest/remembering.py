@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from treering.core.errors import Denied
 from treering.core.scope import ROOT, is_within, parse_scope
+from treering.edges.surfaces.rest.callers import Caller
 from treering.memories.chat_memory import ChatBounds, Recall, Storing
 
 
@@ -20,9 +21,13 @@ class MemorySettings(ChatBounds):
         ChatBounds.__post_init__(self)
         parse_scope(self.within)
 
-    def scope(self, asked: str | None) -> str:
-        """Return the scope a request names, or the common one. Raises `InvalidInput`, and `Denied` for one outside."""
-        scope = parse_scope(asked) if asked is not None else self.within
+    def scope(self, asked: str | None, *, caller: Caller) -> str:
+        """Return the scope a request names, else that of its key where that is below the common one, else the latter.
+
+        Raises `InvalidInput`, and `Denied` for one outside.
+        """
+        common = caller.scope if is_within(caller.scope, self.within) else self.within
+        scope = caller.scope_for(parse_scope(asked) if asked is not None else common)
         if not is_within(scope, self.within):
             raise Denied(
                 f"The scope {scope} is not below {self.within}, the scope of this server's discussions.",

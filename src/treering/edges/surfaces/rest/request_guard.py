@@ -1,4 +1,7 @@
-"""Who is let in: programs of this machine, under its loopback names, no page of another site, and not all at once."""
+"""Who is let in: whom the gate admits, no page of another site, and not all at once.
+
+Without keys, only programs of this machine, under its loopback names.
+"""
 
 import ipaddress
 from collections import Counter
@@ -10,7 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from treering.core.errors import Denied, TreeringError, Unavailable
 from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.failures import OF_OPENAI, failure_response
+from treering.edges.surfaces.rest.failures import OF_OPENAI, Refusal, failure_response, refusal_response
+from treering.edges.surfaces.rest.gate import Gate
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -36,8 +40,9 @@ class RequestGuard:
     arrives. `apart`: paths that are always let in.
     """
 
-    def __init__(self, app: ASGIApp, *, bounds: Bounds, apart: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, *, bounds: Bounds, apart: frozenset[str], gate: Gate) -> None:
         self._app = app
+        self._gate = gate
         self._most_at_once = bounds.most_at_once
         self._apart = apart
         self._arrivals = Arrivals(bounds)
@@ -49,10 +54,14 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         try:
-            _check(Headers(scope=scope))
+            headers = Headers(scope=scope)
+            _check(headers, scheme=scope["scheme"], any_host=self._gate.has_keys)
+            scope.setdefault("state", {})["caller"] = await self._gate.admit(scope["path"], headers)
             await self._let_in(scope, receive, send)
         except TreeringError as error:
             await failure_response(error, path=scope["path"])(scope, receive, send)
+        except Refusal as refusal:
+            await refusal_response(refusal, path=scope["path"])(scope, receive, send)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in self._apart:
@@ -94,12 +103,15 @@ class _Slot:
         self._taken = False
 
 
-def _check(headers: Headers) -> None:
-    """Raise `Denied` for a request that a page of another site may have made."""
+def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
+    """Raise `Denied` for a request that a page of another site may have made.
+
+    `any_host`: the server may be called by any name: a page has no key that it could send.
+    """
     host, origin = headers.get("host", ""), headers.get("origin")
-    if not is_loopback(_name(host)):
+    if not any_host and not is_loopback(_name(host)):
         raise Denied(f"This server does not answer for the host {host!r}.", hint="Use 127.0.0.1 or localhost.")
-    if origin is not None and origin.casefold() != f"http://{host}".casefold():
+    if origin is not None and origin.casefold() != f"{scheme}://{host}".casefold():
         raise Denied(
             f"Requests from pages of {origin!r} are refused.", hint="Send the request from a program, without Origin."
         )

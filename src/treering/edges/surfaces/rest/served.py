@@ -7,31 +7,32 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
-from treering.core.scope import ROOT
 from treering.edges.address import Address
 from treering.edges.sources.access import files_below
+from treering.edges.surfaces.rest.callers import Caller
 from treering.edges.surfaces.space import Space, open_space
 from treering.edges.wiring import start_waiting
 from treering.ports.embedder import Embedder
 from treering.ports.files import NoFiles
 from treering.ports.interrupt import check_between_steps
 from treering.tools import catalog
+from treering.tools.confined_ledger import confined
 from treering.tools.engine import Engine
 from treering.tools.envelope import Answer, Envelope, Operation, Report
 from treering.tools.rights import WRITES, Rights, require
 
 Allowed = Literal["review", "erase"]
-_ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
+ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
 
 def allowed(words: Iterable[str]) -> frozenset[Allowed]:
     """Read what an operator allows. Raises `InvalidInput` for a word that allows nothing."""
     given = set(words)
-    for word in given.difference(_ALLOWED):
+    for word in given.difference(ALLOWED):
         raise InvalidInput(
-            f"--allow {word!r} allows nothing.", hint=nearest(word, _ALLOWED), details={"known": list(_ALLOWED)}
+            f"--allow {word!r} allows nothing.", hint=nearest(word, ALLOWED), details={"known": list(ALLOWED)}
         )
-    return frozenset(known for known in _ALLOWED if known in given)
+    return frozenset(known for known in ALLOWED if known in given)
 
 
 def granted(*, files: Path | None, allow: Collection[Allowed]) -> Rights:
@@ -72,8 +73,8 @@ def report_progress(_what: str, _done: int, _total: int | None) -> None:
 class ServedSpace:
     """A space for the calls of many threads.
 
-    `files`, `allow`: as for `granted`. Without a folder no file is read: whoever reaches the server would else read
-    any file its owner can.
+    `files`: the folder whose files may be read; without it none: whoever reaches the server would else read any file
+    its owner can. `granted`: the most that any caller may do.
     """
 
     def __init__(
@@ -84,40 +85,42 @@ class ServedSpace:
         background: bool,
         embedder: Embedder | None,
         files: Path | None,
-        allow: Collection[Allowed] = (),
+        granted: Rights,
     ) -> None:
         self._address = address
         self._stop = stop
         self._background = background
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
-        self._granted = granted(files=files, allow=allow)
         # An import reads what is in the folder it is given, also where links in there lead: nothing asks about those.
-        self._granted_besides = granted(files=None, allow=allow)
+        self._granted_besides = replace(granted, reads_files=False)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
-    def call(self, verb: str, envelope: Envelope) -> Report:
+    def call(self, verb: str, envelope: Envelope, caller: Caller) -> Report:
         """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
 
-        Raises `Denied`, before the space is opened, for a mode that does more than this server grants.
+        Raises `Denied`, before the space is opened, for a mode that does more than the caller is granted, and for a
+        scope that the caller is not let into.
         """
         tool = catalog.find(verb)
         mode = tool.find(envelope.mode)
-        tool.require(mode, granted=self._granted)
-        return tool.call(self._engine_for(mode), envelope, granted=self._granted)
+        tool.require(mode, granted=caller.granted)
+        named = envelope.scope if "scope" in envelope.model_fields_set else None
+        placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
+        return tool.call(self._engine_for(mode, caller), placed, granted=caller.granted)
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether callers may do all that an operation does which is no mode of a verb."""
+        """Tell whether some caller may do all that an operation does which is no mode of a verb."""
         return not operation.rights.beyond(self._granted_besides)
 
     def perform(
-        self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any], scope: str = ROOT
+        self, operation: Operation[Answer], caller: Caller, *, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Answer:
-        """Run an operation that is no mode of a verb. Raises `Denied` where it does more than this server grants."""
-        require(operation.name, operation.rights, granted=self._granted_besides)
-        engine = self._engine_for(operation)
-        return operation.perform(engine, scope=scope, given=given, options=options, granted=self._granted_besides)
+        """Run an operation that is no mode of a verb. Raises `Denied` where it does more than the caller is granted."""
+        require(operation.name, operation.rights, granted=caller.granted_besides)
+        engine = self._engine_for(operation, caller)
+        return operation.perform(engine, given=given, options=options, granted=caller.granted_besides)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
@@ -148,13 +151,13 @@ class ServedSpace:
                 self._space.close()
             self._space = None
 
-    def _engine_for(self, operation: Operation[Any]) -> Engine:
+    def _engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
         """Open the space. What a person has to decide is done as a person, since the operator allowed that."""
-        space = self._opened(create=operation.makes_space)
-        author = space.engine.author
-        engine = space.engine.with_progress(report_progress)
+        engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
+        author = caller.author or engine.author
         decides = operation.rights.needs_person
-        return engine.with_author(author.model_copy(update={"channel": "user"})) if decides else engine
+        engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
+        return confined(engine, scope=caller.scope)
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
         """Open the space; while the server stops, only for what has to be brought to its end."""

@@ -1,6 +1,5 @@
-"""Running the server: on this machine only, until it is told to stop."""
+"""Running the server until it is told to stop: for this machine, or with keys for others."""
 
-import ipaddress
 import logging
 import os
 import signal
@@ -10,12 +9,15 @@ from types import FrameType
 
 import uvicorn
 
-from treering.core.errors import InvalidInput, Unavailable
+from treering.core.errors import InvalidInput, NotFound, Unavailable
+from treering.edges.access_keys import is_live
+from treering.edges.clock import SystemClock
 from treering.edges.surfaces.logs import log_warnings
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.connections import protocol_within
 from treering.edges.surfaces.rest.request_guard import is_loopback
 from treering.edges.surfaces.rest.served import Stop
+from treering.edges.wiring import open_access_keys
 
 _GRACE_SECONDS = 20
 _WAITING = 128  # connections the system holds until they are taken
@@ -26,20 +28,17 @@ Tell = Callable[[str], None]
 def serve_until_stopped(serving: Serving, *, host: str, port: int, tell: Tell) -> None:
     """Serve until SIGINT or SIGTERM. `tell` is called once with the address, as soon as requests are answered.
 
-    Port 0 is any free one. Raises `InvalidInput` for a host that is not this machine, `Unavailable` for a taken port.
+    Port 0 is any free one. Raises `InvalidInput` for another host than this machine without keys, `Unavailable` for a
+    taken port.
     """
     log_warnings()
+    _check_keys(serving, host)
     with listen(host, port) as listener:
         Server(serving, tell).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port of this machine. Raises as `serve_until_stopped` does."""
-    if not is_loopback(host):
-        raise InvalidInput(
-            f"This server listens on this machine only, not on {host!r}.",
-            hint="Leave --host at 127.0.0.1: there are no keys yet that would protect a space from others.",
-        )
+    """Take a port. Raises as `serve_until_stopped` does."""
     family, place = _place(host, port)
     # Only a socket that says it is TCP is told by asyncio not to hold back small answers, for 40 ms each.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -52,9 +51,33 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise Unavailable(
             f"Cannot listen on port {port} of {host}: {error.strerror or error}.",
-            hint="Name another with --port; 0 takes any that is free.",
+            hint="Name another with --port; 0 takes any that is free. --host names an address of this machine.",
         ) from error
     return listener
+
+
+def _check_keys(serving: Serving, host: str) -> None:
+    """Raise `InvalidInput` where other machines could ask without a key, or no key would open anything."""
+    if serving.keys is None:
+        if not is_loopback(host):
+            raise InvalidInput(f"Serving on {host!r} lets other machines ask, and needs keys.", hint=_MAKE_A_KEY)
+        return
+    try:
+        keys = open_access_keys(serving.keys, create=False)
+    except NotFound as error:
+        raise InvalidInput(f"{error.message} Serving needs one.", hint=_MAKE_A_KEY) from error
+    now = SystemClock().now()
+    try:
+        if not any(is_live(key, now=now) for key in keys.all()):
+            raise InvalidInput(
+                f"None of the access keys at {serving.keys} opens anything: they expired or are revoked.",
+                hint=_MAKE_A_KEY,
+            )
+    finally:
+        keys.close()
+
+
+_MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave --host at 127.0.0.1."
 
 
 class Server(uvicorn.Server):
@@ -97,9 +120,12 @@ class Server(uvicorn.Server):
 
 def _place(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     # What `localhost` should mean is known without asking the hosts file.
-    address = ipaddress.ip_address("127.0.0.1" if host.casefold() == "localhost" else host)
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    return family, (str(address), port)
+    name = "127.0.0.1" if host.casefold() == "localhost" else host
+    try:
+        family, _, _, _, place = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"--host {host!r} is no address of this machine.", hint="0.0.0.0 is all of them.") from error
+    return family, (str(place[0]), port)
 
 
 def _address(listener: socket.socket) -> str:

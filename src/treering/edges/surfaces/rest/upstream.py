@@ -12,6 +12,7 @@ from fastapi import Request
 
 from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.rest.failures import Refusal
+from treering.edges.surfaces.rest.gate import is_own_key
 
 ANSWER_SECONDS = 600.0
 
@@ -107,7 +108,7 @@ class Upstream:
 
     def _headers(self, request: Request) -> list[Header]:
         sent = [(name, value) for name, value in request.headers.raw if _passes(name.decode("latin-1"), _NOT_SENT)]
-        sent = [header for header in sent if header != _NO_KEY]
+        sent = [header for header in sent if header != _NO_KEY and not is_own_key(*header)]
         if self._place.key and all(name != b"authorization" for name, _ in sent):
             sent.append((b"authorization", f"Bearer {self._place.key}".encode()))
         # Chunks of a packed answer wait for each other.

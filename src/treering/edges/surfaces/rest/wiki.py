@@ -1,19 +1,22 @@
 """The four tools over HTTP: `POST /v1/wiki/{verb}` with the envelope every surface takes."""
 
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 
 from fastapi import Request, Response
 
 from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.callers import Access, Caller, caller_of
 from treering.edges.surfaces.rest.calls import call_model, call_models
 from treering.edges.surfaces.rest.contract import Route
 from treering.edges.surfaces.rest.served import ServedSpace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope, Tool
+from treering.tools.rights import Rights
 
 
 def routes(space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCalls) -> Iterator[Route]:
@@ -24,18 +27,19 @@ def routes(space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCa
 
 
 def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, calls: RecentCalls) -> Route:
-    def call(body: bytes) -> Response:
+    def call(body: bytes, caller: Caller) -> Response:
         envelope = parse_body(Envelope, body)
+        tool.require(tool.find(envelope.mode), granted=caller.granted)
         model = call_model(tool.name, envelope)
         if model:
             parse_body(model, body)
-        report = space.call(tool.name, envelope)
+        report = space.call(tool.name, envelope, caller)
         calls.note(tool.name, envelope)
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:
         body = await read_body(request)
-        return await workers.run(request.receive, partial(call, body), seconds=seconds)
+        return await workers.run(request.receive, partial(call, body, caller_of(request)), seconds=seconds)
 
     modes = "\n".join(f"- `{mode.name}`: {mode.summary}" for mode in tool.modes.values())
     return Route(
@@ -45,6 +49,12 @@ def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, cal
         summary=tool.summary.partition("\n")[0],
         description=f"{tool.summary}\n\nModes, the default one first:\n\n{modes}",
         answer=answer,
+        access=Access("space", _least_of(tool), whole_space=False),
         takes=call_models(tool.name),
         gives=tuple(dict.fromkeys(mode.report for mode in tool.modes.values())),
     )
+
+
+def _least_of(tool: Tool) -> Rights:
+    """Return what all modes of a tool do; what a mode does besides is checked when it is called."""
+    return reduce(and_, (mode.rights for mode in tool.modes.values()))

@@ -20,9 +20,7 @@ class ReadSpace(Protocol):
         """Run a verb. Raises `NotFound` where there is no space yet."""
         ...
 
-    def perform(
-        self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any], scope: str = ROOT
-    ) -> Answer:
+    def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
         """Run an operation that is no mode of a verb."""
         ...
 

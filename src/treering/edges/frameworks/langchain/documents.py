@@ -1,4 +1,4 @@
-"""LangChain: a vector store, a retriever and the history of a chat over a space."""
+"""A vector store, a retriever and the history of a chat over a space."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self

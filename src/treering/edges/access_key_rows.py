@@ -1,0 +1,37 @@
+"""Access keys as the rows of a table keep them, the same in every store."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from treering.core.errors import Conflict
+from treering.ports.access_keys import AccessKey
+
+COLUMNS = (
+    *("id", "name", "digest", "space", "scope", "granted", "channel"),
+    *("created", "expires", "revoked", "used"),
+)
+"""The columns, in the order of `row_of`. Times are texts in ISO form."""
+
+
+def row_of(key: AccessKey) -> tuple[Any, ...]:
+    """Return what a row keeps of a key."""
+    times = (key.created, key.expires, key.revoked, key.used)
+    said = (key.id, key.name, key.digest, key.space, key.scope, key.right, key.channel)
+    return (*said, *(time.isoformat() if time else None for time in times))
+
+
+def key_of(row: Sequence[Any]) -> AccessKey:
+    """Return the key of a row."""
+    created, expires, revoked, used = (datetime.fromisoformat(time) if time else None for time in row[7:])
+    key_id, name, digest, space, scope, right, channel = row[:7]
+    return AccessKey(key_id, name, bytes(digest), space, scope, right, channel, created, expires, revoked, used)
+
+
+def taken_name(name: str) -> Conflict:
+    """Say that a key has a name already."""
+    return Conflict(
+        f"There is a key {name!r} already.",
+        hint="Choose another name, or revoke it first: treering key revoke NAME.",
+        details={"name": name},
+    )

@@ -1,0 +1,168 @@
+"""Nodes with the vectors of a space, and the index over them that the server may have."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from neo4j import ManagedTransaction
+
+from treering.core.errors import Corrupt, Unavailable
+from treering.derived.vectors import Stored, stored_form
+from treering.edges.engines.neo4j_graph import SpaceGraph, batches
+from treering.edges.engines.neo4j_options import Neo4jOptions
+from treering.edges.engines.neo4j_server import Neo4jServer, Row, rows_of
+from treering.ports.vector_engine import DescribedPassage, Keys, VectorChanges
+from treering.ports.vectors import Vector
+
+REBUILD = "Run `treering index rebuild`: it fills the engine anew from the space, which has all vectors."
+
+_READ_AT_ONCE = 2_000
+_AWAITED_SECONDS = 30
+_WIDER = 4
+_MOST_ASKED = 10_000  # nodes that an index is asked for until enough of them are of this space
+_DIGITS = 20  # of a passage in a key, so that keys sort as passages do
+_FIND = (
+    "CALL db.index.vector.queryNodes($index, $limit, $vector) YIELD node, score "
+    "RETURN node.treering_key AS key, node.passage AS passage"
+)
+
+
+class VectorNodes:
+    """The nodes of one space. Each has a key that begins with the mark of the space, and so do those of others.
+
+    A label that was named may have nodes of other spaces and of other programs, and so may its index: what is found of
+    those is left out, and more is asked for.
+    """
+
+    def __init__(self, server: Neo4jServer, graph: SpaceGraph, options: Neo4jOptions, dimension: int) -> None:
+        self._server = server
+        self._graph = graph
+        self._dimension = dimension
+        self._metric = options.metric
+        self._batch = options.batch
+        self._is_shared = bool(options.label)
+        # Labels and properties cannot be parameters: these are letters, digits and _ only.
+        self.label = options.label or f"TreeringVector_{re.sub(r'[^0-9A-Za-z]', '_', graph.mark)}"
+        self._property = options.property
+        self._index = options.index or f"{self.label}[{options.property}]"
+        self._constraint = f"{self.label}_treering_key"
+        self._searches: bool | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of all of them begin with."""
+        return f"{self._graph.prefix()}vector/"
+
+    def has_index(self) -> bool:
+        """Tell whether the server searches vectors of this dimension. It is asked once."""
+        if self._searches is None:
+            probe = [1.0] + [0.0] * (self._dimension - 1)
+            self._searches = self._server.knows(_FIND, index=self._index, limit=1, vector=probe)
+        return self._searches
+
+    def ask_again(self) -> None:
+        """Forget whether the server has an index."""
+        self._searches = None
+
+    def define(self) -> None:
+        """Have the server find nodes by key, and search vectors where it can. Raises `Unavailable`."""
+        self._server.define(
+            f"CREATE CONSTRAINT {self._constraint} IF NOT EXISTS FOR (v:{self.label}) REQUIRE v.treering_key IS UNIQUE"
+        )
+        if self.has_index():
+            return
+        if not self._is_shared:
+            self._server.knows(f"DROP INDEX {_quoted(self._index)} IF EXISTS")  # one of another dimension
+        made = self._server.knows(self.index_statement)
+        if made:
+            self._server.rows("CALL db.awaitIndexes($seconds)", seconds=_AWAITED_SECONDS)
+        self._searches = None
+        if made and self._is_shared and not self.has_index():
+            raise Unavailable(
+                f"The vector index {self._index!r} of {self._server.shown} cannot be searched with vectors of "
+                f"{self._dimension} numbers: it has another dimension, or is still being built.",
+                hint="Name another index, or drop that one in the database.",
+            )
+
+    @property
+    def index_statement(self) -> str:
+        """The statement of Neo4j that makes the index."""
+        settings = f"{{`vector.dimensions`: {self._dimension:d}, `vector.similarity_function`: '{self._metric}'}}"
+        return (
+            f"CREATE VECTOR INDEX {_quoted(self._index)} IF NOT EXISTS FOR (v:{self.label}) ON (v.{self._property}) "
+            f"OPTIONS {{indexConfig: {settings}}}"
+        )
+
+    def put(self, transaction: ManagedTransaction, changes: VectorChanges) -> int:
+        """Take changes over; return by how many nodes there are more."""
+        label, gone = self.label, [key for key in changes.keys if key not in changes.vectors]
+        before = 0
+        for batch in batches([self._key(key) for key in {*changes.keys, *changes.vectors}], self._batch):
+            query = f"UNWIND $keys AS key MATCH (v:{label} {{treering_key: key}}) RETURN count(v) AS nodes"
+            before += rows_of(transaction, query, keys=batch)[0]["nodes"]
+        for batch in batches([self._key(key) for key in gone], self._batch):
+            rows_of(
+                transaction, f"UNWIND $keys AS key MATCH (v:{label} {{treering_key: key}}) DETACH DELETE v", keys=batch
+            )
+        query = (
+            f"UNWIND $rows AS row MERGE (v:{label} {{treering_key: row.key}}) "
+            f"SET v += row.told, v.{self._property} = row.vector"
+        )
+        rows = [self._row(key, vector, changes.described) for key, vector in changes.vectors.items()]
+        for written in batches(rows, self._batch):
+            rows_of(transaction, query, rows=written)
+        return len(rows) - before
+
+    def nearest(self, vector: Vector, limit: int) -> Keys | None:
+        """Return the nearest of this space that the index finds; `None` where they are among too many others."""
+        asked = max(limit, 1)
+        while True:
+            rows = self._server.rows(_FIND, index=self._index, limit=asked, vector=vector.tolist())
+            own = [row["passage"] for row in rows if str(row["key"]).startswith(self.prefix)]
+            if len(own) >= limit or not self._is_shared:
+                return np.array(own[:limit], np.int64)
+            # An index of that name may be one of other nodes alone: a few that are missing are no answer.
+            if len(rows) < asked or asked >= _MOST_ASKED:
+                return None
+            asked = min(_WIDER * asked, _MOST_ASKED)
+
+    def batches(self) -> Iterator[tuple[list[int], Stored]]:
+        """Read all vectors, in the order of their passages."""
+        query = (
+            f"MATCH (v:{self.label}) WHERE v.treering_key > $after AND v.treering_key < $end "
+            f"RETURN v.treering_key AS key, v.passage AS passage, v.{self._property} AS vector "
+            "ORDER BY v.treering_key LIMIT $limit"
+        )
+        after, end = self.prefix, f"{self.prefix}~"
+        while rows := self._server.rows(query, after=after, end=end, limit=_READ_AT_ONCE):
+            yield [int(row["passage"]) for row in rows], self._matrix(rows)
+            after = rows[-1]["key"]
+
+    def undefine(self) -> None:
+        """Remove the index and the constraint of nodes that are of this space alone."""
+        if not self._is_shared:
+            self._server.define(f"DROP CONSTRAINT {self._constraint} IF EXISTS")
+            self._server.knows(f"DROP INDEX {_quoted(self._index)} IF EXISTS")
+
+    def _row(self, key: int, vector: Vector, described: Mapping[int, DescribedPassage]) -> Mapping[str, Any]:
+        told: dict[str, Any] = {"passage": key, "space": self._graph.name}
+        if key in described:
+            told["object"] = described[key].object_id
+        return {"key": self._key(key), "told": told, "vector": vector.tolist()}
+
+    def _key(self, passage: int) -> str:
+        return f"{self.prefix}{passage:0{_DIGITS}d}"
+
+    def _matrix(self, rows: Sequence[Row]) -> Stored:
+        try:
+            read = np.array([row["vector"] for row in rows], np.float32)
+        except (TypeError, ValueError):
+            read = np.empty(0, np.float32)
+        if read.shape != (len(rows), self._dimension):
+            raise Corrupt(f"{self._server.shown} keeps vectors of another dimension.", hint=REBUILD)
+        return stored_form(read)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

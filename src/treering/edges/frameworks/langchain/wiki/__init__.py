@@ -1,0 +1,1 @@
+"""The memory of wiki agents as a middleware of LangChain's agents."""

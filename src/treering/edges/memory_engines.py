@@ -1,0 +1,165 @@
+"""What searches the vectors of a client's memories, as its configuration says: an engine's address and options."""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from treering.core.errors import InvalidInput
+from treering.edges.address import Address
+from treering.edges.engines.backends import EngineBackend, backend_of
+from treering.edges.engines.engine_address import (
+    BATCH,
+    FAISS,
+    POOL,
+    EngineAddress,
+    given_address,
+    parse_engine_address,
+)
+from treering.edges.engines.neo4j_options import Neo4jOptions
+from treering.edges.wiring import ENGINES as WIRED_ENGINES
+from treering.edges.wiring import OVER_CONNECTIONS
+from treering.memories.client.backends import HOST_STORES, Neo4jConfig
+from treering.memories.client.config import MemoryConfig
+
+_LOG = logging.getLogger(__name__)
+
+DRIVERS: Mapping[str, str] = {
+    "postgres": "psycopg_pool.ConnectionPool",
+    "redis": "redis.Redis",
+    "neo4j": "neo4j.Driver",
+    "mongodb": "pymongo.MongoClient",
+}
+"""Drivers that a host may give, by the backend they are of."""
+
+
+def check_engine(config: MemoryConfig, connection: object | None) -> None:
+    """Raise `InvalidInput` for an engine that is not there, or lacks what says where it is. Opens nothing."""
+    named, engine = config.vector_store.backend, config.engine
+    if engine in HOST_STORES:
+        raise InvalidInput(
+            f"memory.vector_store.backend: {engine!r} is a vector store of the host, and none was given.",
+            hint="Give the client vector_store=VectorStoreAdapter(STORE).",
+        )
+    if engine and named not in {None, engine}:
+        not_used(f"vector_store.backend {named!r}", f"memory.backend is {engine!r}")
+    if engine and engine != FAISS:
+        _check_server(config, engine, connection)
+
+
+def _check_server(config: MemoryConfig, engine: str, connection: object | None) -> None:
+    if connection is not None:
+        _warn_of_what_a_driver_has(config, engine)
+    elif _url(config, engine) is None:
+        raise lacks(engine)
+    address = _given(config, engine) if connection is not None else _address(config, engine)
+    if engine == "neo4j":
+        try:
+            Neo4jOptions.of(address)
+        except InvalidInput as error:
+            raise InvalidInput(f"memory.neo4j: {error.message}", hint=error.hint) from error
+
+
+def engine_of(
+    config: MemoryConfig, beside: Path | None, connection: object | None
+) -> tuple[str | None, EngineBackend | None]:
+    """Return the address of the engine, and what opens it where a driver was given for it.
+
+    The address is empty where the ledger's own vectors are searched, and `None` where the space says.
+    Raises `InvalidInput` and `MissingExtra` for what cannot be had.
+    """
+    name = config.engine
+    if not name:
+        return name, None
+    if connection is not None:
+        database = getattr(getattr(config, name), "database", None)
+        return _given(config, name).url, OVER_CONNECTIONS[name].over(connection, database)
+    address = parse_engine_address(_faiss(config, beside)) if name == FAISS else _address(config, name)
+    backend_of(address, WIRED_ENGINES).check()
+    return address.url, None
+
+
+def lacks(backend: str) -> InvalidInput:
+    """Return the error of a backend that nothing says where it is."""
+    return InvalidInput(
+        f"memory.{backend}.url is not set, and no connection was given.",
+        hint=f"Set it, or give the client connection= with a {DRIVERS[backend]}.",
+    )
+
+
+def not_used(what: str, why: str) -> None:
+    """Warn of what a configuration says and nothing uses."""
+    _LOG.warning("memory.%s is not used: %s.", what, why)
+
+
+def _warn_of_what_a_driver_has(config: MemoryConfig, engine: str) -> None:
+    section = getattr(config, engine)
+    for name in ("url", "connection_pool_size"):
+        field = type(section).model_fields.get(name)
+        if field and getattr(section, name) != field.default:
+            not_used(f"{engine}.{name}", "a connection was given, which has its own")
+
+
+def _faiss(config: MemoryConfig, beside: Path | None) -> str:
+    folder = config.faiss.path or (beside and f"{beside}.faiss")
+    if not folder:
+        raise InvalidInput(
+            f"memory.faiss.path is not set, and memories in {config.ledger!r} have no folder beside them.",
+            hint="Set it to a folder for the files of vectors.",
+        )
+    return f"{FAISS}:{os.fspath(folder)}?kind={config.faiss.kind}"
+
+
+def _url(config: MemoryConfig, engine: str) -> str | None:
+    url: str | None = getattr(config, engine).url
+    return url
+
+
+def _given(config: MemoryConfig, engine: str) -> EngineAddress:
+    return given_address(engine).with_options(_options(config, engine))
+
+
+def _address(config: MemoryConfig, engine: str) -> EngineAddress:
+    """Return the address of an engine on a server: its URL, with the database and the options of its section."""
+    address = parse_engine_address(_url(config, engine) or "")
+    if engine == "postgres":
+        return EngineAddress(replace(address.address, scheme="pgvector", options=_without_space(address.address)))
+    database = getattr(getattr(config, engine), "database", None)
+    if database:
+        address = EngineAddress(_in_database(address.address, database, engine))
+    return address.with_options(_options(config, engine))
+
+
+def _without_space(address: Address) -> tuple[tuple[str, str], ...]:
+    """Return the options that Postgres knows: `space` names a ledger's space, and this is none."""
+    return tuple(one for one in address.options if one[0] != "space")
+
+
+def _in_database(address: Address, database: str, engine: str) -> Address:
+    host, _, named = address.place.partition("/")
+    if named not in {"", database}:
+        raise InvalidInput(
+            f"memory.{engine}.database is {database!r}, and memory.{engine}.url names the database {named!r}.",
+            hint="Leave one of them out.",
+        )
+    return replace(address, place=f"{host}/{database}")
+
+
+def _options(config: MemoryConfig, engine: str) -> dict[str, str]:
+    """Return what a section says of how an engine keeps vectors and is written to, as options of its address."""
+    return _of_neo4j(config.neo4j) if engine == "neo4j" else {}
+
+
+def _of_neo4j(section: Neo4jConfig) -> dict[str, str]:
+    index, graph = section.vector_index, section.graph
+    relations = ",".join(graph.relationship_types) if graph.enable_relationships else ""
+    return {
+        "index": index.index_name,
+        "label": index.node_label,
+        "property": index.vector_property,
+        "metric": index.metric,
+        **({"relations": relations} if relations else {}),
+        BATCH: str(section.batch_size),
+        POOL: str(section.connection_pool_size),
+    }

@@ -1,0 +1,132 @@
+"""What the commands about access keys do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from treering.core.errors import InvalidInput, NotFound, nearest
+from treering.core.scope import ROOT
+from treering.edges.access_keys import expiry, is_live, make_key, space_name
+from treering.edges.clock import SystemClock
+from treering.edges.projects import ProjectSpaces, projects_place
+from treering.edges.settings import Settings
+from treering.edges.surfaces.cli.flags import Access
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.edges.surfaces.cli.session import answer
+from treering.edges.wiring import open_access_keys
+from treering.ports.access_keys import AccessKey, AccessKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a new key is to open."""
+
+    name: str
+    right: str
+    space: str
+    project: str
+    projects: str
+    scope: str
+    expires: str
+    person: bool
+
+
+def create(wanted: Wanted, place: str, *, as_json: bool) -> None:
+    """Make a key and print it."""
+    settings, clock = Settings.read(), SystemClock()
+    shown, key = make_key(
+        wanted.name,
+        space=_space_of(wanted, settings),
+        clock=clock,
+        scope=wanted.scope,
+        right=wanted.right,
+        channel="user" if wanted.person else "agent",
+        expires=expiry(wanted.expires, now=clock.now()) if wanted.expires else None,
+    )
+    with _opened(wanted.space, place, create=True) as keys:
+        keys.add(key)
+    lines = [
+        line(shown),
+        line("Keep it now: it is shown once. Programs send it as 'Authorization: Bearer trk_…'."),
+        *_of_key(key, clock.now()),
+    ]
+    answer(Access(as_json=as_json), {"key": shown, **_facts(key)}, lines)
+
+
+def list_keys(space: str, place: str, *, as_json: bool) -> None:
+    """List keys, the oldest first."""
+    now = SystemClock().now()
+    with _opened(space, place, create=False) as keys:
+        found = keys.all()
+    lines = [one for key in found for one in _of_key(key, now)] or [line("There is no key yet.")]
+    answer(Access(as_json=as_json), {"keys": [_facts(key) for key in found]}, lines)
+
+
+def revoke(named: str, space: str, place: str, *, as_json: bool) -> None:
+    """Revoke a key. Raises `NotFound` where no key has the name or id."""
+    now = SystemClock().now()
+    with _opened(space, place, create=False) as keys:
+        key = _find(named, keys)
+        keys.revoke(key.id, at=now)
+    told = replace(key, revoked=key.revoked or now)
+    answer(Access(as_json=as_json), _facts(told), [line(f"Revoked {key.name} ({key.id}): it opens nothing any more.")])
+
+
+@contextmanager
+def _opened(space: str, place: str, *, create: bool) -> Iterator[AccessKeys]:
+    settings = Settings.read()
+    address = settings.keys_address(place or None, space=settings.space_address(space or None))
+    keys = open_access_keys(address, create=create)
+    try:
+        yield keys
+    finally:
+        keys.close()
+
+
+def _space_of(wanted: Wanted, settings: Settings) -> str:
+    """Return the name of the space that a key opens. Raises `InvalidInput` for a project with a space or a scope."""
+    if not wanted.project:
+        return space_name(settings.space_address(wanted.space or None))
+    if wanted.space or wanted.scope != ROOT:
+        raise InvalidInput(
+            "A key of a project opens all of that project, and nothing else.",
+            hint="Leave --space and --scope out, or make another key for the space.",
+        )
+    place = projects_place(wanted.projects or settings.projects_dir, settings)
+    return space_name(ProjectSpaces(place, settings=settings).address(wanted.project))
+
+
+def _find(named: str, keys: AccessKeys) -> AccessKey:
+    found = [key for key in keys.all() if named in (key.id, key.name)]
+    if not found:
+        names = [key.name for key in keys.all() if key.revoked is None]
+        raise NotFound(f"There is no key {named!r}.", hint=nearest(named, names) if names else "There are no keys.")
+    # A name may be used again once its key is revoked.
+    return next((key for key in found if key.revoked is None), found[-1])
+
+
+def _of_key(key: AccessKey, now: datetime) -> Iterator[IndentedLine]:
+    state = "revoked" if key.revoked else "" if is_live(key, now=now) else "expired"
+    yield line(f"{key.name} ({key.id}){': ' if state else ''}{state}")
+    where = key.space if key.scope == ROOT else f"{key.space}, scope {key.scope}"
+    yield line(f"{key.right} on {where}, as {'a person' if key.channel == 'user' else 'an agent'}", indent=2)
+    yield line(f"expires {_day(key.expires)}, last used {_day(key.used)}", indent=2)
+
+
+def _day(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M}" if time else "never"
+
+
+def _facts(key: AccessKey) -> dict[str, Any]:
+    times = {"created": key.created, "expires": key.expires, "revoked": key.revoked, "used": key.used}
+    return {
+        "id": key.id,
+        "name": key.name,
+        "right": key.right,
+        "space": key.space,
+        "scope": key.scope,
+        "channel": key.channel,
+        **{name: time.isoformat() if time else None for name, time in times.items()},
+    }

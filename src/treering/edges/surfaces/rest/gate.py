@@ -1,0 +1,140 @@
+"""The one place that decides who may ask what: every path of the server, by the key that comes with a request."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.datastructures import Headers
+from starlette.routing import compile_path
+
+from treering.core.errors import Denied, InvalidInput, NotFound
+from treering.core.patch import Author
+from treering.core.scope import ROOT
+from treering.edges.access_keys import holder_of, is_key, rights_of
+from treering.edges.surfaces.rest.callers import Access, Caller
+from treering.edges.surfaces.rest.failures import Refusal
+from treering.ports.access_keys import AccessKey, AccessKeys
+from treering.ports.clock import Clock
+from treering.tools.rights import READS, require
+
+KEY_HEADER = "X-Treering-Key"
+"""Carries a key where `Authorization` is for the upstream of a chat."""
+
+_BEARER = "bearer "
+_LOOKING_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The keys of a server, and what they may open."""
+
+    keys: AccessKeys
+    clock: Clock
+    space: str
+    """The name of the server's space, as keys have it."""
+    project: Callable[[str], str]
+    """Gives the name of the space of a project, by its id. Raises `InvalidInput` for what is no id."""
+    files: bool
+    """Whether those who may write may have files read."""
+
+
+class Gate:
+    """Decides about requests. Without keys whoever reaches the server is `anybody`; `RequestGuard` says who does."""
+
+    def __init__(self, access: Iterable[tuple[str, Access]], *, anybody: Caller, ring: KeyRing | None) -> None:
+        """Take the paths of the server, as its routes write them, with what each needs."""
+        self._paths = [(compile_path(path)[0], needed) for path, needed in access]
+        self._anybody = anybody
+        self._ring = ring
+        self._limiter = CapacityLimiter(_LOOKING_AT_ONCE)
+
+    @property
+    def has_keys(self) -> bool:
+        """Tell whether a key is needed."""
+        return self._ring is not None
+
+    async def admit(self, path: str, headers: Headers) -> Caller:
+        """Return who asks. Raises `Refusal` without a key that opens anything (401), `Denied`, `NotFound`.
+
+        A path that no route has declared is refused, whatever the app would answer there.
+        """
+        if self._ring is None:
+            return self._anybody
+        found = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
+        if found and found[1].reach == "anybody":
+            return Caller(READS)
+        key = await self._key_of(headers, self._ring)
+        if found is None:
+            raise NotFound(f"There is nothing at {path}.", hint="GET /openapi.json says what there is.")
+        match, access = found
+        _check_reach(key, access, match.groupdict(), self._ring)
+        caller = _caller(key, self._ring)
+        require(path, access.needs, granted=caller.granted)
+        if access.whole_space and caller.scope != ROOT:
+            raise Denied(
+                f"{path} works on the whole space, and this key is for the scope {caller.scope}.",
+                hint="Ask with a key of the whole space.",
+            )
+        return caller
+
+    async def _key_of(self, headers: Headers, ring: KeyRing) -> AccessKey:
+        sent = sent_key(headers)
+        # A store may be a file or a server: the event loop waits for neither.
+        key = await run_sync(lambda: holder_of(sent, ring.keys, clock=ring.clock), limiter=self._limiter)
+        if key is None:
+            raise Refusal(
+                HTTPStatus.UNAUTHORIZED,
+                Denied(
+                    "This server needs a key, and the one sent opens nothing." if sent else "This server needs a key.",
+                    hint="Send 'Authorization: Bearer trk_…'. Keys are made with `treering key create`; they expire, "
+                    "and can be revoked.",
+                ),
+                code="unauthenticated",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return key
+
+
+def sent_key(headers: Headers) -> str:
+    """Return the key that a client sent; empty where it sent none."""
+    own = headers.get(KEY_HEADER)
+    if own is not None:
+        return own.strip()
+    given = headers.get("authorization", "")
+    return given[len(_BEARER) :].strip() if given.casefold().startswith(_BEARER) else ""
+
+
+def is_own_key(name: bytes, value: bytes) -> bool:
+    """Tell whether a header carries a key of this server, which is for nobody else."""
+    text = value.decode("latin-1")
+    return name.decode("latin-1").casefold() == "authorization" and is_key(text.partition(" ")[2].strip())
+
+
+def _check_reach(key: AccessKey, access: Access, path: Mapping[str, str], ring: KeyRing) -> None:
+    """Raise `Denied` for a key of another space."""
+    match access.reach:
+        case "space":
+            opens = key.space == ring.space
+        case "project":
+            opens = key.space == _project_space(path["project_id"], ring)
+        case _:
+            opens = True
+    if not opens:
+        raise Denied(
+            f"The key {key.name!r} is for another space.", hint="Ask with a key of this space, or of this project."
+        )
+
+
+def _project_space(project_id: str, ring: KeyRing) -> str | None:
+    try:
+        return ring.project(project_id)
+    except InvalidInput:
+        return None  # no key is for what is no project
+
+
+def _caller(key: AccessKey, ring: KeyRing) -> Caller:
+    return Caller(
+        rights_of(key, files=ring.files), Author(actor=key.name, channel=key.channel), key.scope, has_key=True
+    )

@@ -1,0 +1,1 @@
+"""A wiki as a folder: published whole, checked, and shown."""

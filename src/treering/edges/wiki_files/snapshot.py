@@ -1,0 +1,113 @@
+"""What lies in a folder at a moment: to carry it into another one, and to see whether it changed meanwhile."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from errno import EMLINK, ENOSYS, ENOTSUP, EPERM, EXDEV
+from pathlib import Path
+
+from treering.core.errors import InvalidInput
+
+_MOST_ENTRIES = 50_000
+_NO_LINKS = (EMLINK, ENOSYS, ENOTSUP, EPERM, EXDEV)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderItem:
+    """A file, folder or link, with what changes when it does. Links are not followed."""
+
+    mode: int
+    number: int
+    size: int = 0
+    changed: int = 0
+
+    @property
+    def is_file(self) -> bool:
+        """Tell whether it is a regular file."""
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_folder(self) -> bool:
+        """Tell whether it is a folder."""
+        return stat.S_ISDIR(self.mode)
+
+
+Snapshot = Mapping[str, FolderItem]
+"""By path below the folder, with `/`; a folder before what it holds."""
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """Look at all that lies in a folder. Raises `InvalidInput` for one that cannot be replaced as a whole."""
+    top = folder.lstat()
+    if not stat.S_ISDIR(top.st_mode):
+        raise InvalidInput(f"{folder} is no folder.", hint="Name a folder, or one that is not there yet.")
+    found: dict[str, FolderItem] = {}
+    for path, status in _walk(folder, ""):
+        if path == ".git":
+            raise InvalidInput(
+                f"{folder} is the root of a git work tree and cannot be replaced as a whole.",
+                hint=f"Give a folder below it, such as {folder / 'wiki'}.",
+            )
+        if status.st_dev != top.st_dev or not _can_be_carried(status.st_mode):
+            raise InvalidInput(
+                f"{folder / path} is neither a file nor a folder of the same disk.",
+                hint="Publish to a folder that holds files alone.",
+            )
+        if len(found) >= _MOST_ENTRIES:
+            raise InvalidInput(
+                f"{folder} holds more than {_MOST_ENTRIES:,} files.", hint="Give the wiki a folder of its own."
+            )
+        found[path] = _item(status)
+    return found
+
+
+def same(before: Snapshot, folder: Path) -> bool:
+    """Tell whether a folder holds what it held."""
+    now = dict(_walk(folder, ""))
+    return now.keys() == before.keys() and all(_item(now[path]) == item for path, item in before.items())
+
+
+def carry(item: FolderItem, source: Path, target: Path) -> None:
+    """Put what is at one place at another as well: the same file under a second name where the disk can do that."""
+    if item.is_folder:
+        target.mkdir(exist_ok=True)
+        shutil.copystat(source, target, follow_symlinks=False)
+    elif stat.S_ISLNK(item.mode):
+        target.symlink_to(os.readlink(source))  # noqa: PTH115 - the text of the link, as it is
+    else:
+        _second_name(source, target)
+
+
+def _second_name(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _walk(folder: Path, below: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(folder) as entries:
+        listed = sorted(entries, key=lambda entry: entry.name)
+    for entry in listed:
+        path = f"{below}{entry.name}"
+        with suppress(FileNotFoundError):  # it went meanwhile: the comparison will tell
+            status = entry.stat(follow_symlinks=False)
+            yield path, status
+            if stat.S_ISDIR(status.st_mode):
+                yield from _walk(Path(entry.path), f"{path}/")
+
+
+def _item(status: os.stat_result) -> FolderItem:
+    # What is in a folder is compared by itself; its own times change with any new name.
+    if stat.S_ISDIR(status.st_mode):
+        return FolderItem(status.st_mode, status.st_ino)
+    return FolderItem(status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _can_be_carried(mode: int) -> bool:
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)

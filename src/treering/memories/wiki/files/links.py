@@ -1,0 +1,131 @@
+"""The links of a page's body: found outside of code, and written anew as addresses that work where it is read."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from treering.memories.wiki.files.fences import fenced_lines
+
+_OPENS = re.compile(r"\]\((?P<angle><)?(?P<scheme>page|source):")
+_TICKS = re.compile(r"`+")
+_LINES = re.compile(r"L(?P<first>\d{1,9})(?:-L?(?P<last>\d{1,9}))?")
+_SPECIAL = re.compile(r"[\\`*_\[\]<>|~#&!]")
+_ENTITIES = {"<": "&lt;", "&": "&amp;", "|": "&#124;", "~": "&#126;"}
+_NOT_IN_ADDRESSES = re.compile(r"[^A-Za-z0-9/\-._~!$'*+,;=@]+")
+_QUOTED = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLink:
+    """A link of a body by one of its two schemes, unquoted: `page:PATH#FRAGMENT`, `source:PATH#L10-L20`."""
+
+    scheme: Literal["page", "source"]
+    path: str
+    fragment: str
+
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """The first and the last line that the fragment names."""
+        found = _LINES.fullmatch(self.fragment)
+        return (int(found["first"]), int(found["last"] or found["first"])) if found else None
+
+
+Address = Callable[[BodyLink], str | None]
+"""Returns where a link leads from the page it stands on; `None` where it can lead nowhere."""
+
+
+def with_addresses(body: str, address: Address) -> str:
+    """Return a body whose links by `page:` and `source:` lead where `address` says; without one, their text stays."""
+    return "\n".join(line if code else _rewritten(line, address) for line, code in fenced_lines(body))
+
+
+def body_links(body: str) -> Iterator[BodyLink]:
+    """Yield the links by `page:` and `source:`, in their order."""
+    found: list[BodyLink] = []
+
+    def note(link: BodyLink) -> None:
+        found.append(link)
+
+    with_addresses(body, note)
+    yield from found
+
+
+def quoted_path(path: str) -> str:
+    """Write a path for an address."""
+    return _NOT_IN_ADDRESSES.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+
+
+def unquoted(text: str) -> str:
+    """Read a path of an address."""
+    return _QUOTED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)
+
+
+def escaped(text: str) -> str:
+    """Write a text so that Markdown shows it as it is, in one line."""
+    return _SPECIAL.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), " ".join(text.split()))
+
+
+def relative_path(page: str, target: str) -> str:
+    """Return the way from the folder of one page to a path below the same root, neither of them quoted."""
+    here, there = page.split("/")[:-1], target.split("/")
+    same = 0
+    while same < min(len(here), len(there) - 1) and here[same] == there[same]:
+        same += 1
+    return "/".join([".."] * (len(here) - same) + there[same:])
+
+
+def _rewritten(line: str, address: Address) -> str:
+    if "](page:" not in line and "](source:" not in line and "](<" not in line:
+        return line
+    code = _code_spans(line)
+    parts, at = list[str](), 0
+    for found in _OPENS.finditer(line):
+        if found.start() < at or any(start <= found.start() < end for start, end in code):
+            continue
+        closes = line.find(">)" if found["angle"] else ")", found.end())
+        opens = _opening_bracket(line, found.start(), at)
+        if closes < 0 or opens < 0:
+            continue
+        where = address(_link(found["scheme"], line[found.end() : closes]))
+        text = line[opens + 1 : found.start()]
+        parts.append(line[at:opens] + (text if where is None else f"[{text}]({where})"))
+        at = closes + (2 if found["angle"] else 1)
+    return "".join(parts) + line[at:]
+
+
+def _link(scheme: str, target: str) -> BodyLink:
+    path, _, fragment = target.partition("#")
+    return BodyLink("page" if scheme == "page" else "source", unquoted(path), unquoted(fragment))
+
+
+def _code_spans(line: str) -> list[tuple[int, int]]:
+    runs = list(_TICKS.finditer(line))
+    spans, at = list[tuple[int, int]](), 0
+    while at < len(runs):
+        same = next((n for n in range(at + 1, len(runs)) if len(runs[n][0]) == len(runs[at][0])), None)
+        if same is None:
+            at += 1
+        else:
+            spans.append((runs[at].start(), runs[same].end()))
+            at = same + 1
+    return spans
+
+
+def _opening_bracket(line: str, closing: int, least: int) -> int:
+    """Find the bracket that the one at `closing` closes, at `least` or later; -1 where there is none."""
+    depth = 0
+    for at in range(closing, least - 1, -1):
+        if line[at] not in "[]" or _is_escaped(line, at):
+            continue
+        depth += 1 if line[at] == "]" else -1
+        if depth == 0:
+            return at
+    return -1
+
+
+def _is_escaped(line: str, at: int) -> bool:
+    before = at
+    while before and line[before - 1] == "\\":
+        before -= 1
+    return (at - before) % 2 == 1

@@ -1,0 +1,111 @@
+"""What was written into a folder: kept there, so that a person's edits are seen and gone pages are known."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from treering.core.errors import Corrupt, InvalidInput
+from treering.memories.wiki.files.page_paths import is_page_path
+from treering.tools.envelope import Value
+
+MANIFEST = ".treering-wiki.json"
+
+VERSION = 1
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+
+
+def _page_path(path: str) -> str:
+    if not is_page_path(path):
+        raise ValueError("this is not the path of a page")
+    return path
+
+
+_Path = Annotated[str, AfterValidator(_page_path)]
+
+
+class CitedLines(Value):
+    """Lines that a page rests on, as they stood when it was written."""
+
+    path: str
+    first: int
+    last: int
+    commit: str = ""
+    digest: str = ""
+    """Of their text; empty where it was not known."""
+
+    def __str__(self) -> str:
+        at = f" @ {self.commit[:12]}" if self.commit else ""
+        return f"{self.path}#L{self.first}-L{self.last}{at}"
+
+
+class WrittenFile(Value):
+    """A file as Treering wrote it, before any region of a person."""
+
+    digest: _Digest
+    """Of its text."""
+    blocks: tuple[_Digest, ...]
+    """Of each of its blocks."""
+    title: str = ""
+    cited: tuple[CitedLines, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    """Links of its body that lead nowhere; they were written as plain text."""
+
+
+class WikiLogEntry(Value):
+    """One time the wiki changed."""
+
+    date: str = ""
+    """Of the commit, as YYYY-MM-DD."""
+    commit: str = ""
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class WikiManifest(Value):
+    """All that was written into a folder."""
+
+    version: Literal[1] = 1
+    title: str = ""
+    files: Mapping[_Path, WrittenFile] = Field(default={})
+    log: tuple[WikiLogEntry, ...] = ()
+    """Newest first."""
+
+
+def manifest_text(manifest: WikiManifest) -> str:
+    """Write a manifest as JSON, a line per file, so that it is read well in a comparison of versions."""
+    files = [f"  {_json(path)}: {_json(_data(one))}" for path, one in sorted(manifest.files.items())]
+    log = [f"  {_json(_data(entry))}" for entry in manifest.log]
+    return (
+        f'{{"version": {VERSION}, "title": {_json(manifest.title)},\n"files": {{\n'
+        + ",\n".join(files)
+        + '\n},\n"log": [\n'
+        + ",\n".join(log)
+        + "\n]}\n"
+    )
+
+
+def read_manifest(data: bytes, *, place: str) -> WikiManifest:
+    """Read a manifest. Raises `InvalidInput` for one of a later version, `Corrupt` for what is none."""
+    try:
+        found = json.loads(data)
+        if isinstance(found, Mapping) and isinstance(found.get("version"), int) and found["version"] > VERSION:
+            raise InvalidInput(
+                f"{place} was written by a later version of Treering (version {found['version']}).",
+                hint="Upgrade Treering.",
+            )
+        return WikiManifest.model_validate(found)
+    except (ValueError, RecursionError, ValidationError) as error:
+        raise Corrupt(
+            f"{place} cannot be read.",
+            hint="Restore it, from version control for example. Without it all pages there count as a person's.",
+        ) from error
+
+
+def _data(value: Value) -> Any:
+    return value.model_dump(mode="json", exclude_defaults=True)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True)

@@ -1,0 +1,111 @@
+"""All that the pages of a wiki are written from: what was read of one repository, at one moment."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from treering.memories.wiki.repository.api_entries import ApiEntry, CitedLines
+from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
+from treering.memories.wiki.repository.known import KnownObjects, read_known
+from treering.memories.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
+from treering.memories.wiki.repository.prose import Words
+from treering.memories.wiki.repository.sections import DocumentSection, sections_of
+from treering.memories.wiki.repository.symbol_graph import SymbolGraph, read_graph
+from treering.ports.reach import Reach
+from treering.tools.engine import Engine
+
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class RepositoryFacts:
+    """The files, links, parts and knowledge of a repository."""
+
+    engine: Engine
+    files: RepositoryFiles
+    graph: SymbolGraph
+    code: CodeParts
+    known: KnownObjects
+    _sections: dict[str, tuple[DocumentSection, ...]] = field(default_factory=dict)
+
+    def sections(self, file: WikiFile) -> tuple[DocumentSection, ...]:
+        """Return the sections of a document, read when they are first asked for."""
+        if file.path not in self._sections:
+            text = read_lines(self.engine.ledger, file, self.files.sequence)
+            self._sections[file.path] = sections_of(text) if text else ()
+        return self._sections[file.path]
+
+    def segment_lines(self, file: WikiFile) -> dict[str, CitedLines]:
+        """Return the lines of each segment of a file."""
+        text = read_lines(self.engine.ledger, file, self.files.sequence)
+        spans = text.spans if text else ()
+        return {part.segment_id: CitedLines(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
+
+    @cached_property
+    def ranked_parts(self) -> Sequence[CodePart]:
+        """The parts of the code, the most important first."""
+        parts = self.code.parts.values()
+        return sorted(parts, key=lambda part: (-round(part.importance, 6), part.key))
+
+    def part_of(self, path: str) -> CodePart | None:
+        """Return the part that tells of a file of code."""
+        key = self.code.of_file.get(path)
+        return self.code.parts[key] if key else None
+
+    def files_of(self, part: CodePart) -> list[WikiFile]:
+        """Return the files that a part tells of."""
+        return [self.files.files[path] for path in part.files]
+
+    def important(self, file: WikiFile) -> list[ApiEntry]:
+        """Return the public definitions at the top of a file, those that hold most of the walk first."""
+        top = [entry for entry in file.public if not entry.owner]
+        symbols = self.graph.symbols
+        return sorted(
+            top, key=lambda one: (-round(symbols.get((file.source_id, one.lines.segment_id), 0.0), 7), one.lines.first)
+        )
+
+
+def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: int) -> RepositoryFacts:
+    """Read all that pages are written from. Raises what `read_files` raises."""
+    files = read_files(engine.ledger, scope, root)
+    graph = read_graph(engine, files, Reach(scope))
+    parts = code_parts(files, graph, most=most_modules)
+    known = read_known(engine.ledger, scope, files, now=engine.clock.now())
+    return RepositoryFacts(engine, files, graph, parts, known)
+
+
+def offered(file: WikiFile, facts: RepositoryFacts) -> list[tuple[WikiFile, tuple[str, ...]]]:
+    """Return what a file that speaks for its folder takes from files in there, to pass it on: names by file."""
+    links = facts.graph.outgoing.get(file.path, ()) if stands_for_folder(file) else ()
+    inside = [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]
+    return [(facts.files.files[link.end], link.names) for link in inside]
+
+
+def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
+    """Return what a file is for: as it says itself, else by what it defines; empty where neither says anything."""
+    if file.purpose:
+        return list(file.purpose)
+    entries = facts.important(file)
+    if not entries:
+        return _by_use(file, facts)
+    first = entries[0]
+    if first.doc and (len(entries) == 1 or first.kind in ("class", "interface", "struct")):
+        return [Words("Defines "), Words(first.short, code=True), Words(": "), *first.doc]
+    return _listed("Defines", [entry.short for entry in entries])
+
+
+def _by_use(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
+    """Return what a file without definitions offers: what it passes on, else what others take from it."""
+    passed = [name for _, names in offered(file, facts) for name in names]
+    taken = Counter(name for link in facts.graph.incoming.get(file.path, ()) if link.imports for name in link.names)
+    ranked = sorted(taken, key=lambda name: (-taken[name], name))
+    return _listed("Offers", list(dict.fromkeys([*(one for one in ranked if one in passed), *(passed or ranked)])))
+
+
+def _listed(verb: str, names: Sequence[str]) -> list[Words]:
+    said = [Words(f"{verb} ")] if names else []
+    for at, name in enumerate(names[:_MOST_NAMED]):
+        said += [Words(", ")] * bool(at) + [Words(name, code=True)]
+    more = len(names) - _MOST_NAMED
+    return [*said, Words(f" and {more} more." if more > 0 else ".")] if names else []

@@ -1,0 +1,163 @@
+"""Prose of documents and docstrings as plain words and code: Markdown, reStructuredText and doc comments alike."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Some words of a text; `code` tells those that name something in code."""
+
+    text: str
+    code: bool = False
+
+
+_INLINE = re.compile(
+    r"""
+      (?P<comment><!--.*?(?:-->|\Z))
+    | (?P<badge>\[!\[[^\]\n]{0,300}\](?:\([^()\s]{0,500}\)|\[[^\]\n]{0,100}\])?\]
+        (?:\([^()\s]{0,500}\)|\[[^\]\n]{0,100}\])?)
+    | (?P<image>!\[[^\]\n]{0,300}\](?:\([^()]{0,500}\)|\[[^\]\n]{0,100}\])?)
+    | (?P<role>:(?P<rolename>[\w+:-]{1,30}):`(?P<roletext>[^`\n]{1,300})`)
+    | (?P<literal>(?P<ticks>`{1,3})(?P<code>[^`\n]{1,300}?)(?P=ticks)(?!`)_{0,2})
+    | (?P<jslink>\{@(?:link|linkcode|linkplain|code|see)\s+(?P<jstarget>[^}\n]{1,300})\})
+    | (?P<mdlink>\[(?P<label>[^\[\]\n]{1,300})\]
+        (?:\([^()\n]{0,500}(?:\([^()\n]{0,200}\))?[^()\n]{0,200}\)|\[[^\]\n]{0,100}\])?)
+    | (?P<tag></?[A-Za-z][^<>\n]{0,300}>)
+    | (?P<auto><(?P<address>https?://[^<>\s]{1,300})>)
+    | (?P<replaced>(?<!\w)\|[\w .-]{1,60}\|_{0,2}(?!\w))
+    | (?P<emphasis>(?<!\w)_(?P<stressed>[^\s_](?:[^_\n]{0,200}[^\s_])?)_(?!\w))
+    | (?P<strong>\*{1,3}(?=\S)|(?<=\S)\*{1,3})
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_TARGET = re.compile(r"\s*<[^<>]*>$")
+_SPACES = re.compile(r"\s+")
+_SENTENCE_END = re.compile(r"[.!?:](?=[\s\"')\]]|$)[\"')\]]?")
+_NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|[A-Z])|^\W*\d{1,3})\.$")
+_STOP = re.compile(
+    r"^(?:\.\. |:\w[\w ]*:(?!`)|@\w|(?:Args|Arguments|Parameters|Returns?|Raises|Yields|Examples?|Notes?|Attributes"
+    r"|Params?|Usage|See also)\s*:{0,2}\s*$|-{3,}|={3,}|>>>|```|~~~|\*{3,}|#{1,6}\s)"
+)
+_SKIPPED = re.compile(r"^@(?:module|file|fileoverview|packageDocumentation|description|summary|brief)\b\s*")
+_NUMBERED = frozenset({"issue", "pr", "pull", "gh", "ghsa", "cve", "pep", "rfc", "user"})
+_CODE_ROLES = frozenset(
+    "class func meth mod attr data exc obj func any const type py c js command option envvar".split()
+)
+
+
+def words_of(text: str) -> list[Words]:
+    """Return a text without its markup. Images, comments and tags are left out; of a link its label stays."""
+    found: list[Words] = []
+    at = 0
+    for match in _INLINE.finditer(text):
+        found.append(Words(text[at : match.start()]))
+        found += _read(match)
+        at = match.end()
+    found.append(Words(text[at:]))
+    return _joined(found)
+
+
+def first_paragraph(text: str) -> str:
+    """Return the first paragraph of a docstring or doc comment, before it tells of parameters and the like."""
+    kept: list[str] = []
+    for line in text.strip().splitlines():
+        bare = _SKIPPED.sub("", line.strip())
+        if _STOP.match(bare) or (not bare and kept):
+            break
+        if bare:
+            kept.append(bare)
+    return " ".join(kept)
+
+
+def cut(words: Sequence[Words], most: int) -> list[Words]:
+    """Return the first sentences that fit into `most` characters; of one that is longer, its first words and `…`."""
+    whole = "".join(one.text for one in words)
+    if len(whole) <= most:
+        return list(words)
+    ends = [end for end in sentence_ends(whole) if end <= most]
+    end = ends[-1] if ends else max(whole.rfind(" ", 0, most), 1)
+    return [*_up_to(words, end), *([] if ends else [Words("…")])]
+
+
+def first_sentence(text: str, most: int) -> list[Words]:
+    """Return the first sentence of a docstring or doc comment, of at most `most` characters."""
+    words = words_of(first_paragraph(text))
+    whole = "".join(one.text for one in words)
+    end = next(iter(sentence_ends(whole)), len(whole))
+    return cut(_up_to(words, end), most)
+
+
+def sentence_ends(text: str) -> Iterator[int]:
+    """Return where sentences of a text end."""
+    for match in _SENTENCE_END.finditer(text):
+        if match[0][0] == ":" and match.end() < len(text):
+            continue
+        if not _NO_END.search(text, max(0, match.start() - 8), match.start() + 1):
+            yield match.end()
+
+
+def _read(match: re.Match[str]) -> list[Words]:
+    match match.lastgroup:
+        case _ if match["role"]:
+            return [_role(match["rolename"], match["roletext"])]
+        case _ if match["literal"]:
+            return [_literal(match)]
+        case _ if match["jslink"]:
+            target, _, label = match["jstarget"].replace("|", " ").strip().partition(" ")
+            return [Words(label.strip() or target, code=not label and "://" not in target)]
+        case _ if match["mdlink"]:
+            return words_of(match["label"])
+        case _ if match["emphasis"]:
+            return words_of(match["stressed"])
+        case _ if match["auto"]:
+            return [Words(match["address"])]
+        case _:
+            return []
+
+
+def _role(name: str, text: str) -> Words:
+    titled = _TARGET.search(text)
+    if titled:
+        return Words(text[: titled.start()])
+    domain, _, last = name.rpartition(":")
+    if last in _NUMBERED:
+        return Words(f"{last} {text}")
+    if not domain and last not in _CODE_ROLES:
+        return Words(text.lstrip("/!~"))
+    shown = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!.")
+    return Words(shown, code=True)
+
+
+def _literal(match: re.Match[str]) -> Words:
+    text = match["code"]
+    if match[0].endswith("_"):
+        return Words(_TARGET.sub("", text))
+    return Words(text.strip(), code=True)
+
+
+def _joined(found: Sequence[Words]) -> list[Words]:
+    kept: list[Words] = []
+    for one in found:
+        text = _SPACES.sub(" ", one.text)
+        if not text:
+            continue
+        if kept and not kept[-1].code and not one.code:
+            kept[-1] = Words(_SPACES.sub(" ", kept[-1].text + text))
+        else:
+            kept.append(Words(text, one.code))
+    if kept:
+        kept[0] = Words(kept[0].text.lstrip(), kept[0].code)
+        kept[-1] = Words(kept[-1].text.rstrip(), kept[-1].code)
+    return [one for one in kept if one.text]
+
+
+def _up_to(words: Sequence[Words], end: int) -> list[Words]:
+    kept: list[Words] = []
+    for one in words:
+        if end <= 0:
+            break
+        kept.append(Words(one.text[:end], one.code))
+        end -= len(one.text)
+    return kept

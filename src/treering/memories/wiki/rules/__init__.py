@@ -1,0 +1,1 @@
+"""Pages of a wiki written by rules, without a model."""

@@ -1,0 +1,214 @@
+"""The page that a reader opens first: what the repository is, how to start, its parts, its most central modules."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from treering.core.knowledge_payloads import Fact
+from treering.memories.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
+from treering.memories.wiki.repository.facts import RepositoryFacts, purpose_of
+from treering.memories.wiki.repository.files import WikiFile
+from treering.memories.wiki.repository.layers import folder_groups
+from treering.memories.wiki.repository.packages import part_title
+from treering.memories.wiki.repository.prose import cut, words_of
+from treering.memories.wiki.repository.sections import DocumentSection
+from treering.memories.wiki.rules.markup import bullets, code, fenced, plain, table
+from treering.memories.wiki.rules.naming import ARCHITECTURE, CHANGES, DECISIONS, HOWTO, REFERENCE, PagePaths
+from treering.memories.wiki.rules.page_body import PageBody, counted, paragraph, shown
+
+_INTRODUCTION_CHARS = 700
+_START_TITLES = (
+    "quickstart",
+    "quick start",
+    "getting started",
+    "get started",
+    "usage",
+    "installation",
+    "install",
+    "installing",
+)
+_START_ALSO = ("example", "run", "a simple example", "hello world", "basics")
+_MOST_STARTS = 4
+_CODE_LINES = 25
+_CENTRAL = 10
+_MOST_DEPENDENCIES = 30
+_MOST_ASIDE = 8
+_FURTHER = {
+    ARCHITECTURE: "which layers there are, and who imports whom",
+    HOWTO: "tasks with the code for them, from the documents and examples",
+    REFERENCE: "everything public, by module",
+    DECISIONS: "what was decided, and which rules hold",
+    CHANGES: "what was done lately, and what changes most often",
+}
+
+
+def write_overview(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: PagePlan) -> WikiPage:
+    """Write the overview."""
+    body = PageBody(plan, page)
+    readme = readme_of(facts)
+    sections = facts.sections(readme) if readme else ()
+    if readme:
+        body.add(*_introduction(body, readme, sections))
+    body.add(_at_a_glance(facts, body))
+    body.section("Start", *(part for part in _start(body, readme, sections) if readme))
+    body.section("Parts", _parts(facts, paths, body))
+    body.section("Most central modules", _central(facts, paths, body))
+    body.section("Documents", *_documents(paths, body))
+    body.section("Read on", _further(body))
+    return body.finish()
+
+
+def readme_of(facts: RepositoryFacts) -> WikiFile | None:
+    """Return the README of the repository."""
+    found = [file for path, file in facts.files.files.items() if "/" not in path and path.lower().startswith("readme")]
+    return min(
+        (file for file in found if file.head), key=lambda file: (not file.path.endswith(".md"), file.path), default=None
+    )
+
+
+def cut_code(text: str, most: int) -> tuple[str, bool]:
+    """Return the first lines of some code, and whether that is not all of it."""
+    lines = text.split("\n")
+    return "\n".join(lines[:most]), len(lines) > most
+
+
+def _introduction(body: PageBody, readme: WikiFile, sections: Sequence[DocumentSection]) -> Iterable[str]:
+    room, first = _INTRODUCTION_CHARS, True
+    for section in sections[:4]:
+        for block in section.blocks:
+            words = cut(words_of(block.text), room) if block.kind == "paragraph" else []
+            said = "".join(one.text for one in words)
+            if len(said) < 20 or room < 100 or (block.text.endswith(":") and not first):
+                continue
+            room -= len(said)
+            yield f"{paragraph(words)} ({body.source(readme, section.cite(block), 'README')})"
+            first = False
+        if not first:
+            return
+
+
+def _at_a_glance(facts: RepositoryFacts, body: PageBody) -> str:
+    rows = []
+    stated = [(file, one) for file, one in _manifest_facts(facts) if "/" not in file.path]
+    for predicate, label in (("version", "Version"), ("license", "Licence"), ("requires python", "Needs Python")):
+        for file, fact in stated:
+            if fact.predicate == predicate:
+                rows.append((label, f"{plain(str(fact.value))} ({body.file(file)})"))
+                break
+    languages = facts.files.payload.get("languages", ())
+    if isinstance(languages, list):
+        told = [f"{plain(str(one.get('name')))} ({one.get('files')})" for one in languages[:5] if isinstance(one, dict)]
+        rows.append(("Languages (files)", ", ".join(told)))
+    commands = [f"{code(name)} is {code(at)}" for name, at in _commands(facts)]
+    if commands:
+        rows.append(("Entry points", ", ".join(commands)))
+    needs = [
+        f"{plain(fact.predicate.removeprefix('depends on '))}"
+        for _, fact in stated
+        if fact.predicate.startswith("depends on ")
+    ]
+    if needs:
+        more = f" and {len(needs) - _MOST_DEPENDENCIES} more" if len(needs) > _MOST_DEPENDENCIES else ""
+        rows.append(("Depends on", ", ".join(needs[:_MOST_DEPENDENCIES]) + more))
+    return table(("At a glance", ""), rows) if rows else ""
+
+
+def _manifest_facts(facts: RepositoryFacts) -> list[tuple[WikiFile, Fact]]:
+    found = []
+    for one in facts.known.facts:
+        files = [facts.files.by_id[ref.source_id] for ref in one.evidence_refs if ref.source_id in facts.files.by_id]
+        if files and isinstance(one.payload, Fact):
+            found.append((files[0], one.payload))
+    return found
+
+
+def _commands(facts: RepositoryFacts) -> list[tuple[str, str]]:
+    entries = facts.files.payload.get("entry_points", ())
+    declared = [one for one in entries if isinstance(one, dict) and one.get("at") != one.get("in")]
+    return [(str(one.get("name")), str(one.get("at"))) for one in declared[:8]]
+
+
+def _start(body: PageBody, readme: WikiFile | None, sections: Sequence[DocumentSection]) -> Iterable[str]:
+    if readme is None:
+        return
+    chosen = _starting(sections)
+    for section in chosen[:_MOST_STARTS]:
+        block = section.first_code
+        if block is None:
+            continue
+        text, is_cut = cut_code(block.text, _CODE_LINES)
+        rest = " The rest is in the README." if is_cut else ""
+        yield f"{plain(section.title)} ({body.source(readme, section.cite(block))}):{rest}"
+        yield fenced(text, block.language)
+
+
+def _starting(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
+    with_code = [section for section in sections if section.first_code]
+
+    def rank(section: DocumentSection) -> int:
+        title = section.title.lower().strip(" :#!.🚀⚡️")
+        return 0 if title.startswith(_START_TITLES) else 1 if title.startswith(_START_ALSO) else 2
+
+    best = sorted(with_code, key=rank)
+    asked = [section for section in best if rank(section) < 2] or best[:1]
+    return sorted(asked[:_MOST_STARTS], key=lambda section: section.lines.first)
+
+
+def _parts(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
+    grouped = folder_groups(facts)
+    rows = []
+    for group in grouped.groups:
+        inside = grouped.files[group]
+        label = code(part_title(facts.files, group, [facts.files.files[path] for path in inside]))
+        part = (
+            facts.code.parts.get(group) or facts.part_of(inside[0]) if len(inside) == 1 else facts.code.parts.get(group)
+        )
+        page = body.to_page(paths.parts[part.key], label) if part else label
+        entry = facts.files.files[part.entry] if part and part.entry else None
+        said = shown(purpose_of(entry, facts)) if entry else ""
+        rows.append((page, code(f"{group}/" if group != "." else "./"), str(len(inside)), said or "–"))
+    said = table(("Part", "Folder", "Files", "What it is for"), rows) if rows else ""
+    aside = sorted({path.partition("/")[0] for path in facts.code.aside})
+    count = sum(facts.code.aside.values())
+    named = ", ".join(code(one) for one in aside[:_MOST_ASIDE])
+    return said + (f"\n\n{counted(count, 'file')} of code around it without a page, in {named}." if aside else "")
+
+
+def _central(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
+    rows = []
+    files = sorted(facts.code.of_file, key=lambda path: (-round(facts.graph.importance.get(path, 0.0), 6), path))
+    for path in files[:_CENTRAL]:
+        file = facts.files.files[path]
+        users = {
+            link.start for link in facts.graph.incoming.get(path, ()) if facts.files.files[link.start].role == "code"
+        }
+        page = body.to_page(paths.of_file(path), code(part_title(facts.files, path)))
+        rows.append((page, shown(purpose_of(file, facts)) or "–", str(len(users))))
+    if not rows:
+        return ""
+    said = "By PageRank over who imports, calls and uses whom."
+    return f"{said}\n\n{table(('Module', 'What it is for', 'Used by files'), rows)}"
+
+
+def _documents(paths: PagePaths, body: PageBody) -> Iterable[str]:
+    folders: dict[str, list[PagePlan]] = defaultdict(list)
+    for page in body.plan.pages:
+        if page.kind == PageKind.DOCUMENT:
+            folders[page.relevant_files[0].rpartition("/")[0]].append(page)
+    rows = []
+    for folder in sorted(folders):
+        pages = sorted(folders[folder], key=lambda page: (page.title.casefold(), page.path))
+        told = [body.to_page(page.path, plain(page.title)) for page in pages]
+        rows.append((code(f"{folder or '.'}/"), ", ".join(told)))
+    if rows:
+        yield table(("Folder", "Documents"), rows)
+    left = [file for file in paths.documents_by_rank if file.path not in paths.documents]
+    if left:
+        named = ", ".join(code(one) for one in sorted({f"{file.folder or '.'}/" for file in left})[:8])
+        yield f"{counted(len(left), 'more document')} without a page of their own, in {named}."
+
+
+def _further(body: PageBody) -> str:
+    pages = {page.path: page for page in body.plan.pages}
+    return bullets(
+        [f"{body.to_page(path, plain(pages[path].title))}: {said}." for path, said in _FURTHER.items() if path in pages]
+    )

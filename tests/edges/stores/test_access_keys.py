@@ -1,0 +1,136 @@
+"""What keeps access keys: the same of a file and of a database."""
+
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from threading import Thread
+
+import pytest
+
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.edges.access_keys import holder_of, make_key, space_name
+from treering.edges.address import file_address, parse_address
+from treering.edges.clock import SystemClock
+from treering.edges.wiring import open_access_keys
+from treering.testing.clocks import SteppingClock
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=["file", "database"])
+def address(request, tmp_path):
+    if request.param == "file":
+        return file_address(tmp_path / "keys.db")
+    server, databases = request.getfixturevalue("server"), request.getfixturevalue("databases")
+    return parse_address(server.url(databases.new(), space="acme"), named=tmp_path)
+
+
+@pytest.fixture
+def keys(address):
+    with closing(open_access_keys(address, create=True)) as keys:
+        yield keys
+
+
+def made(name="ci", **options):
+    return make_key(name, space="sqlite:/a.db", clock=SystemClock(), **options)[1]
+
+
+def test_a_key_is_found_as_it_was_kept(keys):
+    key = replace(made(scope="/web", right="admin", channel="user"), expires=NOON)
+    keys.add(key)
+    assert keys.find(key.id) == key
+    assert keys.find("0" * 16) is None
+    assert keys.find("' OR 1=1 --") is None
+
+
+def test_keys_outlive_who_kept_them(address):
+    with closing(open_access_keys(address, create=True)) as keys:
+        keys.add(made())
+    with closing(open_access_keys(address, create=False)) as keys:
+        assert [key.name for key in keys.all()] == ["ci"]
+
+
+def test_a_name_is_taken_until_its_key_is_revoked(keys):
+    first = made()
+    keys.add(first)
+    with pytest.raises(Conflict, match="'ci'"):
+        keys.add(made())
+    keys.revoke(first.id, at=NOON)
+    keys.add(made())
+    assert [key.revoked for key in keys.all()] == [NOON, None]
+
+
+def test_a_key_that_is_revoked_twice_keeps_the_first_time(keys):
+    key = made()
+    keys.add(key)
+    keys.revoke(key.id, at=NOON)
+    keys.revoke(key.id, at=NOON + timedelta(days=1))
+    assert keys.find(key.id).revoked == NOON
+
+
+def test_many_who_make_a_key_of_one_name_at_once_make_one(address):
+    outcomes = []
+
+    def make():
+        with closing(open_access_keys(address, create=True)) as keys:
+            try:
+                keys.add(made())
+                outcomes.append("made")
+            except Conflict:
+                outcomes.append("taken")
+
+    threads = [Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["made", "taken", "taken", "taken"]
+
+
+def test_only_the_whole_key_opens(keys):
+    shown, key = make_key("ci", space="sqlite:/a.db", clock=SystemClock())
+    keys.add(key)
+    clock = SystemClock()
+    assert holder_of(shown, keys, clock=clock) == key
+    for wrong in (
+        shown[:-1],
+        shown + "a",
+        shown.upper(),
+        f" {shown}",
+        shown[:-1] + ("a" if shown[-1] != "a" else "b"),
+        "",
+    ):
+        assert holder_of(wrong, keys, clock=clock) is None
+
+
+def test_a_key_opens_until_the_moment_it_expires(keys):
+    clock = SteppingClock()
+    shown, key = make_key("ci", space="sqlite:/a.db", clock=clock, expires=clock.now() + timedelta(days=1))
+    keys.add(key)
+
+    class At:
+        def __init__(self, time):
+            self.time = time
+
+        def now(self):
+            return self.time
+
+    assert holder_of(shown, keys, clock=At(key.expires - timedelta(seconds=1)))
+    assert holder_of(shown, keys, clock=At(key.expires)) is None
+
+
+def test_where_there_are_no_keys_that_is_told(tmp_path):
+    with pytest.raises(NotFound, match="no access keys"):
+        open_access_keys(file_address(tmp_path / "none.db"), create=False)
+    assert not (tmp_path / "none.db").exists()
+    with pytest.raises(InvalidInput, match="rack"):
+        open_access_keys(parse_address("rack://x/y", named=tmp_path), create=True)
+
+
+def test_a_space_is_called_the_same_by_all_who_may_connect_to_it(tmp_path):
+    called = {
+        space_name(parse_address(f"postgresql://{user}db/team?space=acme{more}", named=tmp_path))
+        for user in ("", "app@", "ada:secret@")
+        for more in ("", "&sslmode=require", "&pool=4")
+    }
+    assert called == {"postgresql://db/team?space=acme"}

@@ -1,0 +1,233 @@
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from key_parts import guarded
+
+import treering
+from treering.core.ids import is_object
+from treering.edges.access_keys import space_name
+from treering.edges.address import file_address
+from treering.tools.catalog import TOOLS
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with guarded(tmp_path_factory.mktemp("guarded"), allow=frozenset()) as server:
+        yield server
+
+
+SECRETS = {"/": "heliotrope", "/team": "periwinkle", "/team/sub": "celadon", "/beside": "marzipan", "/team2": "puce"}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A space in which several scopes hold a word of their own; and the ids of what lies in each."""
+    with guarded(tmp_path_factory.mktemp("shared")) as server:
+        boss = server.key("admin", name="boss")
+        ids = {}
+        for scope, word in SECRETS.items():
+            note = {"text": f"The lamp is {word}. See lamp.", "origin": f"note:{word}"}
+            brought = server.verb(boss, "ingest", mode="source", scope=scope, input={"items": [note]}).json()
+            fact = {
+                "kind": "fact",
+                "title": f"Lamp {word}",
+                "payload": {"subject": "lamp", "predicate": word, "value": 1},
+            }
+            told = server.verb(boss, "crystallize", mode="knowledge", scope=scope, input=fact).json()
+            work = server.verb(
+                boss, "crystallize", mode="work_item", scope=scope, input={"title": f"Fix {word}"}
+            ).json()
+            ids[scope] = [*brought["ids"], *told["ids"], *work["ids"]]
+        yield server, ids
+
+
+def test_what_is_written_says_which_key_wrote_it_whatever_the_client_sends(server):
+    agent, person = server.key("write", name="ci"), server.key("write", name="ada", channel="user")
+    for key, name, channel in ((agent, "ci", "agent"), (person, "ada", "user")):
+        written = server.ask(
+            key,
+            "POST",
+            "/v1/wiki/crystallize",
+            json={"mode": "work_item", "input": {"title": f"By {name}"}},
+            headers={"X-Actor": "root", "X-Treering-Actor": "root", "From": "root"},
+        ).json()
+        page = server.verb(key, "query", mode="page", input={"id": written["ids"][0]}).json()
+        assert [entry["actor"] for entry in page["history"]] == [name]
+        assert page["object"]["origin_channel"] == channel
+
+
+def test_documents_of_a_project_are_written_in_the_name_of_the_key(server):
+    key = server.key("write", project="acme", name="acme bot")
+    assert server.ask(key, "POST", "/api/projects/acme/memory/index", json={"docs": ["Kept."]}).status_code == 200
+    with treering.open(f"sqlite:{server.folder}/projects/acme.db", create=False, background=False) as space:
+        assert {event.actor for event in space.engine.ledger.events() if event.target.startswith("src:")} == {
+            "acme bot"
+        }
+
+
+def test_erasing_documents_of_a_project_needs_the_right_to_erase(server):
+    key = server.key("write", project="acme")
+    asked = {"docs": ["Kept."], "erase": True}
+    refused = server.ask(key, "POST", "/api/projects/acme/memory/delete", json=asked)
+    assert (refused.status_code, refused.json()["details"]["not_granted"]) == (403, ["destroys", "needs_person"])
+
+
+def test_a_review_with_a_key_is_decided_in_its_name(server):
+    key = server.key("review", name="grace", channel="user")
+    answer = server.ask(key, "POST", "/v1/revert", json={"input": {"patch_id": "patch:01kefz5b1jt7w2y9a5m3x8q6rv"}})
+    assert answer.status_code == 404  # let in; there is no such patch
+
+
+def test_a_key_that_is_revoked_while_the_server_runs_opens_nothing_from_then_on(server):
+    key = server.key("read")
+    assert server.verb(key, "query", input="lamp").status_code == 200
+    server.keys.revoke(key.split("_")[1], at=datetime.now(UTC))
+    assert server.verb(key, "query", input="lamp").status_code == 401
+
+
+def test_the_last_use_of_a_key_is_kept(server):
+    key = server.key("read")
+    assert server.keys.find(key.split("_")[1]).used is None
+    server.verb(key, "query", input="lamp")
+    assert datetime.now(UTC) - server.keys.find(key.split("_")[1]).used < timedelta(minutes=5)
+
+
+def test_a_wrong_key_is_not_told_from_an_unknown_one(server):
+    told = {server.ask(key, "GET", "/openapi.json").text for why, key in server.dead_keys().items() if why != "no key"}
+    assert len(told) == 1
+    assert "trk_…" in told.pop()
+
+
+def test_no_secret_is_kept_in_the_file_of_keys(server):
+    key = server.key("read")
+    secret = key.split("_")[2].encode()
+    kept = b"".join(path.read_bytes() for path in server.folder.glob("keys.db*"))
+    assert key.split("_")[1].encode() in kept
+    assert secret not in kept
+
+
+def test_a_key_may_come_in_a_header_of_its_own(server):
+    key = server.key("read")
+    asked = server.client.get("/openapi.json", headers={"X-Treering-Key": key, "Authorization": "Bearer sk-upstream"})
+    assert asked.status_code == 200
+
+
+def test_a_call_that_names_no_scope_works_at_that_of_the_key(shared):
+    server, _ = shared
+    key = server.key("write", scope="/team")
+    told = server.verb(key, "crystallize", mode="work_item", input={"title": "Here"}).json()
+    assert told["scope"] == "/team"
+
+
+@pytest.mark.parametrize("scope", ["/", "/beside", "/team2", "/teams", "/te", "/team/../beside"])
+def test_a_call_that_names_another_scope_than_that_of_the_key_is_refused(shared, scope):
+    server, _ = shared
+    key = server.key("write", scope="/team")
+    for verb, envelope in (
+        ("query", {"input": "lamp"}),
+        ("crystallize", {"mode": "work_item", "input": {"title": "x"}}),
+    ):
+        refused = server.verb(key, verb, scope=scope, **envelope)
+        assert refused.status_code in {403, 422}
+        assert not {"heliotrope", "marzipan", "puce"} & set(refused.text.replace(".", " ").split())
+
+
+def calls_of(ids):
+    """Return calls of all modes that tell of something, with every option that widens what is seen."""
+    words = {"text": "lamp heliotrope marzipan puce"}
+    wide = {"descend": True, "withdrawn": True}
+    yield "query", "context", {"task": words["text"]}, wide
+    yield "query", "context", {"task": "lamp"}, {**wide, "deep": True}
+    yield "query", "search", words, {**wide, "explain": True, "limit": 50}
+    yield "query", "search", {"text": "nothing like it"}, {}
+    yield "query", "recent", {}, {"descend": True}
+    yield "ingest", "status", {}, {}
+    for mode in ("structure", "semantic", "audit", "repair", "reindex"):
+        yield "lint", mode, {}, {}
+    for identity in ids:
+        for mode, field in (("page", "id"), ("related", "id"), ("expand", "ids")):
+            yield "query", mode, {field: [identity] if field == "ids" else identity}, {}
+        yield "lint", "audit", {"id": identity}, {}
+        yield "crystallize", "promote", {"id": identity}, {}
+        yield "crystallize", "work_item", {"id": identity, "title": "Taken over"}, {}
+        evidence = [{"source_id": identity, "segment_id": "seg_0000000000000"}]
+        yield (
+            "crystallize",
+            "knowledge",
+            {"kind": "preference", "title": "P", "payload": {"statement": "s"}, "evidence_refs": evidence},
+            {},
+        )
+        yield "crystallize", "activity", {"title": "A", "links": [{"type": "related_to", "target": identity}]}, {}
+
+
+def test_a_key_of_a_scope_is_told_nothing_of_what_lies_above_and_beside(shared):
+    server, ids = shared
+    key = server.key("write", scope="/team")
+    elsewhere = [identity for scope in ("/", "/beside", "/team2") for identity in ids[scope]]
+    leaks = []
+    for verb, mode, given, options in calls_of(elsewhere):
+        answer = server.verb(key, verb, mode=mode, input=given, options=options)
+        asked = {*str(given).replace("'", " ").split()}
+        told = [
+            word
+            for word in ("heliotrope", "marzipan", "puce", *elsewhere)
+            if word in answer.text and not any(word in a for a in asked)
+        ]
+        if told or answer.status_code >= 500:
+            leaks.append((verb, mode, given, answer.status_code, told))
+    assert leaks == []
+
+
+def test_a_key_of_a_scope_changes_nothing_above_and_beside(shared):
+    server, ids = shared
+    boss = server.key("read", name=f"boss {len(server.keys.all())}")
+    elsewhere = [one for scope in ("/", "/beside", "/team2") for one in ids[scope]]
+    objects = list(filter(is_object, elsewhere))
+
+    def state():
+        return [
+            server.verb(boss, "query", mode="page", input={"id": one}, options={"descend": True}).json()
+            for one in objects
+        ]
+
+    before = state()
+    key = server.key("write", scope="/team")
+    for verb, mode, given, options in calls_of(elsewhere):
+        server.verb(key, verb, mode=mode, input=given, options=options)
+    assert [page["object"] for page in state()] == [page["object"] for page in before]
+
+
+def test_a_key_of_a_scope_works_there_and_below(shared):
+    server, ids = shared
+    key = server.key("write", scope="/team")
+    found = server.verb(key, "query", mode="search", input={"text": "lamp"}, options={"descend": True}).text
+    assert {word for word in SECRETS.values() if word in found} == {"periwinkle", "celadon"}
+    below = server.verb(key, "query", mode="search", scope="/team/sub", input={"text": "lamp"}).text
+    assert {word for word in SECRETS.values() if word in below} == {"periwinkle", "celadon"}
+    for identity in filter(is_object, (*ids["/team"], *ids["/team/sub"])):
+        assert (
+            server.verb(key, "query", mode="page", input={"id": identity}, options={"descend": True}).status_code == 200
+        )
+
+
+def test_the_name_of_a_space_is_that_of_its_file_whatever_it_is_called_by(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    names = {space_name(file_address(path)) for path in ("a.db", "./a.db", tmp_path / "a.db", "link/a.db")}
+    assert names == {f"sqlite:{tmp_path.resolve() / 'a.db'}"}
+
+
+def test_the_calls_of_these_tests_reach_every_mode():
+    reached = {(verb, mode) for verb, mode, _, _ in calls_of(["x"])}
+    skipped = {
+        ("ingest", "path"),
+        ("ingest", "repo"),
+        ("ingest", "source"),
+        ("crystallize", "source"),
+        ("crystallize", "node"),
+        ("crystallize", "supersede"),
+        ("crystallize", "demote"),
+    }
+    every = set(itertools.chain.from_iterable(((tool.name, mode) for mode in tool.modes) for tool in TOOLS.values()))
+    assert every - reached - skipped == set()

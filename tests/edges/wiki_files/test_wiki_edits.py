@@ -1,0 +1,143 @@
+"""What a person writes into a page comes back through `ingest`: as a proposal, with the page as its evidence."""
+
+import subprocess
+
+import pytest
+
+from treering.edges.wiki_files.folder import WikiFolder
+from treering.memories.wiki.files.addresses import FileAddresses
+from treering.memories.wiki.files.manifest import MANIFEST
+from treering.memories.wiki.files.regions import END, KEEP
+from wiki_by_hand import small_wiki
+
+
+def git(folder, *arguments):
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "app.py").write_text("def route():\n    return 1\n" * 5)
+    (tmp_path / "README.md").write_text("# Acme\n\nA shop.\n")
+    WikiFolder(tmp_path / "wiki", FileAddresses("wiki")).publish(*small_wiki())
+    return tmp_path
+
+
+def edit(tree, before="Rules match paths.", after="Rules match hosts and paths."):
+    page = tree / "wiki" / "modules" / "routing.md"
+    page.write_text(page.read_text().replace(before, after))
+
+
+def ingested(space, tree, mode="path", where=""):
+    return space.ingest(mode, input={"path": str(tree / where)})
+
+
+def outcomes(report):
+    return {item.origin.rpartition("#")[2].rpartition("/wiki/")[2]: (item.outcome, item.why) for item in report.items}
+
+
+def test_pages_that_nobody_changed_are_no_evidence(space, tree):
+    report = ingested(space, tree)
+    assert report.counts["skipped"] == 5
+    assert report.counts["created"] == 2
+    assert space.query("search", input={"query": "Rules match paths"}).hits == ()
+
+
+def test_an_edit_is_proposed_with_the_page_as_its_evidence_and_nothing_is_written(space, tree):
+    edit(tree)
+    report = ingested(space, tree, where="wiki/modules/routing.md")
+    assert (report.status, report.counts) == ("proposed", {"proposed": 1})
+    (patch,) = space.proposals()
+    source, knowledge = (operation.object for operation in patch.operations if operation.op == "create")
+    assert [part.excerpt for part in source.segments] == ["Rules match hosts and paths."]
+    assert (source.segments[0].locator.start, source.segments[0].locator.end) == (line_of(tree), line_of(tree))
+    assert knowledge.payload.subject == "Routing > Rules"
+    assert knowledge.payload.object == "Rules match hosts and paths."
+    assert knowledge.evidence_refs[0].source_id == source.id
+    assert space.query("search", input={"query": "hosts and paths"}).hits == ()
+
+
+def line_of(tree):
+    lines = (tree / "wiki/modules/routing.md").read_text().splitlines()
+    return lines.index("Rules match hosts and paths.") + 1
+
+
+def test_a_proposal_that_is_approved_is_known_from_then_on(open_space, tree):
+    space = open_space(actor="ada", channel="user")
+    edit(tree)
+    ingested(space, tree)
+    (patch,) = space.proposals()
+    space.approve(patch.id)
+    assert space.query("search", input={"query": "hosts and paths"}).hits
+    assert "proposed" not in ingested(space, tree).counts
+    assert space.proposals() == ()
+
+
+def test_the_same_edit_is_proposed_once_and_not_again_when_it_was_turned_down(open_space, tree):
+    space = open_space(actor="ada", channel="user")
+    edit(tree)
+    ingested(space, tree)
+    assert ingested(space, tree).counts["proposed"] == 1
+    (patch,) = space.proposals()
+    space.reject(patch.id)
+    report = ingested(space, tree)
+    assert space.proposals() == ()
+    assert ("skipped", "a person turned it down as it is") in outcomes(report).values()
+    edit(tree, "hosts and paths", "hosts alone")
+    ingested(space, tree)
+    assert len(space.proposals()) == 1
+
+
+def test_each_page_is_a_proposal_of_its_own(space, tree):
+    edit(tree)
+    (tree / "wiki" / "overview.md").write_text("# Overview\n\nAll of it differs.\n")
+    ingested(space, tree)
+    assert len(space.proposals()) == 2
+
+
+def test_a_region_is_kept_as_a_source_and_states_nothing(space, tree):
+    with (tree / "wiki" / "overview.md").open("a") as file:
+        file.write(f"\n{KEEP}\nAsk the warehouse team first.\n{END}\n")
+    ingested(space, tree)
+    (hit, *_) = space.query("search", input={"query": "warehouse team"}).hits
+    assert "Ask the warehouse team first." in hit.text
+    assert space.proposals() == ()
+
+
+def test_passages_that_a_person_removed_state_nothing(space, tree):
+    edit(tree, "Rules match paths.\n\n", "")
+    report = ingested(space, tree)
+    assert space.proposals() == ()
+    assert any("passages are missing" in why for _, why in outcomes(report).values())
+
+
+def test_a_manifest_that_cannot_be_read_hides_no_file(space, tree):
+    (tree / "wiki" / MANIFEST).write_text("{")
+    ingested(space, tree)
+    assert space.query("search", input={"query": "Rules match paths"}).hits
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_an_edit_in_a_repository_is_about_the_part_that_the_page_tells_of(open_space, tree, commits):
+    space = open_space(actor="ada", channel="user")
+    git(tree, "init", "-q")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "First")
+    edit(tree)
+    if commits:
+        git(tree, "commit", "-q", "-am", "Edit")
+    report = space.ingest("repo", input={"path": str(tree)}, options={"worktree": not commits})
+    assert report.counts["proposed"] == 1
+    (patch,) = space.proposals()
+    space.approve(patch.id)
+    (fact,) = [one for one in space.query("search", input={"query": "hosts and paths"}).hits if one.type == "knowledge"]
+    (subject,) = space.engine.ledger.get(fact.origin).subject_refs
+    assert fact.origin in [one.id for one in space.query("page", input={"id": subject}).referrers]
+    again = space.ingest("repo", input={"path": str(tree)}, options={"worktree": not commits})
+    assert "proposed" not in again.counts
