@@ -29,6 +29,7 @@ from benchmarks import (
     start,
     text,
     walks,
+    web,
     wiki_agents,
     writes,
 )
@@ -49,6 +50,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "nearest": nearest.measure,
     "graph": graph.measure,
     "walks": walks.measure,
+    "web": web.measure,
     "projects": projects.measure,
     "memories": memories.measure,
     "wiki_agents": wiki_agents.measure,
