@@ -15,7 +15,7 @@ from treering.edges.address import SPACE, Address, file_address
 from treering.edges.models.bge import BgeSmall
 from treering.edges.settings import Settings
 from treering.edges.wiring import Opened, Opening, author, open_engine, start_waiting
-from treering.memories.project import ProjectMemory, checked_project_id
+from treering.memories.project import ProjectMemory, checked_project_id, is_project_id
 from treering.ports.embedder import Embedder
 from treering.ports.model import LanguageModel
 from treering.tools.engine import Engine
@@ -98,6 +98,12 @@ class ProjectSpaces:
             yield space.engine(lambda: self._open(project_id, create=create))
         finally:
             self._give_back(project_id, space)
+
+    def ids(self) -> list[str]:
+        """Return the ids of the projects whose spaces are in a folder, in order; of those in a database none."""
+        if not isinstance(self._place, Path) or not self._place.is_dir():
+            return []
+        return sorted(file.stem for file in self._place.glob("*.db") if is_project_id(file.stem))
 
     def look_after(self) -> None:
         """Have made what waits in the open spaces, also what a process left that died. Returns soon."""

@@ -211,10 +211,15 @@ class ProjectMemory:
         return read_by_model(self._model, new, budget=ceiling, segmenter=segmenter, max_chars=most)
 
 
+def is_project_id(name: str) -> bool:
+    """Tell whether a text may be the id of a project."""
+    return bool(_PROJECT_ID.fullmatch(name)) and ".." not in name
+
+
 def checked_project_id(project_id: object) -> str:
     """Return a project's id as text. Raises `InvalidInput` for anything that could be a path or is too long."""
     name = str(project_id) if isinstance(project_id, int | UUID) and not isinstance(project_id, bool) else project_id
-    if isinstance(name, str) and _PROJECT_ID.fullmatch(name) and ".." not in name:
+    if isinstance(name, str) and is_project_id(name):
         return name
     raise wrong("project_id", f"{_shown(project_id)} is not a project id", hint=_PROJECT_HINT)
 

@@ -149,6 +149,8 @@ class Expanded(Value):
     cut: bool = False
     current: bool = True
     """Whether it is how things stand."""
+    vanished: bool = False
+    """Of a place: whether its source says this no more; the text is what it said last."""
 
 
 class ExpandReport(Report):
@@ -259,6 +261,7 @@ def _expanded(call: Call, reference: str, around: int, options: ReadOptions, bud
         places=tuple(place_in(part.locator, item.origin) for part in parts),
         cut=len(fitted) < len(text),
         current=current,
+        vanished=bool(segment_id) and all(part.segment_id != segment_id for part in item.segments),
     )
 
 

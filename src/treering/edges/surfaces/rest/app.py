@@ -20,7 +20,8 @@ from treering.edges.models.bge import BgeSmall
 from treering.edges.project_models import ProjectModels
 from treering.edges.projects import ProjectSpaces, projects_place
 from treering.edges.settings import Settings
-from treering.edges.surfaces.rest import chat, operations, projects, wiki
+from treering.edges.surfaces.recent_calls import RecentCalls
+from treering.edges.surfaces.rest import chat, operations, pages, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.caretaker import Caretaker
@@ -192,9 +193,10 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
             if ring:
                 await run_sync(ring.keys.close)
 
+    calls = RecentCalls()
     routes = (
         *_state_of(space),
-        *wiki.routes(space, workers, bounds),
+        *wiki.routes(space, workers, bounds, calls),
         *operations.routes(space, workers, bounds),
         *projects.routes(project_memory, workers, bounds),
         *chat.routes(chat.ChatEndpoint(upstream, memory, serving.memory)),
@@ -205,6 +207,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     app.state.workers = workers
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
+    if ring is None:
+        app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, anybody=Caller(most)))
     described = document(routes)
     app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own

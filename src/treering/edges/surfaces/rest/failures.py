@@ -77,9 +77,14 @@ def answer_failures(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
+def status_of(error: TreeringError) -> HTTPStatus:
+    """Return the HTTP status of an error of Treering."""
+    return next((STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
 def failure_response(error: TreeringError, *, path: str) -> Response:
     """Show an error of Treering, in the shape of the path that was asked."""
-    status = next((STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
+    status = status_of(error)
     headers = {"Retry-After": _RETRY_SECONDS} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
     return _response(path, status, Failure(**error.as_dict()), headers)
 

@@ -6,6 +6,7 @@ from operator import and_
 
 from fastapi import Request, Response
 
+from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.callers import Caller, RouteAccess, caller_of
@@ -18,13 +19,14 @@ from treering.tools.envelope import Envelope, Tool
 from treering.tools.rights import Rights
 
 
-def routes(space: ServedSpace, workers: Workers, bounds: Bounds) -> Iterator[Route]:
-    """Return one route per verb of the catalogue."""
+def routes(space: ServedSpace, workers: Workers, bounds: Bounds, calls: RecentCalls) -> Iterator[Route]:
+    """Return one route per verb of the catalogue. `calls` is told of each call that was answered."""
     for tool in TOOLS.values():
-        yield _route(tool, space, workers, bounds.work_seconds if tool.rights.writes else bounds.read_seconds)
+        seconds = bounds.work_seconds if tool.rights.writes else bounds.read_seconds
+        yield _route(tool, space, workers, seconds, calls)
 
 
-def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float) -> Route:
+def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, calls: RecentCalls) -> Route:
     def call(body: bytes, caller: Caller) -> Response:
         envelope = parse_body(Envelope, body)
         tool.require(tool.find(envelope.mode), granted=caller.granted)
@@ -32,6 +34,7 @@ def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float) -> 
         if model:
             parse_body(model, body)
         report = space.call(tool.name, envelope, caller)
+        calls.note(tool.name, envelope)
         return Response(report.model_dump_json(), media_type="application/json")
 
     async def answer(request: Request) -> Response:

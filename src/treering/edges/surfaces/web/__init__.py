@@ -1,0 +1,1 @@
+"""The web page of a space: server-rendered HTML that works without JavaScript."""

@@ -1,0 +1,72 @@
+"""Pages as HTML: all that is shown is escaped, and nothing is loaded from anywhere else."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from treering.core.characters import visible
+from treering.core.errors import TreeringError
+from treering.core.ids import is_object
+from treering.edges.surfaces.web.view import PageView, Rendered
+
+STATIC = Path(__file__).with_name("static")
+_TEMPLATES = Path(__file__).with_name("templates")
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer a browser would send forms with `Origin: null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.tests["object_id"] = lambda value: isinstance(value, str) and is_object(value)
+    environment.filters["shell"] = shlex.join
+    environment.filters["moment"] = _moment
+    return environment
+
+
+def _moment(value: datetime | str) -> str:
+    """Write a time to the minute, in UTC."""
+    return f"{value:%Y-%m-%d %H:%M}" if isinstance(value, datetime) else value[:16].replace("T", " ")
+
+
+def _shown(value: Any) -> Any:
+    """Write out what a reader would obey instead of see, such as marks that turn the direction of text."""
+    return visible(value) if type(value) is str else value
+
+
+def respond(rendered: Rendered, view: PageView) -> Response:
+    """Render a page, with the headers that keep it to itself."""
+    if rendered.redirect:
+        return RedirectResponse(rendered.redirect, status_code=303, headers=dict(HEADERS))
+    html = _environment().get_template(rendered.template).render(**rendered.values, view=view)
+    return HTMLResponse(html, status_code=rendered.status, headers=dict(HEADERS))
+
+
+def error_page(error: TreeringError, view: PageView, *, status: int) -> Response:
+    """Show what went wrong, and what to do."""
+    # Without what was asked for, which may be what is wrong.
+    return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))

@@ -1,0 +1,368 @@
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from key_parts import guarded
+from rest_parts import running
+from web_parts import HOSTILE, fill
+
+VOID = {"meta", "link", "input", "img", "br", "hr"}
+
+
+def pages(ids):
+    """Return the addresses of all pages."""
+    return [
+        "/",
+        "/?q=how+often+is+a+fetch+tried",
+        "/?q=retries&view=pack",
+        "/?q=sessions&kind=knowledge:decision&scope=/&since=2020-01-01&until=2090-01-01&role=prose&withdrawn=1",
+        *(f"/web/object/{ids[name]}" for name in ("stale", "decision", "candidate", "source", "work", "activity")),
+        f"/web/object/{ids['source']}?segment={ids['segment']}",
+        f"/web/object/{ids['decision']}?as_of=6",
+        "/web/health",
+        "/web/health?check=1",
+        "/web/graph",
+        f"/web/graph?id={ids['stale']}&depth=3",
+        "/web/graph?q=sessions",
+        "/web/timeline",
+        "/web/timeline?as_of=8",
+        "/web/work",
+        "/web/discussions",
+        "/web/discussions?q=tea",
+        "/web/discussions/tea?q=green",
+        "/web/projects",
+        "/web/live",
+    ]
+
+
+class Outline(HTMLParser):
+    """Notes the tags and attributes of a page, and checks that tags are closed in their order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.handlers, self.addresses = [], [], [], []
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attributes:
+            if name.startswith("on") or name == "style":
+                self.handlers.append((tag, name, value))
+            if name in {"href", "src", "action", "hx-get"}:
+                self.addresses.append(value)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+
+def shown(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 200, (path, answer.text[:2000])
+    return answer.text
+
+
+def test_every_page_is_whole_and_asks_for_nothing_from_elsewhere(site):
+    client, ids = site
+
+    for path in pages(ids):
+        answer = client.get(path)
+        outline = Outline(shown(client, path))
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self';"), path
+        assert answer.headers["x-content-type-options"] == "nosniff", path
+        assert all(re.match(r"/(?!/)|#", one) for one in outline.addresses), (path, outline.addresses)
+        assert "The same on the command line" in answer.text, path
+
+
+def test_markup_in_any_stored_text_stays_text(hostile_site):
+    client, ids = hostile_site
+    told = 0
+
+    for path in pages(ids):
+        text = shown(client, path)
+        outline = Outline(text)
+        assert outline.tags.count("script") == 2, path  # the page's own
+        assert not outline.handlers, (path, outline.handlers)
+        assert "49" not in re.sub(r"[0-9a-z:_-]{8,}", "", text) or "{{7*7}}" in text, path
+        assert "\u202e" not in text, path
+        told += "&lt;script&gt;alert(1)" in text
+    assert told >= 15
+
+
+def test_what_is_asked_stays_text(site):
+    client, _ = site
+
+    for path in ("/", "/web/graph", "/web/discussions"):
+        for name in ("q", "scope", "since", "kind", "role", "id", "view", "as_of"):
+            answer = client.get(path, params={name: HOSTILE})
+            assert "<script>alert" not in answer.text, (path, name)
+            assert Outline(answer.text).handlers == [], (path, name)
+            assert answer.headers["content-type"].startswith("text/html"), (path, name)
+
+
+def test_a_hit_tells_why_it_is_there_and_marks_the_words_of_the_question(site):
+    client, _ = site
+    text = shown(client, "/?q=how+often+is+a+fetch+tried")
+
+    assert "<mark>fetch</mark>" in text
+    assert "<mark>tried</mark>" in text
+    assert "Why this is here" in text
+    assert '<th scope="row">words</th>' in text
+
+
+def test_filters_narrow_what_is_found(site):
+    client, ids = site
+
+    assert ids["decision"] in shown(client, "/?q=sessions&kind=knowledge:decision")
+    assert ids["source"] not in shown(client, "/?q=sessions&kind=knowledge:decision")
+    assert "0 hits" in shown(client, "/?q=sessions&until=2001-01-01")
+    assert "0 hits" in shown(client, "/?q=sessions&role=changelog")
+    assert client.get("/?q=sessions&kind=nonsense").status_code == 422
+
+
+def test_the_context_pack_is_what_an_agent_gets_with_its_tokens(site):
+    client, _ = site
+    pack = client.post("/v1/wiki/query", json={"input": "retries", "options": {"descend": True}}).json()
+    text = shown(client, "/?q=retries&view=pack")
+
+    assert f"about {pack['pack']['budget']['used_tokens']} of 4000 tokens" in text
+    assert 'data-copies="pack"' in text
+    assert "&lt;&lt;treering:recalled" in text
+
+
+def test_evidence_that_changed_stands_beside_the_source_as_it_is_now(site):
+    client, ids = site
+    text = shown(client, f"/web/object/{ids['stale']}")
+
+    assert "As it was cited" in text
+    assert "<del>three</del><ins>five</ins>" in text
+    assert re.search(r"badge good.>same<", shown(client, f"/web/object/{ids['decision']}"))
+
+
+def test_evidence_that_moved_or_went_is_told(tmp_path):
+    from space_parts import decide, note, open_space
+
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        kept = "Kept word for word in one place of the text."
+        ref = note(space, f"# A\n\n{kept}\n", origin="a.md", content_type="markdown")
+        moved = decide(space, "Moved", ref)
+        gone = decide(space, "Gone", note(space, "Only about apples and pears.", origin="b.md"))
+        note(space, f"# New\n\nFirst this.\n\n# A\n\n{kept}\n", origin="a.md", content_type="markdown")
+        note(space, "Trains leave at noon from platform nine.", origin="b.md")
+    with running(tmp_path) as client:
+        assert ">moved<" in shown(client, f"/web/object/{moved}")
+        assert ">gone<" in shown(client, f"/web/object/{gone}")
+
+
+def test_versions_tell_what_changed_word_by_word(site):
+    client, ids = site
+    text = shown(client, f"/web/object/{ids['decision']}")
+
+    assert "Revision 2" in text
+    assert re.search(r"Sessions need no <(ins|del)>", text)
+    assert "Said more plainly" in text
+
+
+def test_an_earlier_moment_shows_what_was_then(site):
+    client, ids = site
+    now, then = (shown(client, f"/web/object/{ids['stale']}{at}") for at in ("", "?as_of=6"))
+
+    assert re.search(r"badge bad.>stale<", now)
+    assert not re.search(r"badge bad.>stale<", then)
+    assert f"/web/graph?as_of=6&amp;id={ids['stale']}" in then  # links stay at that moment
+
+
+def test_health_lists_what_needs_somebody_with_the_command_that_mends_it(site):
+    client, ids = site
+    text = shown(client, "/web/health")
+
+    for name in ("stale", "expired", "candidate"):
+        assert ids[name] in text, name
+    assert "treering lint repair --apply" in text
+    assert "server port 8080" in text
+    assert "These cannot all hold" in shown(client, "/web/health?check=1")
+
+
+def test_the_graph_says_the_same_as_a_list(site):
+    client, ids = site
+    text = shown(client, f"/web/graph?id={ids['decision']}")
+    drawing, _, listed = text.partition("As a list")
+
+    assert f'href="/web/graph?id={ids["source"]}"' in drawing
+    assert f'href="/web/object/{ids["source"]}"' in listed
+
+
+def test_three_hundred_nodes_are_drawn_without_one_label_over_another():
+    from treering.edges.surfaces.web.graph_drawing import LABEL, ROW, GraphNode, draw_graph
+
+    centre = GraphNode("0", "centre", "node")
+    others = [
+        GraphNode(str(n), f"node {n}", "source", via=str(n // 3), inward=n % 2 == 0 and n < 3) for n in range(1, 300)
+    ]
+    drawing = draw_graph(centre, others)
+    places = sorted((one.x, one.y) for one in drawing.nodes)
+
+    assert len(places) == 300
+    assert len(drawing.edges) == 299
+    for (x, y), (other_x, other_y) in pairwise(places):
+        assert x != other_x or other_y - y >= ROW - 1
+    assert max(x for x, _ in places) + LABEL <= drawing.width
+
+
+def test_discussions_show_messages_and_what_answers(site):
+    client, _ = site
+
+    assert '<a href="/web/discussions/tea">' in shown(client, "/web/discussions")
+    text = shown(client, "/web/discussions/tea?q=green")
+    assert "24 messages" in text
+    assert "<mark>green</mark>" in text
+    assert client.get("/web/discussions/nobody").status_code == 404
+
+
+def test_a_project_has_the_same_pages(site):
+    client, _ = site
+
+    assert '<a href="/web/projects/acme">acme</a>' in shown(client, "/web/projects")
+    assert "Kept for <mark>acme</mark>" in shown(client, "/web/projects/acme?q=acme")
+    assert "Project <strong>acme</strong>" in shown(client, "/web/projects/acme/health")
+    assert client.get("/web/projects/nobody").status_code == 404
+
+
+def test_an_empty_space_says_how_to_begin(tmp_path):
+    with running(tmp_path) as client:
+        for path in ("/", "/web/health", "/web/timeline", "/web/discussions", "/web/live"):
+            assert "treering ingest ." in shown(client, path), path
+        assert not (tmp_path / "space.db").exists()
+
+
+def test_the_pages_of_a_space_with_one_change_are_shown(tmp_path):
+    with running(tmp_path) as client:
+        client.post("/v1/wiki/ingest", json={"mode": "source", "input": {"items": [{"text": "One."}]}})
+        for path in ("/", "/?q=one", "/web/health", "/web/timeline", "/web/live", "/web/graph", "/web/work"):
+            Outline(shown(client, path))
+
+
+def test_what_is_not_there_is_told_as_a_page(site):
+    client, _ = site
+
+    for path, status in [
+        ("/web/nope", 404),
+        ("/web/object/know:01m83nygk5k69xpxe3h7bxmdf1", 404),
+        ("/?q=a&scope=nope", 422),
+        ("/web/timeline?as_of=soon", 422),
+        ("/web/graph?id=nothing-called-so", 404),
+    ]:
+        answer = client.get(path)
+        assert (answer.status_code, "This cannot be shown" in answer.text) == (status, True), path
+        Outline(answer.text)
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_waiting_patch_is_decided_on_the_page(tmp_path, decision):
+    ids = fill(f"sqlite:{tmp_path / 'space.db'}")
+    with running(tmp_path, allow=frozenset({"review"})) as client:
+        page = shown(client, "/web/health")
+        assert "One pool per tenant" in page
+        form = {"token": token_in(page), "patch_id": ids["tenant"], "decision": decision, "reason": "Not needed"}
+        answer = client.post("/web/review", data=form, headers={"Origin": origin(client)})
+        left = client.post("/v1/review/list", json={}).json()
+
+        assert (answer.status_code, answer.headers["location"]) == (
+            303,
+            f"/web/health?done={decision}" + "ed"[decision[-1] == "e" :],
+        )
+        assert [one["id"] for one in left] == [ids["region"]]
+
+
+def token_in(page):
+    return re.search(r'name="token" value="([^"]+)"', page)[1]
+
+
+def origin(client):
+    return str(client.base_url).rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("headers", "changes"),
+    [
+        ({"Origin": "http://evil.example"}, {}),
+        ({"Origin": "null"}, {}),
+        ({}, {}),
+        ({"Origin": "own"}, {"token": "wrong"}),
+        ({"Origin": "own"}, {"token": None}),
+        ({"Origin": "own", "Content-Type": "text/plain"}, {}),
+        ({"Origin": "own", "Content-Type": "application/json"}, {}),
+    ],
+)
+def test_a_decision_that_no_page_of_this_server_sent_is_refused(site, headers, changes):
+    client, ids = site
+    form = {"token": token_in(shown(client, "/web/health")), "patch_id": ids["tenant"], "decision": "reject", **changes}
+    told = {name: origin(client) if value == "own" else value for name, value in headers.items()}
+    answer = client.post("/web/review", data={k: v for k, v in form.items() if v is not None}, headers=told)
+
+    assert answer.status_code in {403, 422}
+    assert ids["tenant"] in {one["id"] for one in client.post("/v1/review/list", json={}).json()}
+
+
+def test_without_leave_to_review_the_page_shows_the_commands_instead(hostile_site):
+    client, ids = hostile_site
+    page = shown(client, "/web/health")
+    form = {"token": "", "patch_id": ids["tenant"], "decision": "approve"}
+
+    assert "<form" not in page
+    assert f"treering review apply {ids['tenant']}" in page
+    assert client.post("/web/review", data=form, headers={"Origin": origin(client)}).status_code == 403
+
+
+def test_what_is_stored_and_recalled_is_streamed_as_escaped_lines(site):
+    client, _ = site
+    place = re.search(r"after=(\d+-\d+)", shown(client, "/web/live"))[1]
+    client.post("/v1/wiki/query", json={"mode": "search", "input": {"text": f"asked {HOSTILE}"}})
+    seen = []
+    with client.stream("GET", f"/web/live/events?after={place}") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        for line in stream.iter_lines():
+            seen.append(line)
+            if line.startswith("data:"):
+                break
+
+    assert "event: recalled" in seen
+    assert "<script" not in seen[-1]
+    assert "asked &lt;script&gt;alert(1)" in seen[-1]
+
+
+def test_a_stored_object_is_streamed(tmp_path):
+    with running(tmp_path) as client:
+        give = {"mode": "source", "input": {"items": [{"text": "One.", "title": "First"}]}}
+        client.post("/v1/wiki/ingest", json=give)
+        give["input"]["items"][0] |= {"text": "Two.", "title": "Second <b>"}
+        client.post("/v1/wiki/ingest", json=give)
+        with client.stream("GET", "/web/live/events?after=1-0") as stream:
+            line = next(line for line in stream.iter_lines() if line.startswith("data:") and "Second" in line)
+
+    assert "Second &lt;b&gt;" in line
+
+
+def test_files_of_the_page_are_served_and_none_beside_them(site):
+    client, _ = site
+
+    assert client.get("/web/static/htmx.min.js").headers["content-type"].startswith("text/javascript")
+    assert client.get("/web/static/../site.py").status_code == 404
+    assert client.get("/web/static/%2e%2e/site.py").status_code == 404
+
+
+def test_a_server_with_keys_shows_no_page(tmp_path):
+    with guarded(tmp_path) as server:
+        for path in ("/", "/web/health", "/web/live/events", "/web/static/page.css"):
+            for key in (None, server.key("admin")):
+                answer = server.ask(key, "GET", path)
+                assert answer.status_code in {401, 404}, path
+                assert "<html" not in answer.text, path
