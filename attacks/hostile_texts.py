@@ -17,6 +17,7 @@ from treering.edges.sources.code.languages import language_of
 from treering.edges.sources.code.outline import outline
 from treering.edges.sources.ignored import parse_patterns
 from treering.edges.sources.repo_selection import parse_attributes, parse_selection
+from treering.memories.wiki.repository.document_blocks import blocks_of
 from treering.ports.extractor import Excerpt
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -51,6 +52,7 @@ HOSTILE_TEXTS: Sequence[HostileText] = (
     HostileText("a question of days", _repeated("2024-01-01 "), lambda text: asked_ranges(text, NOW), 300_000),
     HostileText("a question of weeks", _repeated("last week "), lambda text: asked_ranges(text, NOW), 500_000),
     HostileText("a text of ranges", _repeated("from june to july "), lambda text: date_ranges(text, said=NOW), 200_000),
+    HostileText("a document of rulers", _repeated("a\n===\n"), lambda text: blocks_of(text, fences=False), 500_000),
     HostileText("a question of opening quotes", _repeated("“"), query_terms, 1_000_000),
     HostileText("a question of comparisons", _repeated("more "), lambda text: route(text, {}), 500_000),
     HostileText("code of stray signs", _repeated("---\n"), lambda text: outline("a.py", text), 1_000_000),

@@ -31,6 +31,7 @@ from benchmarks import (
     walks,
     web,
     wiki_agents,
+    wiki_pages,
     writes,
 )
 from benchmarks.figures import Figure, Row, as_data, table
@@ -54,6 +55,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "projects": projects.measure,
     "memories": memories.measure,
     "wiki_agents": wiki_agents.measure,
+    "wiki_pages": wiki_pages.measure,
     "discussion": discussion.measure,
     "recall": recall.measure,
     "code": code_files.measure,

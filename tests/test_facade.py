@@ -175,12 +175,33 @@ FRAMEWORKS = {
     "pydantic_ai": ["TreeringMemory", "memory_toolset"],
 }
 """By module; those of frameworks that are not installed are looked at where they are."""
+WIKI = [
+    "LineCitation",
+    "PageKind",
+    "PagePlan",
+    "PageStatus",
+    "PublishedWiki",
+    "WikiFolder",
+    "WikiGenerationStore",
+    "WikiMaterial",
+    "WikiMemoryService",
+    "WikiMemoryStore",
+    "WikiMemoryType",
+    "WikiPage",
+    "WikiPlan",
+    "WikiPublisher",
+    "WikiReport",
+    "WikiStatus",
+    "WikiWriter",
+    "WikiWritten",
+    "generate_wiki",
+]
 FACADES = [
     (treering, PUBLIC),
     (treering.testing, FOR_BACKENDS),
     (treering.project_memory, FUNCTIONS),
     (treering.client, CLIENT),
-    (treering.wiki, ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]),
+    (treering.wiki, WIKI),
     *((import_module(f"treering.{module}"), names) for module, names in FRAMEWORKS.items() if is_installed(module)),
 ]
 NAMES = [module.__name__ for module, _ in FACADES]

@@ -1,31 +1,91 @@
-"""What wiki agents remember.
+"""Wikis of repositories, and what the agents that write them remember.
 
-from treering.wiki import WikiMemoryService
+from treering.wiki import WikiMemoryService, generate_wiki
 
 service = WikiMemoryService()
 await service.store_memory(repository_id, "Pages follow the packages.", "structural_decision", "structure_agent")
+
+report = await generate_wiki(repository_id, repository="path/to/the/work/tree", …)
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treering.edges.frameworks.wiki_generation import generate_wiki
+    from treering.edges.wiki_files.folder import WikiFolder
+    from treering.edges.wiki_files.operations import WikiStatus, WikiWritten
     from treering.edges.wiki_memory_service import WikiMemoryService
+    from treering.edges.wiki_repository import WikiMaterial
+    from treering.memories.wiki.citing import PageStatus
+    from treering.memories.wiki.generating import WikiReport
+    from treering.memories.wiki.pages import (
+        LineCitation,
+        PageKind,
+        PagePlan,
+        PublishedWiki,
+        WikiPage,
+        WikiPlan,
+        WikiPublisher,
+        WikiWriter,
+    )
     from treering.memories.wiki_memory import WikiGenerationStore, WikiMemoryStore, WikiMemoryType
 
+_GENERATION = "treering.edges.frameworks.wiki_generation"
 _HOMES = {
+    _GENERATION: ["generate_wiki"],
+    "treering.edges.wiki_files.folder": ["WikiFolder"],
+    "treering.edges.wiki_files.operations": ["WikiStatus", "WikiWritten"],
     "treering.edges.wiki_memory_service": ["WikiMemoryService"],
+    "treering.edges.wiki_repository": ["WikiMaterial"],
+    "treering.memories.wiki.citing": ["PageStatus"],
+    "treering.memories.wiki.generating": ["WikiReport"],
+    "treering.memories.wiki.pages": [
+        "LineCitation",
+        "PageKind",
+        "PagePlan",
+        "PublishedWiki",
+        "WikiPage",
+        "WikiPlan",
+        "WikiPublisher",
+        "WikiWriter",
+    ],
     "treering.memories.wiki_memory": ["WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = ["WikiGenerationStore", "WikiMemoryService", "WikiMemoryStore", "WikiMemoryType"]
+__all__ = [
+    "LineCitation",
+    "PageKind",
+    "PagePlan",
+    "PageStatus",
+    "PublishedWiki",
+    "WikiFolder",
+    "WikiGenerationStore",
+    "WikiMaterial",
+    "WikiMemoryService",
+    "WikiMemoryStore",
+    "WikiMemoryType",
+    "WikiPage",
+    "WikiPlan",
+    "WikiPublisher",
+    "WikiReport",
+    "WikiStatus",
+    "WikiWriter",
+    "WikiWritten",
+    "generate_wiki",
+]
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, as in `treering`.
     if name not in _HOME_OF:
         raise AttributeError(f"module 'treering.wiki' has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    home = _HOME_OF[name]
+    if home == _GENERATION:  # where LangGraph is not installed, the error names the extra
+        from treering.edges.frameworks.extras import FRAMEWORKS, imported
+
+        return imported(home, name, FRAMEWORKS["langgraph"])
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

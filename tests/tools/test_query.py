@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 import treering
-from space_parts import decide, move, note, put, read, records, state_fact, status, task
+from space_parts import decide, move, note, only_id, put, read, records, state_fact, status, task
 from treering.core.errors import InvalidInput, NotFound
 from treering.core.fingerprint import without_recalled
 from treering.derived.tokens import estimate_tokens
@@ -499,6 +499,41 @@ class TestPage:
         assert "salt" not in page.object
         assert [(change.revision, change.reason) for change in page.history] == [(1, "asked"), (2, "")]
         assert space.query("page", input={"id": quote["source_id"]}).dependents == (known,)
+
+    def test_what_names_a_node_and_what_it_names_stand_on_both_pages_and_in_related(self, space):
+        node = {"kind": "component", "name": "Router"}
+        done = only_id(space.crystallize("activity", input={"title": "Debugged it", "nodes": [node]}), "act:")
+        router = only_id(space.query("page", input={"name": "Router"}), "node:")
+        known = decide(space, "One router", subject_refs=[router])
+        work = task(space, "Speed it up", related_node_refs=[router], related_knowledge_refs=[known])
+        page = space.query("page", input={"id": router})
+        assert [(one.id, one.fields) for one in page.referrers] == [
+            (known, ("subject_refs",)),
+            (work, ("related_node_refs",)),
+            (done, ("produced_object_refs",)),
+        ]
+        assert page.references == ()
+        named = {
+            one: [(it.title, it.fields) for it in space.query("page", input={"id": one}).references]
+            for one in (known, work, done)
+        }
+        by_node = ("Router", ("related_node_refs",))
+        assert named[known] == [("Router", ("subject_refs",))]
+        assert named[work] == [by_node, ("One router", ("related_knowledge_refs",))]
+        assert named[done] == [("Router", ("produced_object_refs",))]
+        for one in (known, work, done):
+            assert one in {it.id for it in space.query("related", input={"id": router}).neighbours}
+            found = space.query("related", input={"id": one, "direction": "out"}).neighbours
+            assert router in {it.id for it in found}
+
+    def test_a_page_names_nothing_out_of_sight(self, space):
+        node = {"kind": "component", "name": "Router"}
+        done = only_id(space.crystallize("activity", scope="/a", input={"title": "x", "nodes": [node]}), "act:")
+        router = only_id(space.query("page", scope="/a", input={"name": "Router"}), "node:")
+        work = task(space, "y", scope="/a/b", related_node_refs=[router])
+        assert [one.id for one in space.query("page", scope="/a", input={"id": done}).references] == [router]
+        assert [one.id for one in space.query("page", scope="/a", input={"id": router}).referrers] == [done]
+        assert work in {one.id for one in space.query("page", "/a", {"id": router}, {"descend": True}).referrers}
 
     def test_a_node_is_found_by_any_of_its_names(self, space):
         node = {"kind": "component", "name": "Retry Policy", "aliases": ["RP"]}

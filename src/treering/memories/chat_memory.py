@@ -16,6 +16,7 @@ from typing import Literal, Protocol, TypeVar
 from uuid import uuid4
 
 from treering.core.errors import InvalidInput, NotFound, TimedOut, TreeringError, Unavailable
+from treering.core.patch import Author
 from treering.memories.alarms import Alarms
 from treering.memories.discussion.companion import NOTHING, RECALLED_TOKENS, Companion, Reminder
 from treering.memories.discussion.generators.generator import Generator
@@ -139,8 +140,10 @@ class ChatMemory:
         ready.add_done_callback(lambda _: self._ask(recall, place, messages, began))
         return recall
 
-    def keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> Future[Storing]:
-        """Store an exchange, and work up what it adds.
+    def keep(
+        self, place: DiscussionRef, messages: Sequence[Message], answer: str, *, author: Author | None = None
+    ) -> Future[Storing]:
+        """Store an exchange, and work up what it adds; `author` writes it, or else whoever opened the space.
 
         The future is settled when it is stored, when that takes too long or when it fails. The exchange is stored, too,
         where the future is cancelled.
@@ -154,7 +157,7 @@ class ChatMemory:
             _LOG.warning("An exchange is not stored: %d others wait already.", MOST_WAITING)
             _settle(storing, Storing("lost"))
             return storing
-        keeping = self._keeping.submit(self._keep, place, messages, answer)
+        keeping = self._keeping.submit(self._keep, place, messages, answer, author)
         keeping.add_done_callback(lambda kept: self._count(kept, storing))
         if self._is_behind:  # who waited first for a store that stands still has waited for all
             self._tell_late(storing)
@@ -217,8 +220,9 @@ class ChatMemory:
         except NotFound:
             return NOTHING  # no space yet
 
-    def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str) -> Recorded:
+    def _keep(self, place: DiscussionRef, messages: Sequence[Message], answer: str, author: Author | None) -> Recorded:
         engine = self._open_engine(create=True)
+        engine = engine.with_author(author) if author else engine
         # Promised before it is stored: whatever ends this process then, its memories are made by another.
         claim = promise_memories(engine, place, self._owner)
         recorded = self._companion(engine, place).keep(messages, answer)

@@ -169,6 +169,10 @@ class WikiGenerationStore(WikiMemoryStore, Protocol):
     without one those of all. What holds for a whole repository has generations of its own: a branch sees the current.
     """
 
+    def current_generation(self, repository: WikiRepository) -> str | None:
+        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        ...
+
     def complete_generation(self, repository: WikiRepository) -> int:
         """Make a generation the current one and withdraw the memories of all others, together; return how many.
 

@@ -12,8 +12,9 @@ from treering.core.filters import Compare
 from treering.core.ids import is_object
 from treering.core.locator import place_in
 from treering.core.objects import Knowledge, Node, Object, Source, title_of
+from treering.core.references import named_references
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
-from treering.ports.ledger import Selection, head_of
+from treering.ports.ledger import AsOf, Head, Selection, head_of
 from treering.tools.envelope import AskingInput, Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.history import HistoryEntry, change_of
@@ -48,7 +49,7 @@ class PageInput(AskingInput):
 
 
 class Referrer(Value):
-    """An object that names another one, and in which fields."""
+    """An object that names another one or is named by it, and in which fields."""
 
     id: str
     type: str
@@ -73,6 +74,8 @@ class PageReport(Report):
     """What names it in a field: knowledge about it, work and activities on it, and so on."""
     referrers_left_out: int = 0
     """How many more there are; mode `related` lists them."""
+    references: tuple[Referrer, ...] = ()
+    """What it names itself: nodes that knowledge is about, work and sources of an activity, and so on."""
     current: bool = True
     """Whether it is how things stand: its status says so, and it is neither past its validity nor archived."""
 
@@ -89,9 +92,10 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
     shown = shown_object(item, max_tokens=options.max_tokens or _DEFAULT_TOKENS)
     history = tuple(change_of(event) for event in events if event.seq <= until)
     naming = read_referring(ledger, [item.id], as_of=moment)
-    current = standing(call, map(head_of, [item, *naming.items[item.id]]), moment)
+    named = _named_by(call, item, moment)
+    current = standing(call, [*map(head_of, [item, *naming.items[item.id]]), *(head for head, _ in named)], moment)
     referrers = [
-        _referrer(one, naming.fields(one, item.id), current=one.id in current) for one in naming.items[item.id]
+        _referrer(head_of(one), naming.fields(one, item.id), current=one.id in current) for one in naming.items[item.id]
     ]
     listed = tuple(sorted(referrers, key=lambda one: (_ORDER.index(one.type), one.id))[:_MOST_REFERRERS])
     return PageReport(
@@ -102,6 +106,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
             *over_warning(call, item, moment),
             *flagged([(item.id, (shown, [change.reason for change in history]))]),
             *flagged((one.id, one.title) for one in listed),
+            *flagged((head.id, head.title) for head, _ in named),
             *altered_warnings(naming.altered),
         ),
         ids=(item.id,),
@@ -113,6 +118,7 @@ def page(call: Call, given: PageInput, options: ReadOptions) -> PageReport:
             one.id for one in naming.items[item.id] if isinstance(one, Knowledge) and rests_on(one, item.id)
         ),
         referrers=listed,
+        references=tuple(_referrer(head, fields, current=head.id in current) for head, fields in named),
         referrers_left_out=len(referrers) - len(listed),
         current=item.id in current,
     )
@@ -189,16 +195,25 @@ def shown_object(item: Object, *, max_tokens: int) -> dict[str, Any]:
     return data
 
 
-def _referrer(item: Object, fields: tuple[str, ...], *, current: bool) -> Referrer:
+def _referrer(item: Head, fields: tuple[str, ...], *, current: bool) -> Referrer:
     return Referrer(
         id=item.id,
         type=item.type,
         kind=item.kind,
         status=item.status,
-        title=title_of(item),
+        title=item.title,
         fields=fields,
         current=current,
     )
+
+
+def _named_by(call: Call, item: Object, moment: AsOf) -> list[tuple[Head, tuple[str, ...]]]:
+    """Return what an object names, as far as it can be seen, with the fields that name it; at most so many."""
+    fields: dict[str, dict[str, None]] = {}
+    for name, target in named_references(item):
+        fields.setdefault(target, {})[name] = None
+    heads = call.engine.ledger.heads(list(fields)[:_MOST_REFERRERS], as_of=moment) if fields else {}
+    return [(heads[target], tuple(names)) for target, names in fields.items() if target in heads]
 
 
 def _named(call: Call, name: str, options: ReadOptions) -> Object:

@@ -59,6 +59,9 @@ PRINTED = {
     "index status": ["index status", "index use faiss:engine", "index status", "index status --json"],
     "index use": ["index use faiss:{hostile}"],
     "init": ["init --space sqlite:new.db", "init"],
+    "key create": ["key create ada --keys keys.json", "key create {hostile} --keys keys.json --json"],
+    "key list": ["key create ada --keys keys.json", "key list --keys keys.json"],
+    "key revoke": ["key revoke {hostile} --keys keys.json"],
     "lint": [
         *(f"lint {mode}" for mode in ("structure", "semantic", "repair", "reindex", "audit")),
         "lint audit --json",
@@ -90,6 +93,9 @@ PRINTED = {
     "unlock": ["unlock", "unlock --json", "unlock {hostile}"],
     "vectors": ["vectors"],
     "version": ["version"],
+    "wiki build": ["wiki build --to {hostile}", "wiki build --to {hostile} --json"],
+    "wiki publish": ["wiki publish {hostile}"],
+    "wiki status": ["wiki status --to {hostile}", "wiki status --to {hostile} --json"],
     "workflow check": ["workflow check flow.json"],
     "workflow examples": ["workflow examples", "workflow examples answer"],
     "workflow run": ["workflow run flow.json", "workflow run flow.json --discussion tea"],
@@ -97,7 +103,7 @@ PRINTED = {
 """By command, command lines that print what is stored or given. A word in braces stands for what `Place` names."""
 BARS = re.compile(r"\x1b\[(?:\?25[lh]|1A|2K)|\r")
 """What a progress bar of ours moves the cursor with."""
-SERVE = {"mcp", "serve"}
+SERVE = {"mcp", "serve", "wiki serve"}
 """Commands that speak a protocol instead of printing; their log is cleaned by `surfaces.logs`."""
 
 

@@ -1,13 +1,17 @@
 import json
 from importlib import resources
 
+import pytest
 from jsonschema import Draft202012Validator
+from mcp_types import ListToolsResult, Tool
 
+from treering.core.errors import InvalidInput
+from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.edges.surfaces.mcp.instructions import instructions
-from treering.edges.surfaces.mcp.listing import rendered, tool_listing
+from treering.edges.surfaces.mcp.listing import OPEN, rendered, tool_listing
+from treering.edges.surfaces.mcp.mode_help import help_on
+from treering.ports.files import NoFiles
 from treering.tools.catalog import TOOLS
-from treering.tools.crystallize_knowledge import KnowledgeInput
-from treering.tools.drafting import KnowledgeFields
 
 
 def test_the_shipped_listing_is_what_the_catalogue_renders_to():
@@ -24,7 +28,6 @@ def test_there_are_exactly_four_tools():
 def test_every_schema_is_valid_json_schema_2020_12():
     for tool in tool_listing():
         Draft202012Validator.check_schema(tool["inputSchema"])
-        Draft202012Validator.check_schema(tool["outputSchema"])
 
 
 def test_schemas_use_only_what_every_client_understands():
@@ -35,7 +38,8 @@ def test_schemas_use_only_what_every_client_understands():
 
 
 def test_the_listing_costs_a_model_little():
-    assert len(json.dumps(tool_listing(), separators=(",", ":"), ensure_ascii=False)) < 14_100
+    result = ListToolsResult(tools=[Tool.model_validate(tool) for tool in tool_listing()])
+    assert len(result.model_dump_json(by_alias=True, exclude_none=True)) <= 6_000
 
 
 def test_every_mode_and_every_field_of_every_mode_is_told():
@@ -47,11 +51,45 @@ def test_every_mode_and_every_field_of_every_mode_is_told():
                 assert field in told, (tool["name"], mode.name, field)
 
 
-def test_the_fields_of_new_knowledge_are_told_beside_those_of_a_correction():
-    fields = next(tool for tool in tool_listing() if tool["name"] == "wiki.crystallize")["inputSchema"]
+def test_help_tells_every_field_of_every_mode_with_its_values_and_meaning():
+    for verb, tool in TOOLS.items():
+        for mode in tool.modes.values():
+            text, data = help_on(verb, mode.name)
+            models = [mode.input, mode.options, *([OPEN[mode.input]] if mode.input in OPEN else [])]
+            for model in models:
+                for name, field in model.model_fields.items():
+                    assert f"- {name}: " in text
+                    assert (field.description or "").rstrip(".") in text
+            assert [one["mode"] for one in data["modes"]] == [mode.name]
 
-    assert set(KnowledgeInput.model_fields) < set(KnowledgeInput.model_fields) | set(KnowledgeFields.model_fields)
-    assert all(name in json.dumps(fields) for name in KnowledgeFields.model_fields)
+
+def test_help_of_a_tool_without_a_mode_tells_all_of_them():
+    for verb, tool in TOOLS.items():
+        assert [one["mode"] for one in help_on(verb, {})[1]["modes"]] == list(tool.modes)
+
+
+def test_what_help_shows_to_copy_is_taken():
+    for verb, tool in TOOLS.items():
+        for one in help_on(verb, {})[1]["modes"]:
+            for call in one["examples"]:
+                mode = tool.find(call.get("mode", ""))
+                mode.input.model_validate(call.get("input", {}))
+                mode.options.model_validate(call.get("options", {}))
+
+
+def test_help_on_a_mode_that_is_none_names_the_nearest():
+    with pytest.raises(InvalidInput) as caught:
+        help_on("crystallize", {"mode": "knowlege"})
+    assert caught.value.hint == "Did you mean 'knowledge'?"
+
+
+def test_help_opens_no_space(tmp_path):
+    dispatcher = ToolDispatcher(f"sqlite:{tmp_path / 'none.db'}", NoFiles())
+    call = {"mode": "help", "input": {"mode": "search"}}
+    answer = dispatcher.answer("query", call, actor="", progress=lambda *_: None, check=lambda: None)
+    assert not answer.is_error
+    assert "- text: string, needed" in answer.text
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_query_is_said_to_read_only():

@@ -13,8 +13,8 @@ import typer
 from treering.core.errors import Denied, InvalidInput
 from treering.edges.surfaces.cli.app import app
 from treering.edges.surfaces.mcp.listing import GRANTED as GRANTED_TO_AGENTS
-from treering.edges.surfaces.mcp.listing import tool_listing
-from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, OPERATIONS, UPKEEP
+from treering.edges.surfaces.mcp.listing import HELP, tool_listing
+from treering.edges.surfaces.operations import ON_DISCUSSIONS, ON_SPACES, ON_WIKIS, OPERATIONS, UPKEEP
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.served import granted
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -30,7 +30,7 @@ FLAGS = {"discussion edit": "discussion state --edit", "discussion erase": "disc
 OTHERWISE = {**FLAGS, "leases": "unlock"}
 """Operations that have no command of their name."""
 NO_OPERATIONS = {
-    *("try", "init", "backup", "move", "mcp", "version", "serve", "supervise"),
+    *("try", "init", "backup", "move", "mcp", "version", "serve", "supervise", "wiki serve"),
     *(
         "postgres plan",
         "postgres work",
@@ -99,6 +99,7 @@ def told_to_agents():
         f"{tool['name'].removeprefix('wiki.')} {mode}"
         for tool in tool_listing()
         for mode in tool["inputSchema"]["properties"]["mode"]["enum"]
+        if mode != HELP
     }
 
 
@@ -149,7 +150,7 @@ def test_no_server_reads_or_writes_a_folder_that_a_caller_names(tmp_path):
 
 
 def test_names_are_unique_and_no_operation_is_without_rights():
-    assert len(EVERY) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS)
+    assert len(EVERY) == len(VERBS) + len(ON_SPACES) + len(UPKEEP) + len(ON_DISCUSSIONS) + len(ON_WIKIS)
     assert {one.rights.beyond(EVERYTHING) for one in EVERY.values()} == {()}
 
 

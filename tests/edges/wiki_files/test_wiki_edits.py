@@ -8,7 +8,10 @@ from treering.edges.wiki_files.folder import WikiFolder
 from treering.memories.wiki.files.addresses import FileAddresses
 from treering.memories.wiki.files.manifest import MANIFEST
 from treering.memories.wiki.files.regions import END, KEEP
+from treering.ports.ledger import Selection
 from wiki_by_hand import small_wiki
+
+SOURCES = Selection(types=("source",))
 
 
 def git(folder, *arguments):
@@ -141,3 +144,15 @@ def test_an_edit_in_a_repository_is_about_the_part_that_the_page_tells_of(open_s
     assert fact.origin in [one.id for one in space.query("page", input={"id": subject}).referrers]
     again = space.ingest("repo", input={"path": str(tree)}, options={"worktree": not commits})
     assert "proposed" not in again.counts
+
+
+def test_the_map_of_a_repository_tells_nothing_of_its_wiki(space, tree):
+    git(tree, "init", "-q")
+    for text in ("one", "two", "three"):
+        (tree / "wiki" / "overview.md").write_text(text)
+        git(tree, "add", "-A")
+        git(tree, "commit", "-q", "-m", text)
+    space.ingest("repo", input={"path": str(tree)})
+    (found,) = (one for one in space.engine.ledger.select(SOURCES) if one.kind == "repo")
+    assert found.payload["files"] == 2
+    assert found.payload["hot_spots"] == []

@@ -199,7 +199,7 @@ def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them
     modules = [path for path in pages if path.startswith("modules/")]
     assert len(modules) == 3
     package = pages["modules/bakery.md"].body
-    assert "## `books.py`" in package
+    assert "## [`books.py`](source:" in package
     assert "Write a sale down." in package
 
 

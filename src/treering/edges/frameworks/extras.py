@@ -49,9 +49,13 @@ def offered(module: str, name: str, names: list[str]) -> Any:
     """
     if name not in names:
         raise AttributeError(f"module 'treering.{module}' has no attribute {name!r}")
-    framework = FRAMEWORKS[module]
+    return imported(f"treering.edges.frameworks.{module}", name, FRAMEWORKS[module])
+
+
+def imported(adapter: str, name: str, framework: Framework) -> Any:
+    """Return what the module `adapter` has under a name. Raises `MissingExtra` where its framework is not installed."""
     try:
-        return getattr(import_module(f"treering.edges.frameworks.{module}"), name)
+        return getattr(import_module(adapter), name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in framework.needs:
             raise

@@ -169,7 +169,7 @@ class _Plan:
     def wikis(self) -> WikiPages:
         """The pages among its files that Treering wrote."""
         kept = [item for item in self.items if is_manifest_of_wiki(item.entry.path) and item.entry.kind == "file"]
-        return wiki_pages({item.entry.path: data for item, data in self.contents(kept) if data})
+        return wiki_pages({item.entry.path: data for item, data in self.contents(kept) if data} if kept else {})
 
     @cached_property
     def committed_before(self) -> frozenset[str]:
@@ -182,7 +182,7 @@ class _Plan:
 
     @cached_property
     def own(self) -> list[_Item]:
-        """The files that the map tells of: those that are not marked as generated or foreign."""
+        """The files that the map tells of: those that are not generated or foreign."""
         return [item for item in self.items if item.entry.kind == "file" and not _aside(self, item)]
 
     @cached_property
@@ -396,7 +396,8 @@ def _map(plan: _Plan) -> SourceDraft | Unchanged:
 
 
 def _aside(plan: _Plan, item: _Item) -> bool:
-    return plan.attributes.sets_aside(item.entry.path) is not None
+    path = item.entry.path
+    return plan.attributes.sets_aside(path) is not None or plan.wikis.wrote(path)
 
 
 def _left_out(plan: _Plan) -> tuple[str, ...]:
@@ -409,7 +410,7 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
 def _history(plan: _Plan) -> RepoHistory:
     """Return what the last commits say of the paths that are still there."""
     commits = plan.repository.history(plan.commit) if plan.commit else []
-    present = {item.entry.path for item in plan.items}
+    present = {item.entry.path for item in plan.items if not plan.wikis.wrote(item.entry.path)}
     spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
     return RepoHistory(len(commits), spots, changed_together(commits, present))
 

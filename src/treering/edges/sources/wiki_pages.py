@@ -45,6 +45,10 @@ class WikiPages:
         record = self._record(path)
         return _reading(record, data, path=path, origin=origin, commit=commit) if record else None
 
+    def wrote(self, path: str) -> bool:
+        """Tell whether Treering wrote a file: it tells nothing of the repository."""
+        return bool(self.wikis) and (is_manifest_of_wiki(path) or self._record(path) is not None)
+
     def cited_by(self, path: str) -> list[str]:
         """Return the paths of the files that a page rests on, each once."""
         record = self._record(path)

@@ -5,6 +5,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, nearest
 from treering.edges import discussion_files, transfer
+from treering.edges.wiki_files import operations as wikis
 from treering.memories.discussion import operations as discussions
 from treering.tools import index_engine, review, upkeep
 from treering.tools.envelope import Operation
@@ -20,7 +21,9 @@ ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
     discussion_files.IMPORT,
 )
 """Operations on discussions: for the command line and Python."""
-OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS)}
+ON_WIKIS: tuple[Operation[Any], ...] = wikis.OPERATIONS
+"""Operations on the wiki of a repository as files: for the command line and Python."""
+OPERATIONS: Mapping[str, Operation[Any]] = {one.name: one for one in (*ON_SPACES, *UPKEEP, *ON_DISCUSSIONS, *ON_WIKIS)}
 """All of them by name."""
 
 

@@ -25,6 +25,7 @@ _MOST_BYTES = 4 * 1024 * 1024
 _OURS = re.compile(r"^(?: {0,3}<!--\s*treering:(?:keep|end)\s*-->|<a id=\"[^\"\n]*\"></a>)[ \t]*$", re.MULTILINE)
 _PURPOSE = re.compile(r"^(\* \[.*\]\([^)\n]*\)) - .*$", re.MULTILINE)
 _WEB = re.compile(r"(?:https?:|mailto:)", re.IGNORECASE)
+_DIAGRAM = "<details><summary>Diagram, as Mermaid</summary>\n"
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
@@ -71,6 +72,7 @@ def style_sheet() -> bytes:
 def _html(body: str, path: str, *, headings: bool) -> str:
     shown = _OURS.sub("", body)
     tokens = _MARKDOWN.parse(shown)
+    tokens = [part for token in tokens for part in (_folded(token) if _is_diagram(token) else [token])]
     anchors = {one.line: one.forge for one in heading_anchors(shown)} if headings else {}
     for token in tokens:
         if token.type == "heading_open" and token.map and token.map[0] in anchors:
@@ -78,6 +80,16 @@ def _html(body: str, path: str, *, headings: bool) -> str:
         if token.children:
             token.children = _with_safe_links(token.children, path)
     return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
+
+
+def _is_diagram(token: Token) -> bool:
+    return token.type == "fence" and token.info.strip() == "mermaid"
+
+
+def _folded(token: Token) -> list[Token]:
+    """Fold a diagram, which a page without scripts cannot draw."""
+    before, after = (Token("html_block", "", 0, content=text) for text in (_DIAGRAM, "</details>\n"))
+    return [before, token, after]
 
 
 def _with_safe_links(tokens: list[Token], path: str) -> list[Token]:

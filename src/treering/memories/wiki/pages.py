@@ -78,7 +78,8 @@ class WikiPage:
     plan: PagePlan
     body: str
     citations: tuple[LineCitation, ...]
-    """What the statements of the body rest on; each `source:` link of the body is one of them."""
+    """What the statements of the body rest on; each `source:` link of the body is one of them, its path percent-encoded
+    as in an address."""
 
 
 class WikiWriter(Protocol):

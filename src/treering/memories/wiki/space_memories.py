@@ -113,6 +113,10 @@ class SpaceWikiMemories:
             return len(ids)
         return _retried(partial(self._purge, repository))
 
+    def current_generation(self, repository: WikiRepository) -> str | None:
+        """Return the key of the current generation of a repository, or of its branch; `None` where none is complete."""
+        return current_generations(self._engine, [repository.scope]).get(repository.scope)
+
     def complete_generation(self, repository: WikiRepository) -> int:
         """Make a generation the current one and withdraw the memories of all others, in one patch; return how many.
 

@@ -10,11 +10,14 @@ import httpx
 
 from treering.edges.surfaces.rest.app import Serving
 from treering.edges.surfaces.rest.serving import Server, listen
+from treering.edges.surfaces.rest.transport import Transport
 from treering.testing.hashing_embedder import HashingEmbedder
 
 
 @contextmanager
-def running(folder: Any, **changes: Any) -> Iterator[httpx.Client]:
+def running(
+    folder: Any, transport: Transport | None = None, verify: Any = True, **changes: Any
+) -> Iterator[httpx.Client]:
     """Serve the space and the projects of a folder; return a client of the server."""
     given = {
         "space": f"sqlite:{folder / 'space.db'}",
@@ -25,11 +28,12 @@ def running(folder: Any, **changes: Any) -> Iterator[httpx.Client]:
     }
     addresses: Queue[str] = Queue()
     with listen("127.0.0.1", 0) as listener:
-        server = Server(Serving(**given), addresses.put)
+        server = Server(Serving(**given), addresses.put, transport)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            with httpx.Client(base_url=addresses.get(timeout=30), timeout=60, trust_env=False) as client:
+            address = addresses.get(timeout=30)
+            with httpx.Client(base_url=address, timeout=60, trust_env=False, verify=verify) as client:
                 yield client
         finally:
             server.stop()

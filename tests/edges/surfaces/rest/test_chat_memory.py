@@ -20,7 +20,7 @@ from chat_parts import (
 )
 
 import space_parts
-from treering.edges.surfaces.rest.examples import EXAMPLES
+from treering.edges.surfaces.examples import EXAMPLES
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
 from treering.memories.discussion.identity import discussion_ref
 from treering.memories.discussion.log.message_log import MessageLog

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rest_parts import running
 
-from treering.edges.surfaces.rest.examples import EXAMPLES
+from treering.edges.surfaces.examples import EXAMPLES
 from treering.tools.catalog import TOOLS
 
 NOTE = {"items": [{"text": "Releases are cut on Tuesdays.", "origin": "note:releases"}]}

@@ -1,6 +1,7 @@
 """A LangGraph saver over a space: checkpoints of threads, with the writes of tasks and the values of channels."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -30,14 +31,23 @@ from treering.edges.frameworks.langgraph.checkpoints import (
     packed,
     path,
 )
+from treering.edges.surfaces.space import Space
 from treering.memories.client.records.names import RecordCollection
+from treering.memories.client.records.records import Records
 
 _HOME = "langgraph-checkpoints"
 _STRATEGIES = ("keep_latest", "delete")
 
 
+@dataclass(frozen=True, slots=True)
+class _SpaceRecords:
+    """A space in the place of a client: its records are all that is used."""
+
+    records: Records
+
+
 class TreeringSaver(BaseCheckpointSaver[str]):
-    """A saver of checkpoints: `builder.compile(checkpointer=TreeringSaver(client))`.
+    """A saver of checkpoints: `builder.compile(checkpointer=TreeringSaver(client))`, or over an open space.
 
     A checkpoint is written in one patch, durably; many processes may use one thread. Values of channels that did not
     change are kept once. Checkpoints are found by their threads alone, not by `client.retrieve`. They hold what
@@ -49,14 +59,14 @@ class TreeringSaver(BaseCheckpointSaver[str]):
 
     def __init__(
         self,
-        client: AnyClient,
+        client: AnyClient | Space,
         *,
         name: str = "default",
         serde: SerializerProtocol | None = None,
         erase: bool = False,
     ) -> None:
         super().__init__(serde=serde)
-        self._client = blocking(client)
+        self._client = _SpaceRecords(Records(client.engine)) if isinstance(client, Space) else blocking(client)
         self._collection = RecordCollection((_HOME, name), hidden=True)
         self._erase = erase
 

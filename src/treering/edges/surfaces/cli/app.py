@@ -12,6 +12,7 @@ from treering.edges.surfaces.cli import (
     space_commands,
     supervise_commands,
     verb_commands,
+    wiki_commands,
     workflow_commands,
 )
 from treering.edges.surfaces.cli.printing import say
@@ -35,6 +36,7 @@ for commands in (
     discussion_commands,
     postgres_commands,
     index_commands,
+    wiki_commands,
 ):
     commands.add_to(app)
 

@@ -109,7 +109,18 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("on any free port, reading files of this folder", "treering serve --port 0 --files ."),
         ("with memory for chats with a model server", "treering serve --upstream http://127.0.0.1:11434/v1"),
         ("to other machines, after `treering key create`", "treering serve --host 0.0.0.0"),
+        ("the same over TLS", "treering serve --host 0.0.0.0 --tls-cert server.pem --tls-key server-key.pem"),
     ),
+    "wiki build": (
+        ("of the repository you are in, into its folder wiki", "treering wiki build"),
+        ("into another folder, telling only what would change", "treering wiki build --to ../wiki --dry-run"),
+    ),
+    "wiki status": (
+        ("what is stale, edited or broken", "treering wiki status"),
+        ("in a check that fails where anything is", "treering wiki status --check"),
+    ),
+    "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
+    "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),
     "key create": (
         ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
         ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),

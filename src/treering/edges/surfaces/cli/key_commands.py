@@ -62,7 +62,7 @@ def create(
     """
     from treering.edges.surfaces.cli import keys as held
 
-    wanted = held.Wanted(name, right, space, project, projects, scope, expires, person)
+    wanted = held.WantedKey(name, right, space, project, projects, scope, expires, person)
     held.create(wanted, keys, as_json=as_json)
 
 

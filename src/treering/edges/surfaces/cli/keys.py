@@ -20,7 +20,7 @@ from treering.ports.access_keys import AccessKey, AccessKeys
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedKey:
     """What a new key is to open."""
 
     name: str
@@ -33,7 +33,7 @@ class Wanted:
     person: bool
 
 
-def create(wanted: Wanted, place: str, *, as_json: bool) -> None:
+def create(wanted: WantedKey, place: str, *, as_json: bool) -> None:
     """Make a key and print it."""
     settings, clock = Settings.read(), SystemClock()
     shown, key = make_key(
@@ -85,7 +85,7 @@ def _opened(space: str, place: str, *, create: bool) -> Iterator[AccessKeys]:
         keys.close()
 
 
-def _space_of(wanted: Wanted, settings: Settings) -> str:
+def _space_of(wanted: WantedKey, settings: Settings) -> str:
     """Return the name of the space that a key opens. Raises `InvalidInput` for a project with a space or a scope."""
     if not wanted.project:
         return space_name(settings.space_address(wanted.space or None))

@@ -81,6 +81,24 @@ class ChatMemoryFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class TransportFlags:
+    """How other machines reach the server."""
+
+    cert: Annotated[
+        Path | None, Option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
+    ] = None
+    key: Annotated[Path | None, Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None
+    proxies: Annotated[
+        list[str] | None,
+        Option(
+            "--behind-proxy",
+            metavar="ADDRESS",
+            help="A proxy, or a network of them, that says where requests came from; repeatable. Needs keys.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlineFlags:
     """How long calls may take."""
 
@@ -96,6 +114,7 @@ class DeadlineFlags:
 
 
 def serve(
+    reached: TransportFlags,
     waiting: DeadlineFlags,
     chat: Chatting,
     making: ChatMemoryFlags,
@@ -149,6 +168,7 @@ def serve(
         from treering.edges.surfaces.rest.remembering import MemorySettings
         from treering.edges.surfaces.rest.request_guard import is_loopback
         from treering.edges.surfaces.rest.serving import serve_until_stopped
+        from treering.edges.surfaces.rest.transport import Certificate, Transport, proxies_of
         from treering.edges.surfaces.rest.upstream import UpstreamPlace
     except ModuleNotFoundError as error:
         if error.name not in _OF_THE_EXTRA:
@@ -158,12 +178,13 @@ def serve(
     settings = Settings.read()
     url = chat.upstream or settings.upstream
     address = settings.space_address(space or None)
+    needs_keys = bool(keys or reached.proxies) or not is_loopback(host)
     what = Serving.of(
         settings,
         space=space,
         projects=projects or None,
         files=files,
-        keys=None if is_loopback(host) and not keys else settings.keys_address(keys or None, space=address),
+        keys=settings.keys_address(keys or None, space=address) if needs_keys else None,
         allow=allow or (),
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(
@@ -181,7 +202,13 @@ def serve(
             body_seconds=waiting.arriving,
         ),
     )
-    serve_until_stopped(what, host=host, port=port, tell=lambda address: say(f"Treering listens on {address}"))
+    serve_until_stopped(
+        what,
+        host=host,
+        port=port,
+        tell=lambda place: say(f"Treering listens on {place}"),
+        transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
+    )
 
 
 def _plan(making: ChatMemoryFlags) -> "MakingPlan":

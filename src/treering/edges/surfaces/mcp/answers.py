@@ -160,9 +160,10 @@ def _page(report: PageReport) -> Iterable[AnswerEntry]:
         yield AnswerEntry(f"- {link['type']}: {link['source']} → {link['target']}")
     if report.dependents:
         yield AnswerEntry(f"- depended on by: {', '.join(report.dependents)}")
-    for one in report.referrers:
-        state = f"{one.type}/{one.kind}, {one.status}; {', '.join(one.fields)}"
-        yield AnswerEntry(f"- named by `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
+    for told, ones in (("named by", report.referrers), ("names", report.references)):
+        for one in ones:
+            state = f"{one.type}/{one.kind}, {one.status}; {', '.join(one.fields)}"
+            yield AnswerEntry(f"- {told} `{one.id}` {quoted(one.title)} ({state})", ref=one.id)
     for change in reversed(report.history):
         yield AnswerEntry(f"- {change.time} {change.event} {_by(change)}")
 

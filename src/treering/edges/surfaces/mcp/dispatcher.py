@@ -5,8 +5,9 @@ Whoever imports this module loads search, models and parsers; the server does so
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -15,10 +16,12 @@ from pydantic_core import to_jsonable_python
 from treering.core.characters import visible_json
 from treering.core.errors import InvalidInput, TreeringError, nearest
 from treering.core.markers import without_markers
+from treering.derived.tokens import cut_to_tokens
 from treering.edges.address import Address
 from treering.edges.surfaces.mcp.answers import data_of, text_of
 from treering.edges.surfaces.mcp.fitting import fit_json
-from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED
+from treering.edges.surfaces.mcp.listing import DEFAULT_TOKENS, GRANTED, HELP
+from treering.edges.surfaces.mcp.mode_help import help_on
 from treering.edges.surfaces.space import Space, open_space
 from treering.ports.files import FileAccess, NoFiles
 from treering.ports.interrupt import Check, interruptible
@@ -44,6 +47,29 @@ class _Bound(Value):
     max_tokens: int = Field(default=DEFAULT_TOKENS, ge=50)
 
 
+Reporting = Callable[[str, Envelope], Report]
+"""Runs a verb, by its name and the call."""
+
+
+def answer_call(verb: str, arguments: Mapping[str, Any], report: Reporting, *, check: Check) -> ToolAnswer:
+    """Answer a call of a tool: with the report of its verb, with help, or with an error in its one shape.
+
+    `check` raises what ends the work.
+    """
+    with interruptible(check):
+        try:
+            envelope = parse(Envelope, arguments, where="call")
+            bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
+            if envelope.mode == HELP:
+                text, data = help_on(verb, envelope.input)
+                return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
+            told = report(verb, _bounded(verb, envelope, bound))
+        except TreeringError as error:
+            return error_answer(error)
+        explain = bool(envelope.options.get("explain"))
+        return ToolAnswer(text_of(told, max_tokens=bound), data_of(told, max_tokens=bound, explain=explain))
+
+
 class ToolDispatcher:
     """Answers the calls of one client, from any thread. `files`: which files its `ingest` may read."""
 
@@ -58,18 +84,8 @@ class ToolDispatcher:
         self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress, check: Check
     ) -> ToolAnswer:
         """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
-        with interruptible(check):
-            return self._answer(verb, arguments, actor=actor, progress=progress)
-
-    def _answer(self, verb: str, arguments: Mapping[str, Any], *, actor: str, progress: Progress) -> ToolAnswer:
-        try:
-            envelope = parse(Envelope, arguments, where="call")
-            bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
-            report = self._report(verb, _bounded(verb, envelope, bound), actor=actor, progress=progress)
-        except TreeringError as error:
-            return error_answer(error)
-        explain = bool(envelope.options.get("explain"))
-        return ToolAnswer(text_of(report, max_tokens=bound), data_of(report, max_tokens=bound, explain=explain))
+        report = partial(self._report, actor=actor, progress=progress)
+        return answer_call(verb, arguments, report, check=check)
 
     def close(self) -> None:
         """Close the space, if it was opened."""

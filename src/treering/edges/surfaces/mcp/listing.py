@@ -1,25 +1,25 @@
 """What a client is told of the four tools, rendered from the catalogue.
 
-Many clients refuse `oneOf` and objects without properties. So each tool has a plain schema: a `mode`, and `input`
-and `options` with the fields of all modes side by side, each saying in which mode it means what.
+A model reads this before it has asked anything, with every conversation: so it is short. The description of a tool
+names all modes with all their fields; what each field means, mode `help` tells (`mode_help`). Many clients refuse
+`oneOf` and objects without properties, so the schema is plain, and names the fields that a mode cannot do without.
 """
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
 
-from treering.core.errors import TreeringError
 from treering.tools.catalog import TOOLS
 from treering.tools.crystallize_activity import ActivityFields, ActivityInput
 from treering.tools.crystallize_knowledge import KnowledgeInput
 from treering.tools.crystallize_node import NodeInput
 from treering.tools.crystallize_work import WorkItemInput
 from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
-from treering.tools.envelope import Envelope, Mode, Report, Tool
+from treering.tools.envelope import Mode, Tool
 from treering.tools.rights import WRITES
 
 Schema = dict[str, Any]
@@ -28,34 +28,23 @@ PREFIX = "wiki."
 DEFAULT_TOKENS = 2_000
 """Bound of an answer where the call names none."""
 
-MAX_TOKENS: Schema = {
-    "type": "integer",
-    "default": DEFAULT_TOKENS,
-    "description": "Bound of the answer",
-}
-_OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
+OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
     ActivityInput: ActivityFields,
     KnowledgeInput: KnowledgeFields,
     WorkItemInput: WorkItemFields,
     NodeInput: NodeFields,
 }
 """Inputs that take the fields of a new object beside their own, and which fields those are."""
-_ALIKE = {
-    KnowledgeFields.__name__: "knowledge",
-    WorkItemFields.__name__: "work_item",
-    NodeFields.__name__: "node",
-}
-"""Nested fields that a mode of its own spells out."""
-
 GRANTED = replace(WRITES, reads_files=True)
 """What an agent may do at most; files only where the server may read some. What goes beyond it is not listed."""
-_KEPT = ("type", "enum", "default")
-_MOST_NESTED = 2
+HELP = "help"
+"""The mode of every tool that tells all fields of its other modes (`mode_help`)."""
+_LEGEND = "* needed. All about a mode: mode help, input.mode."
 
 
 def tool_listing() -> list[Schema]:
     """Return the tools as the protocol lists them, as JSON data."""
-    return [_listed(_granted(tool)) for tool in TOOLS.values()]
+    return [_listed(granted_modes(tool)) for tool in TOOLS.values()]
 
 
 def rendered() -> str:
@@ -63,17 +52,17 @@ def rendered() -> str:
     return json.dumps(tool_listing(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _granted(tool: Tool) -> Tool:
+def granted_modes(tool: Tool) -> Tool:
     """Return a tool with the modes that an agent may be let use."""
     return replace(tool, modes={name: mode for name, mode in tool.modes.items() if not mode.rights.beyond(GRANTED)})
 
 
 def _listed(tool: Tool) -> Schema:
+    modes = "\n".join(f"- {_mode_text(mode, default=mode.name == tool.default)}" for mode in tool.modes.values())
     return {
         "name": PREFIX + tool.name,
-        "description": f"{tool.summary}\n\nModes:\n{_modes_text(tool)}",
+        "description": f"{tool.summary}\n{_LEGEND}\n{modes}\noptions: {_options_text(tool)}",
         "inputSchema": _input_schema(tool),
-        "outputSchema": _output_schema(),
         "annotations": _annotations(tool),
     }
 
@@ -87,17 +76,13 @@ def _annotations(tool: Tool) -> dict[str, bool]:
     return {**hints, "openWorldHint": rights.fetches}
 
 
-def _modes_text(tool: Tool) -> str:
-    return "\n".join(f"- {_mode_text(mode, default=mode.name == tool.default)}" for mode in tool.modes.values())
-
-
 def _mode_text(mode: Mode, *, default: bool) -> str:
-    needed = [f"input.{field.name}" for field in _fields(mode.name, mode.input) if field.required]
-    needs = (
-        f"Needs {', '.join(needed)}{' (new) or input.id (change)' if mode.input in _OPEN else ''}." if needed else ""
-    )
-    note = _note(_OPEN.get(mode.input, mode.input))
-    return " ".join(filter(None, (f"{mode.name}{' (default)' if default else ''}:", mode.summary, needs, note)))
+    fields = [one for one in fields_of(mode) if not (one.name == "id" and mode.input in OPEN)]
+    changes = "; or id + changes" if mode.input in OPEN else ""
+    takes = f"input: {' '.join(map(_name, fields))}{changes}." if fields else ""
+    note = _note(OPEN.get(mode.input, mode.input))
+    name = f"{mode.name}{' (default)' if default else ''}:"
+    return " ".join(filter(None, (name, mode.summary, takes, note)))
 
 
 def _note(model: type[BaseModel]) -> str:
@@ -105,108 +90,90 @@ def _note(model: type[BaseModel]) -> str:
     return " ".join((model.__doc__ or "").partition("\n\n")[2].split())
 
 
+def _options_text(tool: Tool) -> str:
+    """Name all options, each with the modes that take it; those that all take stand alone."""
+    by_modes: dict[tuple[str, ...], list[str]] = {}
+    named: dict[str, list[str]] = {}
+    for mode in tool.modes.values():
+        for name in mode.options.model_fields:
+            if name != "max_tokens":
+                named.setdefault(name, []).append(mode.name)
+    for name, modes in named.items():
+        by_modes.setdefault(tuple(modes), []).append(name)
+    whose = {modes: "" if len(modes) == len(tool.modes) else f"{', '.join(modes)}: " for modes in by_modes}
+    parts = [f"{whose[modes]}{' '.join(names)}" for modes, names in by_modes.items()]
+    return "; ".join(parts)
+
+
 def _input_schema(tool: Tool) -> Schema:
-    own = Envelope.model_fields
-    takes = [field for mode in tool.modes.values() for field in _fields(mode.name, mode.input)]
-    ways = [
-        field
-        for mode in tool.modes.values()
-        for field in _fields(mode.name, mode.options)
-        if field.name != "max_tokens"
-    ]
+    needed = {field.name: field.schema for mode in tool.modes.values() for field in fields_of(mode) if field.required}
+    shown = needed or {field.name: field.schema for mode in tool.modes.values() for field in fields_of(mode)[:1]}
     return {
         "type": "object",
         "properties": {
-            "mode": {"type": "string", "enum": list(tool.modes), "default": tool.default},
-            "scope": {"type": "string", "default": "/", "description": own["scope"].description},
-            "input": _object(takes, modes=list(tool.modes)),
-            "options": _object(ways, modes=list(tool.modes), also={"max_tokens": MAX_TOKENS}),
+            "mode": {"type": "string", "enum": [*tool.modes, HELP]},
+            "scope": {"type": "string", "default": "/"},
+            "input": {"type": "object", "properties": {name: _typed(schema) for name, schema in shown.items()}},
+            "options": {"type": "object", "properties": {"max_tokens": {"type": "integer"}}},
         },
-        "additionalProperties": False,
     }
 
 
-def _output_schema() -> Schema:
-    """Describe what every report has. Clients check answers against this, errors too: so nothing is required."""
-    shared = Report.model_json_schema(mode="serialization")
-    fields = {name: {"type": shared["properties"][name]["type"]} for name in ("status", "warnings", "ids")}
-    error = ", ".join(TreeringError("").as_dict())
-    note = f"A report, with more by mode; or an error: {error}."
-    return {"type": "object", "description": note, "properties": fields}
+def _typed(schema: Schema) -> Schema:
+    """Keep the type of a field: a list of texts says so, for clients that check what is in it."""
+    kept = {"type": schema["type"]} if "type" in schema else {}
+    return {**kept, "items": {"type": schema["items"].get("type", "string")}} if kept.get("type") == "array" else kept
+
+
+def _name(field: "ModeField") -> str:
+    kind = {"array": f"[{' '.join(field.parts)}]", "object": "{}"}.get(str(field.schema.get("type")), "")
+    return f"{field.name}{kind}{'*' if field.required else ''}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class ModeField:
     """A field as one mode has it."""
 
     name: str
-    mode: str
     schema: Schema
     says: str
     required: bool
-
-    @property
-    def explains_itself(self) -> bool:
-        """Tell whether its name says all there is to say."""
-        return not (self.says or self.required or "enum" in self.schema)
+    parts: tuple[str, ...] = ()
+    """Of a list of objects, the fields that one cannot do without, or the first few."""
 
 
-def _fields(mode: str, model: type[BaseModel]) -> list[_Field]:
+def fields_of(mode: Mode) -> list[ModeField]:
+    """Return the fields of what a mode takes, with those of a new object beside those that change one."""
+    own = fields_in(mode.input)
+    known = {field.name for field in own}
+    beside = fields_in(OPEN[mode.input]) if mode.input in OPEN else []
+    return own + [field for field in beside if field.name not in known]
+
+
+def fields_in(model: type[BaseModel]) -> list[ModeField]:
+    """Return the fields of a model, with what each means and takes."""
     schema = model.model_json_schema(by_alias=True)
-    own = [
-        _Field(name, mode, _simple(prop, schema), _says(prop, schema), required=name in schema.get("required", ()))
+    return [
+        ModeField(
+            name,
+            _simple(prop, schema),
+            _says(prop, schema),
+            required=name in schema.get("required", ()),
+            parts=_parts(prop, schema),
+        )
         for name, prop in schema["properties"].items()
     ]
-    known = {field.name for field in own}
-    return own + [field for field in _fields_beside(mode, model) if field.name not in known]
 
 
-def _fields_beside(mode: str, model: type[BaseModel]) -> list[_Field]:
-    return _fields(mode, _OPEN[model]) if model in _OPEN else []
-
-
-def _object(fields: Sequence[_Field], *, modes: Sequence[str], also: Mapping[str, Schema] | None = None) -> Schema:
-    """Put the fields of all modes side by side; those that explain themselves are only named."""
-    grouped: dict[str, list[_Field]] = {}
-    for field in fields:
-        grouped.setdefault(field.name, []).append(field)
-    named = {name for name, variants in grouped.items() if all(one.explains_itself for one in variants)}
-    told = {name: _property(variants, modes=modes) for name, variants in grouped.items() if name not in named}
-    rest = [one for name in grouped if name in named for one in grouped[name]]
-    words = _named(rest)
-    return {"type": "object", **({"description": words} if words else {}), "properties": {**told, **(also or {})}}
-
-
-def _named(fields: Sequence[_Field]) -> str:
-    by_mode: dict[str, list[str]] = {}
-    for field in fields:
-        by_mode.setdefault(field.mode, []).append(field.name + ("[]" if field.schema.get("type") == "array" else ""))
-    return "; ".join(f"{mode} also takes {', '.join(names)}" for mode, names in by_mode.items())
-
-
-def _property(variants: list[_Field], *, modes: Sequence[str]) -> Schema:
-    first = variants[0].schema
-    shared = {key: value for key, value in first.items() if all(one.schema.get(key) == value for one in variants)}
-    if shared.get("type") == "array":
-        shared.setdefault("items", {"type": "string"})
-    meanings: dict[str, list[str]] = {}
-    for one in variants:
-        differs = [f"one of {', '.join(map(str, one.schema['enum']))}"] if _differs("enum", one, shared) else []
-        said = "; ".join([*filter(None, [one.says]), *differs])
-        meanings.setdefault(said, []).append(one.mode)
-    parts = [": ".join(filter(None, (_whose(names, modes), said))) for said, names in meanings.items()]
-    description = " | ".join(filter(None, parts))
-    return {**shared, **({"description": description} if description else {})}
-
-
-def _whose(names: Sequence[str], modes: Sequence[str]) -> str:
-    """Name modes, or the only one that is not meant; nothing where all are meant."""
-    others = [mode for mode in modes if mode not in names]
-    return f"not {others[0]}" if len(others) == 1 and len(names) > 1 else ", ".join(names) if others else ""
-
-
-def _differs(key: str, field: _Field, shared: Schema) -> bool:
-    return key in field.schema and key not in shared
+_ALIKE = {
+    KnowledgeFields.__name__: "knowledge",
+    WorkItemFields.__name__: "work_item",
+    NodeFields.__name__: "node",
+}
+"""Nested fields that a mode of its own spells out."""
+_KEPT = ("type", "enum", "default")
+_MOST_NESTED = 2
+_FEW = 4
 
 
 def _simple(prop: Schema, root: Schema) -> Schema:
@@ -227,6 +194,13 @@ def _says(prop: Schema, root: Schema) -> str:
         nested = _resolved(nested.get("items", {}), root)
     shape = _shape(nested, root, depth=0)
     return f"{told} {shape}".strip()
+
+
+def _parts(prop: Schema, root: Schema) -> tuple[str, ...]:
+    items = _resolved(_resolved(prop, root).get("items", {}), root)
+    if items.get("title") in _ALIKE:
+        return ()
+    return tuple(f"{name}*" for name in items.get("required", ())) or tuple(items.get("properties", ()))[:_FEW]
 
 
 def _shape(schema: Schema, root: Schema, *, depth: int) -> str:

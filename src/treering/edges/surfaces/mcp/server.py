@@ -1,4 +1,4 @@
-"""The MCP server: the four tools over standard input and output.
+"""The MCP server: the four tools, over standard input and output, and over HTTP (`surfaces.rest.mcp_endpoint`).
 
 Listing the tools needs neither the catalogue nor the space: what is listed was rendered into `listing.json` (a
 test holds it equal to the catalogue). Everything heavy is loaded by the first call, in a worker thread.
@@ -7,7 +7,7 @@ test holds it equal to the catalogue). Everything heavy is loaded by the first c
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from importlib import resources
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from treering.edges.surfaces.mcp.dispatcher import ToolAnswer, ToolDispatcher
 
 Context = ServerRequestContext[None]
+AnswerCall = Callable[[str, Mapping[str, Any], Context, Watch], "ToolAnswer"]
+"""Answers a call, in a worker thread: the verb, its arguments, who calls, and what watches over it."""
 _SERVED_AT_ONCE = 4
 READ_SECONDS = 60.0
 """How long a query may take, unless something else is said."""
@@ -78,8 +80,25 @@ def build_server(
     read_seconds: float = READ_SECONDS,
 ) -> Server[None]:
     """Make a server of the space an address names, which is opened by the first call; see `serve`."""
-    access = files_of_server(files, Path.cwd())
-    tools = _Tools(address, underscored=underscore_names, files=access, read_seconds=read_seconds)
+    own = _OwnSpace(address, files_of_server(files, Path.cwd()))
+    return server_of(own.answer, underscore_names=underscore_names, read_seconds=read_seconds, close=own.close)
+
+
+def server_of(
+    answer: AnswerCall,
+    *,
+    underscore_names: bool = False,
+    read_seconds: float = READ_SECONDS,
+    work_seconds: float | None = None,
+    at_once: int = _SERVED_AT_ONCE,
+    close: Callable[[], None] = lambda: None,
+) -> Server[None]:
+    """Make a server of the four tools, whose calls `answer` answers; `close` is called when it ends.
+
+    A query ends after `read_seconds`, any other call after `work_seconds`, if that is given.
+    """
+    seconds = (read_seconds, work_seconds)
+    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, at_once=at_once)
 
     @asynccontextmanager
     async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
@@ -87,7 +106,7 @@ def build_server(
             yield
         finally:
             with anyio.CancelScope(shield=True):
-                await run_sync(tools.close)
+                await run_sync(close)
 
     return Server(
         "treering",
@@ -106,17 +125,42 @@ async def _serve(server: Server[None]) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-class _Tools:
-    """Lists and calls the four tools."""
+class _OwnSpace:
+    """Answers calls by a space that is opened by the first of them."""
 
-    def __init__(self, address: Address | str, *, underscored: bool, files: FileAccess, read_seconds: float) -> None:
+    def __init__(self, address: Address | str, files: FileAccess) -> None:
         self._address = address
         self._files = files
-        self._underscored = underscored
-        self._read_seconds = read_seconds
         self._dispatcher: ToolDispatcher | None = None
         self._lock = Lock()
-        self._limiter = anyio.CapacityLimiter(_SERVED_AT_ONCE)
+
+    def answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: Watch) -> ToolAnswer:
+        """Answer a call, in the name that its client gave itself."""
+        # Imported by the first call: the handshake must not wait for search, models and parsers.
+        from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
+
+        with self._lock:
+            dispatcher = self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files)
+        actor = _client_of(context)
+        return dispatcher.answer(verb, arguments, actor=actor, progress=watch.report, check=watch.check)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        with self._lock:
+            if self._dispatcher:
+                self._dispatcher.close()
+
+
+class _Tools:
+    """Lists and calls the four tools. `seconds`: how long a query, and how long any other call may take."""
+
+    def __init__(
+        self, answer: AnswerCall, *, underscored: bool, seconds: tuple[float, float | None], at_once: int
+    ) -> None:
+        self._answer_call = answer
+        self._underscored = underscored
+        self._read_seconds, self._work_seconds = seconds
+        self._limiter = anyio.CapacityLimiter(at_once)
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -130,12 +174,12 @@ class _Tools:
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer `tools/call`. A cancelled call is left alone at once, and its worker stops at its next look."""
-        watch = Watch(self._read_seconds if params.name in self._reading else None)
+        watch = Watch(self._read_seconds if params.name in self._reading else self._work_seconds)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(watch.follow, context.session.report_progress)
                 answer = await run_sync(
-                    partial(self._answer, params, _client_of(context), watch),
+                    partial(self._answer, params, context, watch),
                     abandon_on_cancel=True,
                     limiter=self._limiter,
                 )
@@ -149,22 +193,13 @@ class _Tools:
             is_error=answer.is_error,
         )
 
-    def close(self) -> None:
-        """Close what was opened."""
-        with self._lock:
-            if self._dispatcher:
-                self._dispatcher.close()
-
-    def _answer(self, params: CallToolRequestParams, client: str, watch: Watch) -> ToolAnswer:
-        # Imported by the first call: the handshake must not wait for search, models and parsers.
-        from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher, unknown_tool
-
+    def _answer(self, params: CallToolRequestParams, context: Context, watch: Watch) -> ToolAnswer:
         verb = next((verb for verb, name in self.names.items() if name == params.name), None)
         if verb is None:
+            from treering.edges.surfaces.mcp.dispatcher import unknown_tool  # as heavy as a call
+
             return unknown_tool(params.name, self.names)
-        with self._lock:
-            dispatcher = self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files)
-        return dispatcher.answer(verb, params.arguments or {}, actor=client, progress=watch.report, check=watch.check)
+        return self._answer_call(verb, params.arguments or {}, context, watch)
 
     @cached_property
     def _reading(self) -> frozenset[str]:

@@ -23,14 +23,18 @@ from treering.edges.settings import Settings
 from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.rest import chat, operations, pages, projects, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.callers import Access, Caller
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.caretaker import Caretaker
 from treering.edges.surfaces.rest.contract import Route, document
 from treering.edges.surfaces.rest.failures import answer_failures
-from treering.edges.surfaces.rest.gate import Gate, KeyRing
+from treering.edges.surfaces.rest.gate import SIGN_IN, Gate, KeyRing
+from treering.edges.surfaces.rest.mcp_endpoint import PATH as MCP_PATH
+from treering.edges.surfaces.rest.mcp_endpoint import McpEndpoint
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
+from treering.edges.surfaces.rest.sign_in import ACCESS as SIGN_IN_ACCESS
+from treering.edges.surfaces.rest.sign_in import SIGN_OUT, SignIn
 from treering.edges.surfaces.rest.upstream import Upstream, UpstreamPlace
 from treering.edges.surfaces.rest.workers import Workers
 from treering.edges.wiring import open_access_keys
@@ -110,9 +114,9 @@ class Serving:
         )
 
 
-_HEALTH, _READY = "/health", "/ready"
+_HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
 _CONTRACT = "/openapi.json"
-_ANYBODY = Access("anybody", READS, whole_space=False)
+_ANYBODY = RouteAccess("anybody", READS, whole_space=False)
 
 
 class Health(Value):
@@ -166,6 +170,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         settings=serving.making.settings,
     )
 
+    agents = McpEndpoint(space, bounds, stop=stop)
     caretaker = Caretaker([space.look_after, spaces.look_after, *([memory.take_over] if upstream else [])])
 
     @asynccontextmanager
@@ -175,7 +180,8 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         if serving.background:
             caretaker.start()
         try:
-            yield
+            async with agents.run():
+                yield
         finally:
             stop.say()
             await run_sync(caretaker.stop)
@@ -204,12 +210,24 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     if ring is None:
         app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, anybody=Caller(most)))
     described = document(routes)
+    app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    access = [*((one.path, one.access) for one in routes), (_CONTRACT, Access("any key", READS, whole_space=False))]
-    gate = Gate(access, anybody=Caller(most), ring=ring)
-    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset({_HEALTH, _READY}), gate=gate)
+    access = [
+        *((one.path, one.access) for one in routes),
+        (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
+        (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
+    ]
+    gate = Gate([*access, *SIGN_IN_ACCESS], anybody=Caller(most), ring=ring)
+    _add_sign_in(app, SignIn(gate))
+    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY)), gate=gate)
     return app
+
+
+def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:
+    app.add_api_route(SIGN_IN, sign_in.page, methods=["GET"], response_model=None)
+    app.add_api_route(SIGN_IN, sign_in.enter, methods=["POST"], response_model=None)
+    app.add_api_route(SIGN_OUT, sign_in.leave, methods=["POST"], response_model=None)
 
 
 def _key_ring(serving: Serving, spaces: ProjectSpaces) -> KeyRing | None:
@@ -252,9 +270,10 @@ def _state_of(space: ServedSpace) -> tuple[Route, ...]:
             raise Unavailable(error.message, hint=error.hint, details=error.as_dict()) from error
         return _answer(Readiness(space="open" if there else "new"))
 
+    up, usable = "Tell whether the server is up.", "Tell whether the space can be used."
     return (
-        Route("GET", _HEALTH, "health", "Tell whether the server is up.", health, _ANYBODY, (Health,)),
-        Route("GET", _READY, "ready", "Tell whether the space can be used.", ready, _ANYBODY, (Readiness,)),
+        *(Route("GET", path, path[1:], up, health, _ANYBODY, (Health,)) for path in _HEALTH),
+        *(Route("GET", path, path[1:], usable, ready, _ANYBODY, (Readiness,)) for path in _READY),
     )
 
 

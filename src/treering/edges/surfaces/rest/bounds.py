@@ -14,6 +14,8 @@ class Bounds:
     """Requests that have a thread; the others wait."""
     most_at_once: int = 64
     """Requests that are let in once their body is there; the others are told to try again."""
+    most_of_a_key: int = 16
+    """Requests of one key that are let in at once; its others are told to try again."""
     most_connections: int = 256
     """Connections that are open. For one more, the one that has waited longest for its request is closed."""
     read_seconds: float = 30.0

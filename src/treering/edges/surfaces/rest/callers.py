@@ -15,7 +15,7 @@ Reach = Literal["anybody", "any key", "space", "project"]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RouteAccess:
     """What a route needs of who asks it. No field has a default: each route says it."""
 
     reach: Reach
@@ -34,7 +34,13 @@ class Caller:
     """In whose name is written; `None`: in that of whoever started the server."""
     scope: str = ROOT
     """The scope this caller is confined to."""
-    has_key: bool = False
+    key: str = ""
+    """The id of its key; empty for one without."""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it asks with a key."""
+        return bool(self.key)
 
     @property
     def granted_besides(self) -> Rights:

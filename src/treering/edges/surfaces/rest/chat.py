@@ -14,8 +14,9 @@ from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from treering.core.errors import InvalidInput
+from treering.core.patch import Author
 from treering.edges.surfaces.rest.bodies import read_body
-from treering.edges.surfaces.rest.callers import Access, caller_of
+from treering.edges.surfaces.rest.callers import RouteAccess, caller_of
 from treering.edges.surfaces.rest.chat_body import ChatBody, read_chat_body
 from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.failures import OpenAIFailure
@@ -99,7 +100,8 @@ class ChatEndpoint:
         keep: Keep = _forget
         if asked.chat and asked.place:
             recall = await asyncio.wrap_future(self._memory.recall(asked.place, asked.chat.messages))
-            told, keep = told_of_recall(recall), partial(self._keep, asked.place, asked.chat.messages)
+            told = told_of_recall(recall)
+            keep = partial(self._keep, asked.place, asked.chat.messages, caller_of(request).author)
             if recall.reminder.text:
                 body = await run_sync(asked.chat.with_recalled, recall.reminder.text, limiter=self._readers)
         answer = await upstream.ask(request, "POST", "chat/completions", body)
@@ -111,8 +113,9 @@ class ChatEndpoint:
             told += await keep(said)
         return _response(answer, data, _headers(answer, told))
 
-    async def _keep(self, place: DiscussionRef, messages: Sequence[Message], said: str) -> str:
-        return told_of_storing(await asyncio.wrap_future(self._memory.keep(place, messages, said)))
+    async def _keep(self, place: DiscussionRef, messages: Sequence[Message], author: Author | None, said: str) -> str:
+        keeping = self._memory.keep(place, messages, said, author=author)
+        return told_of_storing(await asyncio.wrap_future(keeping))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
                 f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared."
             ),
             answer=chat.complete,
-            access=Access("space", WRITES, whole_space=False),
+            access=RouteAccess("space", WRITES, whole_space=False),
             takes=(ChatRequest,),
             gives=(ChatAnswer,),
             also={EVENTS: {"schema": {"type": "string"}}},
@@ -154,7 +157,7 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             summary="List the upstream's models.",
             description=f"OpenAI's API. {_PASSED_ON}",
             answer=chat.models,
-            access=Access("space", READS, whole_space=False),
+            access=RouteAccess("space", READS, whole_space=False),
             gives=(ModelList,),
             fails=OpenAIFailure,
             behind=True,

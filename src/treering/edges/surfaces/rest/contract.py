@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from treering import __version__
-from treering.edges.surfaces.rest.callers import Access
-from treering.edges.surfaces.rest.examples import EXAMPLES
+from treering.edges.surfaces.examples import EXAMPLES
+from treering.edges.surfaces.rest.callers import RouteAccess
 from treering.edges.surfaces.rest.failures import Failure
 
 Schema = dict[str, Any]
@@ -26,6 +26,7 @@ _REASONS: Mapping[HTTPStatus, str] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the server takes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not labelled as JSON.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "The input cannot be accepted; nothing was changed. `details` name the fields.",
+    HTTPStatus.TOO_MANY_REQUESTS: "The key has too many requests at once; try again after `Retry-After` seconds.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Stored data does not verify, or the server failed.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Try again later; `timed_out` where the call took longer than it may.",
     HTTPStatus.BAD_GATEWAY: "The upstream cannot be reached.",
@@ -36,6 +37,7 @@ _WITHOUT_BODY = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
@@ -52,7 +54,7 @@ class Route:
     summary: str
     answer: Callable[..., Any]
     """The endpoint; it gives a response, or will."""
-    access: Access
+    access: RouteAccess
     """Who may ask it."""
     gives: tuple[type[BaseModel], ...]
     """The good answer is one of these."""

@@ -7,13 +7,14 @@ from http import HTTPStatus
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.routing import compile_path
 
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.patch import Author
 from treering.core.scope import ROOT
 from treering.edges.access_keys import holder_of, is_key, rights_of
-from treering.edges.surfaces.rest.callers import Access, Caller
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.failures import Refusal
 from treering.ports.access_keys import AccessKey, AccessKeys
 from treering.ports.clock import Clock
@@ -22,6 +23,9 @@ from treering.tools.rights import READS, require
 KEY_HEADER = "X-Treering-Key"
 """Carries a key where `Authorization` is for the upstream of a chat."""
 
+SIGN_IN = "/sign-in"
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _BEARER = "bearer "
 _LOOKING_AT_ONCE = 4
 
@@ -43,7 +47,7 @@ class KeyRing:
 class Gate:
     """Decides about requests. Without keys whoever reaches the server is `anybody`; `RequestGuard` says who does."""
 
-    def __init__(self, access: Iterable[tuple[str, Access]], *, anybody: Caller, ring: KeyRing | None) -> None:
+    def __init__(self, access: Iterable[tuple[str, RouteAccess]], *, anybody: Caller, ring: KeyRing | None) -> None:
         """Take the paths of the server, as its routes write them, with what each needs."""
         self._paths = [(compile_path(path)[0], needed) for path, needed in access]
         self._anybody = anybody
@@ -55,17 +59,24 @@ class Gate:
         """Tell whether a key is needed."""
         return self._ring is not None
 
-    async def admit(self, path: str, headers: Headers) -> Caller:
+    async def admit(self, connection: HTTPConnection, method: str) -> Caller:
         """Return who asks. Raises `Refusal` without a key that opens anything (401), `Denied`, `NotFound`.
 
-        A path that no route has declared is refused, whatever the app would answer there.
+        A path that no route has declared is refused, whatever the app would answer there. A key may come in the cookie
+        of who signed in; what may change something then has to come from a page of this server, by its `Origin`.
         """
+        path = connection.scope["path"]
         if self._ring is None:
             return self._anybody
         found = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
         if found and found[1].reach == "anybody":
             return Caller(READS)
-        key = await self._key_of(headers, self._ring)
+        sent = sent_key(connection.headers)
+        if not sent:
+            sent = connection.cookies.get(cookie_name(connection.url.scheme), "")
+            if sent and method not in _SAFE and "origin" not in connection.headers:
+                raise Denied("A key in a cookie counts for pages of this server alone.", hint="Send Authorization.")
+        key = await self.check_key(sent)
         if found is None:
             raise NotFound(f"There is nothing at {path}.", hint="GET /openapi.json says what there is.")
         match, access = found
@@ -79,8 +90,11 @@ class Gate:
             )
         return caller
 
-    async def _key_of(self, headers: Headers, ring: KeyRing) -> AccessKey:
-        sent = sent_key(headers)
+    async def check_key(self, sent: str) -> AccessKey:
+        """Return the key that was sent. Raises `Refusal` for one that opens nothing, `InvalidInput` without keys."""
+        ring = self._ring
+        if ring is None:
+            raise InvalidInput("This server needs no keys.", hint="Ask it from this machine, without one.")
         # A store may be a file or a server: the event loop waits for neither.
         key = await run_sync(lambda: holder_of(sent, ring.keys, clock=ring.clock), limiter=self._limiter)
         if key is None:
@@ -95,6 +109,11 @@ class Gate:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         return key
+
+
+def cookie_name(scheme: str) -> str:
+    """Name the cookie that holds a key. Over TLS the name makes browsers refuse it from anybody but this host."""
+    return "__Host-treering-key" if scheme == "https" else "treering-key"
 
 
 def sent_key(headers: Headers) -> str:
@@ -112,7 +131,7 @@ def is_own_key(name: bytes, value: bytes) -> bool:
     return name.decode("latin-1").casefold() == "authorization" and is_key(text.partition(" ")[2].strip())
 
 
-def _check_reach(key: AccessKey, access: Access, path: Mapping[str, str], ring: KeyRing) -> None:
+def _check_reach(key: AccessKey, access: RouteAccess, path: Mapping[str, str], ring: KeyRing) -> None:
     """Raise `Denied` for a key of another space."""
     match access.reach:
         case "space":
@@ -135,6 +154,4 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
 
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:
-    return Caller(
-        rights_of(key, files=ring.files), Author(actor=key.name, channel=key.channel), key.scope, has_key=True
-    )
+    return Caller(rights_of(key, files=ring.files), Author(actor=key.name, channel=key.channel), key.scope, key=key.id)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, create_model
 from treering.edges.surfaces.operations import ON_SPACES
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.callers import Access, Caller, caller_of
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess, caller_of
 from treering.edges.surfaces.rest.contract import Route
 from treering.edges.surfaces.rest.served import ServedSpace
 from treering.edges.surfaces.rest.workers import Workers
@@ -43,7 +43,7 @@ def _route(operation: Operation[Any], space: ServedSpace, workers: Workers, seco
         name=operation.name.replace(" ", "_"),
         summary=operation.summary,
         answer=answer,
-        access=Access("space", operation.rights, whole_space=True),
+        access=RouteAccess("space", operation.rights, whole_space=True),
         takes=(model,),
         gives=(operation.report,),
     )

@@ -10,7 +10,7 @@ from pydantic import Field, RootModel
 from treering.core.evidence import Triple
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.callers import Access, Caller, caller_of
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess, caller_of
 from treering.edges.surfaces.rest.contract import Route, Schema
 from treering.edges.surfaces.rest.workers import Workers
 from treering.memories.project import (
@@ -172,7 +172,7 @@ def _route(
         summary=summary,
         description=description,
         answer=answer,
-        access=Access("project", WRITES if writes else READS, whole_space=True),
+        access=RouteAccess("project", WRITES if writes else READS, whole_space=True),
         takes=(takes,),
         gives=(gives,),
         parameters=(_PROJECT,),

@@ -5,16 +5,20 @@ Without keys, only programs of this machine, under its loopback names.
 
 import ipaddress
 from collections import Counter
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from treering.core.errors import Denied, TreeringError, Unavailable
 from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
 from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.callers import Caller
 from treering.edges.surfaces.rest.failures import OF_OPENAI, Refusal, failure_response, refusal_response
-from treering.edges.surfaces.rest.gate import Gate
+from treering.edges.surfaces.rest.gate import SIGN_IN, Gate
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -43,10 +47,10 @@ class RequestGuard:
     def __init__(self, app: ASGIApp, *, bounds: Bounds, apart: frozenset[str], gate: Gate) -> None:
         self._app = app
         self._gate = gate
-        self._most_at_once = bounds.most_at_once
+        self._bounds = bounds
         self._apart = apart
         self._arrivals = Arrivals(bounds)
-        self._inside: Counter[bool] = Counter()
+        self._inside: Counter[bool | str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -56,18 +60,22 @@ class RequestGuard:
         try:
             headers = Headers(scope=scope)
             _check(headers, scheme=scope["scheme"], any_host=self._gate.has_keys)
-            scope.setdefault("state", {})["caller"] = await self._gate.admit(scope["path"], headers)
-            await self._let_in(scope, receive, send)
+            caller = await self._gate.admit(HTTPConnection(scope), scope["method"])
+            scope.setdefault("state", {})["caller"] = caller
+            await self._let_in(scope, receive, send, caller)
         except TreeringError as error:
             await failure_response(error, path=scope["path"])(scope, receive, send)
         except Refusal as refusal:
-            await refusal_response(refusal, path=scope["path"])(scope, receive, send)
+            answer = refusal_response(refusal, path=scope["path"])
+            if refusal.status_code == HTTPStatus.UNAUTHORIZED and _is_page(scope, headers):
+                answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+            await answer(scope, receive, send)
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         if scope["path"] in self._apart:
             await self._app(scope, receive, send)
             return
-        place = _Slot(self._inside, self._most_at_once, talk=scope["path"] in OF_OPENAI)
+        place = _Slot(self._inside, self._bounds, talk=scope["path"] in OF_OPENAI, key=caller.key)
         arrival = Arrival(receive, self._arrivals, arrived=place.take)
         try:
             if scope["method"] in _WITHOUT_BODY:
@@ -81,26 +89,43 @@ class RequestGuard:
 class _Slot:
     """The place of one request among those inside. Only the event loop's thread comes here: counting needs no lock."""
 
-    def __init__(self, inside: Counter[bool], most: int, *, talk: bool) -> None:
+    def __init__(self, inside: Counter[bool | str], bounds: Bounds, *, talk: bool, key: str) -> None:
         self._inside = inside
-        self._most = most
+        self._bounds = bounds
         self._talk = talk
+        self._key = key
         self._taken = False
 
     def take(self) -> None:
-        """Take the place, once. Raises `Unavailable` where there is none."""
+        """Take the place, once. Raises `Unavailable` where there is none, `Refusal` where the key has too many."""
         if self._taken:
             return
-        inside = self._inside[self._talk]
-        if inside >= self._most:
+        inside, of_key = self._inside[self._talk], self._inside[self._key]
+        if inside >= self._bounds.most_at_once:
             raise Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
-        self._inside[self._talk] += 1
+        if self._key and of_key >= self._bounds.most_of_a_key:
+            raise Refusal(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                Unavailable(f"{of_key} requests of this key are being answered already.", hint="Wait for one of them."),
+                code="too_many_requests",
+                headers={"Retry-After": "1"},
+            )
+        self._inside.update((self._talk, self._key))
         self._taken = True
 
     def leave(self) -> None:
         """Give the place up, for a request that waits."""
-        self._inside[self._talk] -= self._taken
+        if not self._taken:
+            return
         self._taken = False
+        self._inside.subtract((self._talk, self._key))
+        if not self._inside[self._key]:
+            del self._inside[self._key]  # a server meets many keys
+
+
+def _is_page(scope: Scope, headers: Headers) -> bool:
+    """Tell whether a person opens a page: a browser asks for HTML, programs do not."""
+    return scope["method"] == "GET" and "text/html" in headers.get("accept", "")
 
 
 def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:

@@ -17,7 +17,7 @@ from treering.ports.files import NoFiles
 from treering.ports.interrupt import check_between_steps
 from treering.tools import catalog
 from treering.tools.confined_ledger import confined
-from treering.tools.engine import Engine
+from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Answer, Envelope, Operation, Report
 from treering.tools.rights import WRITES, Rights, require
 
@@ -97,7 +97,7 @@ class ServedSpace:
         self._space: Space | None = None
         self._lock = threading.Lock()
 
-    def call(self, verb: str, envelope: Envelope, caller: Caller) -> Report:
+    def call(self, verb: str, envelope: Envelope, caller: Caller, *, progress: Progress = report_progress) -> Report:
         """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
 
         Raises `Denied`, before the space is opened, for a mode that does more than the caller is granted, and for a
@@ -108,7 +108,8 @@ class ServedSpace:
         tool.require(mode, granted=caller.granted)
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
-        return tool.call(self._engine_for(mode, caller), placed, granted=caller.granted)
+        engine = self._engine_for(mode, caller).with_progress(progress)
+        return tool.call(engine, placed, granted=caller.granted)
 
     def grants(self, operation: Operation[Any]) -> bool:
         """Tell whether some caller may do all that an operation does which is no mode of a verb."""

@@ -17,6 +17,7 @@ from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.connections import protocol_within
 from treering.edges.surfaces.rest.request_guard import is_loopback
 from treering.edges.surfaces.rest.served import Stop
+from treering.edges.surfaces.rest.transport import Transport
 from treering.edges.wiring import open_access_keys
 
 _GRACE_SECONDS = 20
@@ -25,16 +26,19 @@ _WAITING = 128  # connections the system holds until they are taken
 Tell = Callable[[str], None]
 
 
-def serve_until_stopped(serving: Serving, *, host: str, port: int, tell: Tell) -> None:
+def serve_until_stopped(
+    serving: Serving, *, host: str, port: int, tell: Tell, transport: Transport | None = None
+) -> None:
     """Serve until SIGINT or SIGTERM. `tell` is called once with the address, as soon as requests are answered.
 
     Port 0 is any free one. Raises `InvalidInput` for another host than this machine without keys, `Unavailable` for a
     taken port.
     """
     log_warnings()
-    _check_keys(serving, host)
+    transport = transport or Transport()
+    _check_keys(serving, host, transport)
     with listen(host, port) as listener:
-        Server(serving, tell).run(sockets=[listener])
+        Server(serving, tell, transport).run(sockets=[listener])
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -56,11 +60,12 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _check_keys(serving: Serving, host: str) -> None:
+def _check_keys(serving: Serving, host: str, transport: Transport) -> None:
     """Raise `InvalidInput` where other machines could ask without a key, or no key would open anything."""
     if serving.keys is None:
-        if not is_loopback(host):
-            raise InvalidInput(f"Serving on {host!r} lets other machines ask, and needs keys.", hint=_MAKE_A_KEY)
+        if not is_loopback(host) or transport.proxies:
+            where = "behind a proxy" if transport.proxies else f"on {host!r}"
+            raise InvalidInput(f"Serving {where} lets other machines ask, and needs keys.", hint=_MAKE_A_KEY)
         return
     try:
         keys = open_access_keys(serving.keys, create=False)
@@ -83,9 +88,12 @@ _MAKE_A_KEY = "Make one with `treering key create NAME --right write`, or leave 
 class Server(uvicorn.Server):
     """Tells its address when it answers, and takes a signal as a wish to stop, not as a death to die afterwards."""
 
-    def __init__(self, serving: Serving, tell: Tell) -> None:
+    def __init__(self, serving: Serving, tell: Tell, transport: Transport | None = None) -> None:
         self._stop = Stop()
         self._tell = tell
+        transport = transport or Transport()
+        certificate = transport.certificate
+        self._scheme = "https" if certificate else "http"
         config = uvicorn.Config(
             build_app(serving, stop=self._stop),
             http=protocol_within(serving.bounds),
@@ -95,7 +103,11 @@ class Server(uvicorn.Server):
             log_config=None,
             log_level=logging.WARNING,
             access_log=False,
-            proxy_headers=False,
+            ssl_certfile=certificate.cert if certificate else None,
+            ssl_keyfile=certificate.key if certificate else None,
+            # Who is no proxy of ours says of itself what it likes: it is not listened to.
+            proxy_headers=bool(transport.proxies),
+            forwarded_allow_ips=list(transport.proxies),
             server_header=False,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
@@ -105,7 +117,7 @@ class Server(uvicorn.Server):
         """Start, then tell the address."""
         await super().startup(sockets)
         for listener in sockets or ():
-            self._tell(_address(listener))
+            self._tell(f"{self._scheme}://{_place_of(listener)}")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as the library calls it
         """Stop, letting what is asked be answered; at once where somebody presses Ctrl-C again."""
@@ -128,6 +140,6 @@ def _place(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]
     return family, (str(place[0]), port)
 
 
-def _address(listener: socket.socket) -> str:
+def _place_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

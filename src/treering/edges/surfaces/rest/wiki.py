@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.rest.bodies import parse_body, read_body
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.callers import Access, Caller, caller_of
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess, caller_of
 from treering.edges.surfaces.rest.calls import call_model, call_models
 from treering.edges.surfaces.rest.contract import Route
 from treering.edges.surfaces.rest.served import ServedSpace
@@ -49,7 +49,7 @@ def _route(tool: Tool, space: ServedSpace, workers: Workers, seconds: float, cal
         summary=tool.summary.partition("\n")[0],
         description=f"{tool.summary}\n\nModes, the default one first:\n\n{modes}",
         answer=answer,
-        access=Access("space", _least_of(tool), whole_space=False),
+        access=RouteAccess("space", _least_of(tool), whole_space=False),
         takes=call_models(tool.name),
         gives=tuple(dict.fromkeys(mode.report for mode in tool.modes.values())),
     )

@@ -25,7 +25,7 @@ def _page_path(path: str) -> str:
 _Path = Annotated[str, AfterValidator(_page_path)]
 
 
-class CitedLines(Value):
+class WrittenCitation(Value):
     """Lines that a page rests on, as they stood when it was written."""
 
     path: str
@@ -48,7 +48,7 @@ class WrittenFile(Value):
     blocks: tuple[_Digest, ...]
     """Of each of its blocks."""
     title: str = ""
-    cited: tuple[CitedLines, ...] = ()
+    cited: tuple[WrittenCitation, ...] = ()
     unresolved: tuple[str, ...] = ()
     """Links of its body that lead nowhere; they were written as plain text."""
 

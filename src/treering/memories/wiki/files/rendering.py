@@ -19,7 +19,7 @@ from treering.memories.wiki.files.links import (
     relative_path,
     with_addresses,
 )
-from treering.memories.wiki.files.manifest import CitedLines, WikiLogEntry, WrittenFile
+from treering.memories.wiki.files.manifest import WikiLogEntry, WrittenCitation, WrittenFile
 from treering.memories.wiki.files.page_paths import INDEX, LOG, check_page_paths
 from treering.memories.wiki.files.regions import block_digests, short_digest, without_markers
 from treering.memories.wiki.pages import LineCitation, PageKind, WikiPage, WikiPlan
@@ -51,7 +51,7 @@ class RenderedFile:
     path: str
     text: str
     title: str = ""
-    cited: tuple[CitedLines, ...] = ()
+    cited: tuple[WrittenCitation, ...] = ()
     unresolved: tuple[str, ...] = ()
 
     def record(self) -> WrittenFile:
@@ -106,7 +106,7 @@ def _page(
     return RenderedFile(path, text, page.plan.title, cited, tuple(dict.fromkeys(unresolved)))
 
 
-def _fields(page: WikiPage, cited: Sequence[CitedLines], *, resolved: bool) -> Mapping[str, Field]:
+def _fields(page: WikiPage, cited: Sequence[WrittenCitation], *, resolved: bool) -> Mapping[str, Field]:
     plan = page.plan
     sources = [str(one) for one in cited]
     more = len(sources) - _MOST_SOURCES
@@ -123,9 +123,9 @@ def _fields(page: WikiPage, cited: Sequence[CitedLines], *, resolved: bool) -> M
     }
 
 
-def _cited(one: LineCitation, text_of: CitedText) -> CitedLines:
+def _cited(one: LineCitation, text_of: CitedText) -> WrittenCitation:
     text = text_of(one)
-    return CitedLines(
+    return WrittenCitation(
         path=one.path,
         first=one.first_line,
         last=one.last_line,

@@ -14,16 +14,19 @@ from treering.core.objects import Source
 from treering.derived.code_names import names_in_heading
 from treering.memories.wiki.repository.prose import Words, first_paragraph, first_sentence, words_of
 from treering.memories.wiki.repository.signatures import has_body_docs, is_public, kind_of, signature_at
+from treering.memories.wiki.repository.whole_words import word_at
 
 MOST_ENTRIES = 300
 """Definitions of one file that are told of."""
 _DOC_CHARS = 200
+_MOST_COMMENTS = 4
+"""Comments at the top of a file that are read until one is no licence."""
 _LOOKED_THROUGH = 40
 """Lines of comment above a definition that are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class CitedLines:
+class CitedSpan:
     """Lines of one file that a statement rests on, the segment they begin in, and the hash of their text."""
 
     first: int
@@ -41,7 +44,7 @@ class ApiEntry:
     rest: str
     doc: tuple[Words, ...]
     public: bool
-    lines: CitedLines
+    lines: CitedSpan
 
     @property
     def owner(self) -> str:
@@ -76,15 +79,15 @@ class SourceLines:
                 found[place.start + at] = line
         return found
 
-    def cite(self, first: int, last: int) -> CitedLines | None:
+    def cite(self, first: int, last: int) -> CitedSpan | None:
         """Return some lines as what a statement rests on; `None` where no segment holds the first of them."""
         for place, part in self.spans:
             if place.start <= first <= place.end:
                 end = min(last, place.end)
                 if (first, end) == (place.start, place.end):
-                    return CitedLines(first, end, part.segment_id, part.hash)
+                    return CitedSpan(first, end, part.segment_id, part.hash)
                 text = "\n".join(self.lines[first : end + 1])
-                return CitedLines(first, end, part.segment_id, segment_hash(text, salt=self.source.salt))
+                return CitedSpan(first, end, part.segment_id, segment_hash(text, salt=self.source.salt))
         return None
 
 
@@ -141,18 +144,16 @@ def _entry(text: SourceLines, family: str, name: str, first: int, last: int) -> 
     signature = signature_at(text.lines, at, short, family)
     line = text.lines[at]
     doc = _doc(text.lines, at, signature.end, family)
-    kind = kind_of(line, family, member="." in name)
+    kind = kind_of(short, line, family, member="." in name)
     public = is_public(short, line, family, member="." in name)
     return ApiEntry(name, kind, signature.rest, tuple(first_sentence(doc, _DOC_CHARS)), public, cited)
 
 
 def _line_of(lines: Sequence[str], name: str, first: int, last: int) -> int | None:
     """Return the line on which a definition names itself, behind the comments and decorators above it."""
-    word = re.compile(rf"(?<![\w$#]){re.escape(name)}(?![\w$])" if name[:1].isalnum() else re.escape(name))
-    candidates = [at for at in range(first, min(last, len(lines) - 1) + 1) if word.search(lines[at])]
-    holder = re.compile(rf"\b{_HOLDERS}\s+{re.escape(name)}(?![\w$])")
+    candidates = [at for at in range(first, min(last, len(lines) - 1) + 1) if word_at(lines[at], name) >= 0]
     for at in candidates:
-        if holder.search(lines[at]):
+        if _HOLDER.search(lines[at], 0, word_at(lines[at], name)):
             return at
     for at in candidates:
         bare = lines[at].lstrip()
@@ -201,7 +202,7 @@ def comment_above(lines: Sequence[str], at: int) -> str:
         if bare.startswith("/*"):
             break
         row -= 1
-    return "\n".join(_without_marks(line) for line in reversed(said)).strip()
+    return "\n".join(_without_marks(line) for line in reversed(said) if not _FOR_TOOLS.search(line)).strip()
 
 
 def comment_at_top(lines: Sequence[str], family: str) -> tuple[str, int]:
@@ -211,16 +212,30 @@ def comment_at_top(lines: Sequence[str], family: str) -> tuple[str, int]:
         at += 1
     if at < len(lines) and has_body_docs(family) and not lines[at].lstrip().startswith("#"):
         return docstring_below(lines, at), at
-    said: list[str] = []
-    while at < len(lines) and _COMMENT.match(lines[at].strip()):
-        said.append(lines[at].strip())
-        at += 1
-    text = "\n".join(map(_without_marks, said)).strip()
+    text, at = _first_comment(lines, at)
     if has_body_docs(family) and _LICENCE.search(text):
         while at < len(lines) and not lines[at].strip():
             at += 1
         return docstring_below(lines, at), at
-    return ("" if _LICENCE.search(text) else text), max(at - 1, 1)
+    return text, max(at - 1, 1)
+
+
+def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:
+    """Return the first comment from a line on that is no licence, and the line behind it; a licence where none is."""
+    text = ""
+    for _ in range(_MOST_COMMENTS):
+        said: list[str] = []
+        while at < len(lines) and _COMMENT.match(lines[at].strip()):
+            said.append(lines[at].strip())
+            at += 1
+        if not said:
+            break
+        text = "\n".join(map(_without_marks, said)).strip()
+        if text and not _LICENCE.search(text):
+            return text, at
+        while at < len(lines) and not lines[at].strip():
+            at += 1
+    return ("" if _LICENCE.search(text) else text), at
 
 
 def paragraph_words(text: str) -> list[Words]:
@@ -228,8 +243,9 @@ def paragraph_words(text: str) -> list[Words]:
     return words_of(first_paragraph(text))
 
 
-_HOLDERS = "(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)"
+_HOLDER = re.compile(r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)\s+$")
 _COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
+_FOR_TOOLS = re.compile(r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-")
 _MARKS = re.compile(r"^(?:/\*\*?!?|//[/!]?|\*(?!/)|#+|--)?[ \t]?")
 _LICENCE = re.compile(
     r"copyright|licen[cs]ed? (?:under|to)|SPDX-|all rights reserved|eslint-|prettier-|@ts-", re.IGNORECASE

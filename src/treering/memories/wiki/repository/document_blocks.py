@@ -29,6 +29,9 @@ _RULER = re.compile(r"^\s{0,3}(?:=|-|~|\^|\"|'|`|#|\*|\+|_){3,}\s*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s")
 _ADMONITION = re.compile(r"^\s{0,4}(?:!!!|\?\?\?\+?|///+|:::+)")
 _TABLE = re.compile(r"^\s*(?:\||\+[-=+]+\+|={3,}\s+={3,})")
+_TERMINALS = frozenset({"console", "shell", "shell-session", "bash", "sh", "text", "ansi", ""})
+_COLOURS = re.compile(r"</?(?:font|span|b|i|u)(?: [^<>\n]{0,200})?>")
+_ENTITIES = {"&apos;": "'", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&amp;": "&"}
 _HTML = re.compile(r"^\s{0,3}<(?:!--|/?[A-Za-z])")
 
 
@@ -78,8 +81,9 @@ class _Reader:
             self.at += 1
         self.at += 1
         last = min(self.at, len(self.lines))
-        body = "\n".join(_dedented(inside, indent))
-        return DocumentBlock("code", body, start + 1, last, fence["language"].lower())
+        language = fence["language"].lower()
+        body = _without_colours("\n".join(_dedented(inside, indent)), language)
+        return DocumentBlock("code", body, start + 1, last, language)
 
     def _indented(self, language: str, indent: int, *, options: bool = False) -> Iterator[DocumentBlock]:
         """Read the lines that stand further in than `indent`, behind the line that announced them."""
@@ -127,6 +131,16 @@ class _Reader:
 
     def _ends_paragraph(self, line: str) -> bool:
         return not line.strip() or bool(self._fence(line) or _ITEM.match(line) or _DIRECTIVE.match(line))
+
+
+def _without_colours(text: str, language: str) -> str:
+    """Return what a terminal showed without the HTML that gives it colours on a page."""
+    if language not in _TERMINALS or not _COLOURS.search(text):
+        return text
+    bare = _COLOURS.sub("", text)
+    for entity, sign in _ENTITIES.items():
+        bare = bare.replace(entity, sign)
+    return bare
 
 
 def _dedented(lines: Sequence[str], most: int) -> list[str]:

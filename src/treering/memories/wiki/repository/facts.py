@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from treering.memories.wiki.repository.api_entries import ApiEntry, CitedLines
+from treering.memories.wiki.repository.api_entries import ApiEntry, CitedSpan
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.memories.wiki.repository.known import KnownObjects, read_known
 from treering.memories.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
 from treering.memories.wiki.repository.prose import Words
 from treering.memories.wiki.repository.sections import DocumentSection, sections_of
-from treering.memories.wiki.repository.symbol_graph import SymbolGraph, read_graph
+from treering.memories.wiki.repository.symbol_graph import FileLink, SymbolGraph, read_graph
 from treering.ports.reach import Reach
 from treering.tools.engine import Engine
 
 _MOST_NAMED = 4
+_TYPES = ("class", "interface", "struct")
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class RepositoryFacts:
             self._sections[file.path] = sections_of(text) if text else ()
         return self._sections[file.path]
 
-    def segment_lines(self, file: WikiFile) -> dict[str, CitedLines]:
+    def segment_lines(self, file: WikiFile) -> dict[str, CitedSpan]:
         """Return the lines of each segment of a file."""
         text = read_lines(self.engine.ledger, file, self.files.sequence)
         spans = text.spans if text else ()
-        return {part.segment_id: CitedLines(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
+        return {part.segment_id: CitedSpan(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
 
     @cached_property
     def ranked_parts(self) -> Sequence[CodePart]:
@@ -75,11 +76,19 @@ def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: in
     return RepositoryFacts(engine, files, graph, parts, known)
 
 
-def offered(file: WikiFile, facts: RepositoryFacts) -> list[tuple[WikiFile, tuple[str, ...]]]:
-    """Return what a file that speaks for its folder takes from files in there, to pass it on: names by file."""
+def offered(file: WikiFile, facts: RepositoryFacts) -> list[FileLink]:
+    """Return what a file that speaks for its folder takes from files in there, to pass it on."""
     links = facts.graph.outgoing.get(file.path, ()) if stands_for_folder(file) else ()
-    inside = [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]
-    return [(facts.files.files[link.end], link.names) for link in inside]
+    return [link for link in links if link.imports and link.names and link.end.startswith(f"{file.folder}/")]
+
+
+def package_purpose(part: CodePart, facts: RepositoryFacts) -> list[Words]:
+    """Return what a package is for: as its own files say, else by the modules it holds."""
+    told = facts.files_of(part)
+    speaking = next((file for file in told if file.purpose), told[0] if told else None)
+    said = purpose_of(speaking, facts) if speaking else []
+    names = sorted(part.modules, key=lambda path: (-round(facts.graph.importance.get(path, 0.0), 6), path))
+    return said or _listed("Holds", [path.rpartition("/")[2] for path in names])
 
 
 def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
@@ -90,14 +99,20 @@ def purpose_of(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
     if not entries:
         return _by_use(file, facts)
     first = entries[0]
-    if first.doc and (len(entries) == 1 or first.kind in ("class", "interface", "struct")):
+    if first.doc and (len(entries) == 1 or (first.kind in _TYPES and _outweighs(first, entries, file, facts))):
         return [Words("Defines "), Words(first.short, code=True), Words(": "), *first.doc]
     return _listed("Defines", [entry.short for entry in entries])
 
 
+def _outweighs(first: ApiEntry, entries: Sequence[ApiEntry], file: WikiFile, facts: RepositoryFacts) -> bool:
+    """Tell whether a file is above all about one of its definitions."""
+    weights = [facts.graph.symbols.get((file.source_id, one.lines.segment_id), 0.0) for one in (first, *entries)]
+    return len(entries) <= _MOST_NAMED or weights[0] >= sum(weights[1:]) / 2
+
+
 def _by_use(file: WikiFile, facts: RepositoryFacts) -> list[Words]:
     """Return what a file without definitions offers: what it passes on, else what others take from it."""
-    passed = [name for _, names in offered(file, facts) for name in names]
+    passed = [name for link in offered(file, facts) for name in link.names]
     taken = Counter(name for link in facts.graph.incoming.get(file.path, ()) if link.imports for name in link.names)
     ranked = sorted(taken, key=lambda name: (-taken[name], name))
     return _listed("Offers", list(dict.fromkeys([*(one for one in ranked if one in passed), *(passed or ranked)])))

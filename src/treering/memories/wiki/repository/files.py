@@ -16,17 +16,19 @@ from treering.derived.code_places import root_and_path
 from treering.derived.roles import PlaceRole, role_of
 from treering.memories.wiki.repository.api_entries import (
     ApiEntry,
-    CitedLines,
+    CitedSpan,
     SourceLines,
     comment_at_top,
     entries_of,
 )
+from treering.memories.wiki.repository.document_headings import headings_of
 from treering.memories.wiki.repository.prose import Words, cut, first_paragraph, words_of
 from treering.ports.interrupt import check_interrupt
 from treering.ports.ledger import Ledger, ObjectRequest, Selection
 
 _PURPOSE_CHARS = 320
 _SHOWN_ROOTS = 5
+_TITLE_LINES = 80
 _BATCH = 50
 """Sources whose texts are in memory at a time."""
 
@@ -43,11 +45,11 @@ class WikiFile:
     """What links of code know it as; `None` for what is no code."""
     commit: str | None
     last_line: int
-    head: CitedLines | None
+    head: CitedSpan | None
     """Its first segment; `None` for a file that is empty."""
     purpose: tuple[Words, ...] = ()
     """What it says of itself at its top."""
-    purpose_lines: CitedLines | None = None
+    purpose_lines: CitedSpan | None = None
     entries: tuple[ApiEntry, ...] = ()
     imports: tuple[str, ...] = ()
     """The modules that it imports, as it spells them; those of its language's standard library are left out."""
@@ -204,23 +206,26 @@ def _file(source: Source, path: str) -> WikiFile:
         purpose_lines=lines,
         entries=entries_of(text, code.family, path) if code and role in ("code", "example") else (),
         imports=tuple(dict.fromkeys(use.module for use in uses if use and use.how == "imports")),
-        title=_title(source, path),
+        title=_title(source, path, text),
         package=_said(source.metadata, "package"),
     )
 
 
-def _purpose(text: SourceLines, code: CodeFile) -> tuple[tuple[Words, ...], CitedLines | None]:
+def _purpose(text: SourceLines, code: CodeFile) -> tuple[tuple[Words, ...], CitedSpan | None]:
     said, at = comment_at_top(text.lines, code.family)
     words = cut(words_of(first_paragraph(said)), _PURPOSE_CHARS)
     return tuple(words), text.cite(at, at) if words else None
 
 
-def _title(source: Source, path: str) -> str:
-    """Return what a file is called: by its title, else by the first heading of a document, else by its name."""
-    if source.title and source.title != path:
-        return source.title
-    headings = (part.heading for part in source.segments if part.role == "prose" and part.heading)
-    return next(headings, "").partition(" > ")[0] or basename(path)
+def _title(source: Source, path: str, text: SourceLines) -> str:
+    """Return what a file is called: by the first heading of a document, by its title, else by its name."""
+    if source.segments and source.segments[0].role == "prose":
+        markdown = not path.lower().endswith((".rst", ".rest", ".txt"))
+        heading = next(iter(headings_of(text.lines[:_TITLE_LINES], markdown=markdown)), None)
+        if heading and heading.level == 1:
+            return heading.text
+    named = source.title if source.title != path else next((part.heading for part in source.segments), "")
+    return named.partition(" > ")[0].partition(" / ")[0] or basename(path)
 
 
 def _said(metadata: Mapping[str, Any], key: str) -> str:

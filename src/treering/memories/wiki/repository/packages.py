@@ -22,7 +22,6 @@ _SLUG_CHARS = 80
 _RESERVED = frozenset(
     {"con", "prn", "aux", "nul", "index", "log", *(f"{n}{i}" for n in ("com", "lpt") for i in range(10))}
 )
-_ENTRIES = frozenset({"__init__", "index", "mod", "lib", "main", "doc"})
 _LEAST_LINES = 12
 """Lines of a module without a definition that still gets a page of its own."""
 
@@ -88,10 +87,9 @@ def stands_for_folder(file: WikiFile) -> bool:
     """Tell whether a file speaks for its folder, such as `__init__.py` or `index.ts`."""
     if file.code is None:
         return False
-    stem = splitext(file.name)[0]
-    return (
-        stem in _ENTRIES if file.code.family in ("py", "js", "rs") else stem in ("doc", file.folder.rpartition("/")[2])
-    )
+    if file.code.family == "go":
+        return splitext(file.name)[0] in ("doc", file.folder.rpartition("/")[2])
+    return file.code.module == f"/{file.folder}"
 
 
 def _own_pages(folders: Mapping[str, Sequence[WikiFile]], graph: SymbolGraph, most: int) -> frozenset[str]:

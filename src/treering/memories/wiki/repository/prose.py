@@ -13,20 +13,23 @@ class Words:
     code: bool = False
 
 
+_MOST_CHARS = 4_000
+"""What is read of a paragraph: more of it is shown nowhere."""
 _INLINE = re.compile(
     r"""
       (?P<comment><!--.*?(?:-->|\Z))
-    | (?P<badge>\[!\[[^\]\n]{0,300}\](?:\([^()\s]{0,500}\)|\[[^\]\n]{0,100}\])?\]
-        (?:\([^()\s]{0,500}\)|\[[^\]\n]{0,100}\])?)
-    | (?P<image>!\[[^\]\n]{0,300}\](?:\([^()]{0,500}\)|\[[^\]\n]{0,100}\])?)
+    | (?P<badge>\[!\[[^\]\n]{0,300}+\](?:\([^()\s]{0,300}+\)|\[[^\]\n]{0,100}+\])?\]
+        (?:\([^()\s]{0,300}+\)|\[[^\]\n]{0,100}+\])?)
+    | (?P<image>!\[[^\]\n]{0,300}+\](?:\([^()]{0,300}+\)|\[[^\]\n]{0,100}+\])?)
     | (?P<role>:(?P<rolename>[\w+:-]{1,30}):`(?P<roletext>[^`\n]{1,300})`)
     | (?P<literal>(?P<ticks>`{1,3})(?P<code>[^`\n]{1,300}?)(?P=ticks)(?!`)_{0,2})
     | (?P<jslink>\{@(?:link|linkcode|linkplain|code|see)\s+(?P<jstarget>[^}\n]{1,300})\})
-    | (?P<mdlink>\[(?P<label>[^\[\]\n]{1,300})\]
-        (?:\([^()\n]{0,500}(?:\([^()\n]{0,200}\))?[^()\n]{0,200}\)|\[[^\]\n]{0,100}\])?)
+    | (?P<mdlink>\[(?P<label>[^\[\]\n]{1,300}+)\]
+        (?:\((?:[^()\n]|\([^()\n]{0,100}+\)){0,500}+\)|\[[^\]\n]{0,100}+\])?)
     | (?P<tag></?[A-Za-z][^<>\n]{0,300}>)
     | (?P<auto><(?P<address>https?://[^<>\s]{1,300})>)
     | (?P<replaced>(?<!\w)\|[\w .-]{1,60}\|_{0,2}(?!\w))
+    | (?P<escape>\\{1,2}(?=s\b|[^\w\s]))
     | (?P<emphasis>(?<!\w)_(?P<stressed>[^\s_](?:[^_\n]{0,200}[^\s_])?)_(?!\w))
     | (?P<strong>\*{1,3}(?=\S)|(?<=\S)\*{1,3})
     """,
@@ -49,6 +52,7 @@ _CODE_ROLES = frozenset(
 
 def words_of(text: str) -> list[Words]:
     """Return a text without its markup. Images, comments and tags are left out; of a link its label stays."""
+    text = text[:_MOST_CHARS]
     found: list[Words] = []
     at = 0
     for match in _INLINE.finditer(text):

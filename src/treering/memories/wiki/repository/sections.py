@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from treering.memories.wiki.repository.api_entries import CitedLines, SourceLines
+from treering.memories.wiki.repository.api_entries import CitedSpan, SourceLines
 from treering.memories.wiki.repository.document_blocks import DocumentBlock, blocks_of
 from treering.memories.wiki.repository.document_headings import DocumentHeading, headings_of
 from treering.memories.wiki.repository.prose import words_of
@@ -17,8 +17,8 @@ class DocumentSection:
 
     headings: tuple[str, ...]
     blocks: tuple[DocumentBlock, ...]
-    lines: CitedLines
-    cites: tuple[tuple[int, CitedLines], ...]
+    lines: CitedSpan
+    cites: tuple[tuple[int, CitedSpan], ...]
     """For the first lines of blocks, what to cite."""
 
     @property
@@ -36,7 +36,7 @@ class DocumentSection:
         """Return its first block of code."""
         return next((block for block in self.blocks if block.kind == "code" and block.text.strip()), None)
 
-    def cite(self, block: DocumentBlock) -> CitedLines:
+    def cite(self, block: DocumentBlock) -> CitedSpan:
         """Return what a block cites."""
         return dict(self.cites).get(block.first, self.lines)
 

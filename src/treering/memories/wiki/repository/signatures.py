@@ -4,11 +4,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_MOST_LINES = 25
-_MOST_CHARS = 1_000
+from treering.memories.wiki.repository.whole_words import word_at
+
+_MOST_LINES = 400
+_MOST_CHARS = 20_000
+_MOST_ANNOTATED = 60
 _OPENING, _CLOSING = "([", ")]"
 _SPACES = re.compile(r"\s+")
 _PYTHON = "py"
+_COMMENT = re.compile(r"[ \t]#[^\n\"']*$", re.MULTILINE)
 _KINDS = (
     ("class", re.compile(r"\bclass\b")),
     ("interface", re.compile(r"\b(?:interface|trait|protocol)\b")),
@@ -16,12 +20,11 @@ _KINDS = (
     ("enum", re.compile(r"\benum\b")),
     (
         "function",
-        re.compile(
-            r"\b(?:def|function|func|fn|async|sub|macro_rules)\b|\)\s*(?::[^=]*)?=>|[=:]\s*(?:async\s*)?\(.*\)\s*=>"
-        ),
+        re.compile(r"\b(?:def|function|func|fn|async|sub|macro_rules)\b"),
     ),
     ("type", re.compile(r"\b(?:type|typedef|namespace|module|mod)\b")),
 )
+_FUNCTION_VALUE = re.compile(r"\)\s*(?::[^=]{0,300})?=>")
 _ARROW = re.compile(r"=\s*(?:async\s*)?(?:<[^=]{0,200}>)?\s*\(")
 _TYPE_VARIABLE = re.compile(r"=\s*(?:\w+\.)?(?:TypeVar|ParamSpec|TypeVarTuple)\(")
 _HIDDEN_MEMBER = re.compile(r"\b(?:private|protected|internal|static inline)\b")
@@ -43,15 +46,14 @@ def has_body_docs(family: str) -> bool:
 def signature_at(lines: Sequence[str], at: int, name: str, family: str) -> Signature:
     """Read the signature of what is called `name` on a line."""
     line = lines[at]
-    start = re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", line) or re.search(re.escape(name), line)
-    text, row = line[start.end() :] if start else "", at
+    start = word_at(line, name)
+    first = line[start + len(name) :] if start >= 0 else ""
+    text = "\n".join([first, *lines[at + 1 : at + _MOST_LINES]])[:_MOST_CHARS]
     end = _end(text, family)
-    while end is None and row + 1 < len(lines) and row - at < _MOST_LINES and len(text) < _MOST_CHARS:
-        row += 1
-        text += "\n" + lines[row]
-        end = _end(text, family)
-    rest = _SPACES.sub(" ", text[: end if end is not None else _MOST_CHARS]).strip()
-    return Signature(_tidy(rest, family), row)
+    if end is None:
+        end = len(first)
+    rest = _COMMENT.sub("", text[:end]) if family == _PYTHON else text[:end]
+    return Signature(_tidy(_SPACES.sub(" ", _unannotated(rest)).strip(), family), at + text.count("\n", 0, end))
 
 
 def shortened(rest: str, most: int) -> str:
@@ -84,11 +86,18 @@ def without_receiver(rest: str) -> str:
     return re.sub(r"^\((?:self|cls)(?:,\s*|(?=\)))", "(", rest)
 
 
-def kind_of(line: str, family: str, *, member: bool) -> str:
-    """Return in a word what a line defines."""
-    found = next((kind for kind, said in _KINDS if said.search(line)), "")
+def kind_of(name: str, line: str, family: str, *, member: bool) -> str:
+    """Return in a word what a line defines that names it."""
+    before = line[: max(word_at(line, name), 0)]
+    said_before = "function" if family == _PYTHON and "def " in before else ""
+    found = said_before or next((kind for kind, said in _KINDS if said.search(before or line)), "")
+    found = found or ("function" if _FUNCTION_VALUE.search(line) else "")
     if found in ("function", ""):
-        is_called = found == "function" or bool(_ARROW.search(line)) or (member and "(" in line)
+        is_called = (
+            found == "function"
+            or bool(_ARROW.search(line))
+            or (member and ("(" in line or line.rstrip().endswith("<")))
+        )
         return ("method" if member else "function") if is_called or family in ("c", "java", "cs", "sh") else "constant"
     return found
 
@@ -131,14 +140,15 @@ def split_outside(text: str, sign: str) -> list[str]:
 
 
 def _end(text: str, family: str) -> int | None:
-    """Return where a signature ends; `None` where it goes on on the next line."""
-    depth, angle, quote = 0, 0, ""
-    for at, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote or char == "\n" else quote
-        elif char in "\"'" or (char == "`" and family != "rs"):
-            quote = char if family != "rs" or char == '"' else ""
-        elif char in _OPENING or (char == "{" and (depth or angle)):
+    """Return where a signature ends; `None` where the text does not hold its end."""
+    depth, angle, at = 0, 0, 0
+    while at < len(text):
+        char = text[at]
+        quoted = _quoted(text, at, family)
+        if quoted > at:
+            at = quoted
+            continue
+        if char in _OPENING or (char == "{" and (depth or angle)):
             depth += 1
         elif char in _CLOSING or (char == "}" and (depth or angle)):
             depth -= 1
@@ -148,7 +158,50 @@ def _end(text: str, family: str) -> int | None:
             angle -= 1
         elif depth <= 0 and angle <= 0 and _stops(text, at, family):
             return at
-    return len(text) if depth <= 0 and angle <= 0 and not _goes_on(text, family) else None
+        at += 1
+    return len(text) if depth <= 0 and angle <= 0 else None
+
+
+def _quoted(text: str, at: int, family: str) -> int:
+    """Return where a string that begins here ends, or `at` where none does; one of a single line ends with it."""
+    char = text[at]
+    if char not in "\"'`" or (family == "rs" and char != '"'):
+        return at
+    if text.startswith(char * 3, at):
+        end = text.find(char * 3, at + 3)
+        return end + 3 if end >= 0 else len(text)
+    line_end = text.find("\n", at)
+    end = text.find(char, at + 1, line_end if line_end >= 0 and char != "`" else len(text))
+    return end + 1 if end >= 0 else at + 1
+
+
+def _unannotated(rest: str) -> str:
+    """Return a signature of Python whose types say no more than the type: `Annotated[int, …]` becomes `int`."""
+    at = rest.find("Annotated[")
+    for _ in range(_MOST_ANNOTATED):
+        if at < 0:
+            break
+        start = at + len("Annotated[")
+        end = _closing(rest, start)
+        kind = (split_outside(rest[start:end], ",") or [""])[0]
+        rest = f"{rest[:at]}{kind}{rest[end + 1 :]}"
+        at = rest.find("Annotated[", at)
+    return rest
+
+
+def _closing(text: str, at: int) -> int:
+    """Return where the bracket that was opened before ends; the end of the text where it does not."""
+    depth = 0
+    while at < len(text):
+        after = _quoted(text, at, _PYTHON)
+        if after > at:
+            at = after
+            continue
+        depth += (text[at] in "[(") - (text[at] in "])")
+        if depth < 0:
+            return at
+        at += 1
+    return len(text)
 
 
 def _stops(text: str, at: int, family: str) -> bool:
@@ -156,13 +209,9 @@ def _stops(text: str, at: int, family: str) -> bool:
     if family == _PYTHON:
         return char == ":" or (char == "=" and not text[:at].strip().startswith("("))
     if char == "\n":
-        return not _goes_on(text[:at], family)
+        before = text[max(0, at - 20) : at].rstrip()
+        return not before.endswith((",", "<", "|", "&", "->", "where", ":"))
     return char in "{;" or text.startswith("=>", at)
-
-
-def _goes_on(text: str, family: str) -> bool:
-    bare = text.rstrip()
-    return bool(bare) and bare.endswith((",", "<", "|", "&", "->", "where") + ((":",) if family != _PYTHON else ()))
 
 
 def _tidy(rest: str, family: str) -> str:
@@ -170,8 +219,10 @@ def _tidy(rest: str, family: str) -> str:
     if arrow and not rest[: arrow.start()].strip().startswith("("):
         rest = rest[arrow.end() - 1 :]
     rest = re.sub(r"\s*[={]+$", "", rest).strip()
+    rest = re.sub(r"^(?:struct|interface|func(?=\())", "", rest).strip() if family == "go" else rest
     rest = re.sub(r"\(\s+", "(", rest)
     rest = re.sub(r",?\s+\)", ")", rest)
+    rest = rest.removeprefix(": ") if rest.startswith(": (") else rest
     return rest if rest[:1] in "([<:" or family != "js" else f" {rest}" if rest else ""
 
 
@@ -203,4 +254,5 @@ def _untyped(parameter: str) -> str:
     if name == parameter:
         return parameter
     default = split_outside(parameter, "=")
-    return f"{name}={default[-1]}" if len(default) > 1 and "=" not in name else name
+    has_default = len(default) > 1 and "=" not in name and not default[-1].startswith(">")
+    return f"{name}={default[-1]}" if has_default else name

@@ -17,8 +17,9 @@ from treering.derived.code_targets import CodeTarget, targets_of, uses_in
 from treering.derived.pagerank import walk
 from treering.derived.roles import ROLE_WEIGHTS
 from treering.derived.rounds import run_together
-from treering.memories.wiki.repository.api_entries import CitedLines, SourceLines
+from treering.memories.wiki.repository.api_entries import CitedSpan, SourceLines
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile
+from treering.memories.wiki.repository.whole_words import word_at
 from treering.ports.graph import Edges, Nodes
 from treering.ports.interrupt import check_interrupt
 from treering.ports.ledger import ObjectRequest
@@ -48,7 +49,7 @@ class FileLink:
     start: str
     end: str
     imports: bool
-    lines: CitedLines
+    lines: CitedSpan
     names: tuple[str, ...]
     weight: int
     when_loaded: bool
@@ -102,7 +103,7 @@ class _Tie:
     end_part: str
     how: str
     name: str
-    lines: CitedLines | None
+    lines: CitedSpan | None
     when_loaded: bool
 
 
@@ -148,8 +149,7 @@ def _import_line(lines: Sequence[str], part: Segment, name: str) -> int | None:
     place = part.locator
     if not isinstance(place, Lines) or not name:
         return None
-    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    candidates = (at for at in range(place.start, place.end + 1) if word.search(lines[at]))
+    candidates = (at for at in range(place.start, place.end + 1) if word_at(lines[at], name) >= 0)
     return next((at for at in candidates if _IMPORT.match(lines[_statement(lines, at)])), None)
 
 
@@ -161,7 +161,7 @@ def _statement(lines: Sequence[str], at: int) -> int:
     return first
 
 
-def _line(text: SourceLines, segment_id: str, written: str) -> CitedLines | None:
+def _line(text: SourceLines, segment_id: str, written: str) -> CitedSpan | None:
     part = next(part for _, part in text.spans if part.segment_id == segment_id)
     use = read_use(written)
     said = (use.name or use.module.rpartition("/")[2]).rpartition(".")[2] if use else ""
@@ -177,7 +177,9 @@ def _links(ties: Iterable[_Tie]) -> Iterator[FileLink]:
             pairs[tie.start.path, tie.end.path].append(tie)
     for (start, end), several in pairs.items():
         first = min(several, key=lambda tie: (tie.how != "imports", tie.lines.first if tie.lines else 0))
-        names = Counter(tie.name.partition(".")[0] for tie in several if tie.name.strip("*"))
+        names = Counter(
+            tie.name.partition(".")[0] for tie in several if tie.name.strip("*") and not tie.name.startswith("__")
+        )
         told = tuple(name for name, _ in sorted(names.items(), key=lambda one: (-one[1], one[0]))[:_MOST_NAMES])
         if first.lines:
             imports = any(tie.how == "imports" for tie in several)

@@ -34,6 +34,8 @@ def write_document(facts: RepositoryFacts, plan: WikiPlan, page: PagePlan, file:
             body.add(f"{'#' * level} {heading}", *said)
     if len(sections) > _MOST_SECTIONS:
         body.add(f"{counted(len(sections) - _MOST_SECTIONS, 'more section')} in {body.file(file)}.")
+    if len(body.parts) == 1:
+        body.add("There is nothing in it but headings and what a site is built from, such as lists of documents.")
     return body.finish()
 
 

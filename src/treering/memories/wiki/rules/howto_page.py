@@ -17,7 +17,6 @@ _MOST_DOCUMENTS = 12
 _MOST_TASKS = 6
 _MOST_EXAMPLES = 30
 _CODE_LINES = 16
-_LEAST_CODE = 1
 _SENTENCE_CHARS = 220
 _NO_TASK = frozenset(
     {"changelog", "license", "licence", "contributing", "index", "api", "references", "reference", "table of contents"}
@@ -26,9 +25,10 @@ _NO_TASK = frozenset(
 
 def howto_documents(facts: RepositoryFacts, paths: PagePaths) -> list[tuple[WikiFile, list[DocumentSection]]]:
     """Return the documents that show code for tasks, with the sections that do."""
-    found = []
+    found: list[tuple[WikiFile, list[DocumentSection]]] = []
+    seen: set[str] = set()
     for file in paths.documents_by_rank[: 3 * paths.most_documents]:
-        tasks = [section for section in facts.sections(file) if _is_task(section)]
+        tasks = [section for section in facts.sections(file) if _is_task(section, seen)]
         if tasks:
             found.append((file, tasks))
         if len(found) == _MOST_DOCUMENTS:
@@ -53,10 +53,14 @@ def write_howto(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: 
     return body.finish()
 
 
-def _is_task(section: DocumentSection) -> bool:
+def _is_task(section: DocumentSection, seen: set[str]) -> bool:
+    """Tell whether a section shows code for a task that no section before it showed."""
     block = section.first_code
     said = section.title.lower().strip()
-    return block is not None and bool(said) and said not in _NO_TASK and block.text.count("\n") + 1 >= _LEAST_CODE
+    if block is None or not said or said in _NO_TASK or block.text in seen:
+        return False
+    seen.add(block.text)
+    return True
 
 
 def _task(body: PageBody, file: WikiFile, section: DocumentSection) -> Iterable[str]:

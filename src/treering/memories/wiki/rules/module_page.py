@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from treering.memories.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.memories.wiki.repository.api_entries import ApiEntry
-from treering.memories.wiki.repository.facts import RepositoryFacts, offered, purpose_of
+from treering.memories.wiki.repository.facts import RepositoryFacts, offered, package_purpose, purpose_of
 from treering.memories.wiki.repository.files import WikiFile
 from treering.memories.wiki.repository.outside import outside_packages
 from treering.memories.wiki.repository.packages import CodePart
@@ -52,16 +52,15 @@ def entry_row(body: PageBody, file: WikiFile, entry: ApiEntry) -> tuple[str, str
 
 
 def _introduction(facts: RepositoryFacts, body: PageBody, part: CodePart, told: Sequence[WikiFile]) -> Iterable[str]:
+    yield paragraph(package_purpose(part, facts))
     if told:
-        entry = told[0]
-        yield paragraph(purpose_of(entry, facts))
         yield _in_numbers(body, part, told)
     else:
-        yield f"{counted(len(part.modules), 'module')} in {code(part.key)}."
+        yield f"{counted(len(part.modules), 'module')} in {code(f'{part.key}/')}."
 
 
 def _in_numbers(body: PageBody, part: CodePart, told: Sequence[WikiFile]) -> str:
-    where = body.file(told[0]) if len(told) == 1 else f"{counted(len(told), 'file')} in {code(part.key)}"
+    where = body.file(told[0]) if len(told) == 1 else f"{counted(len(told), 'file')} in {code(f'{part.key}/')}"
     public = [entry for file in told for entry in file.public if not entry.owner]
     counts = [counted(sum(entry.kind in _TYPES for entry in public), "public type")]
     counts.append(counted(sum(entry.kind == "function" for entry in public), "public function"))
@@ -83,10 +82,15 @@ def _offers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: Code
     if not part.entry or not part.is_package:
         return ""
     rows = []
-    for file, names in offered(facts.files.files[part.entry], facts):
-        docs = {entry.short: shown(entry.doc) for entry in file.entries if not entry.owner}
-        page = body.to_page(paths.of_file(file.path), code(file.name))
-        rows += [(code(name), docs.get(name, ""), page) for name in names]
+    entry = facts.files.files[part.entry]
+    for link in offered(entry, facts):
+        file = facts.files.files[link.end]
+        defined = {one.name: one for one in file.entries if not one.owner}
+        page = body.to_page(paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
+        for name in link.names:
+            one = defined.get(name)
+            place = body.source(file, one.lines, code(name)) if one else body.source(entry, link.lines, code(name))
+            rows.append((place, shown(one.doc) if one else "", page))
     return table(("Name", "What it does", "From"), rows[:_MOST_ROWS]) if rows else ""
 
 
@@ -94,10 +98,10 @@ def _api(facts: RepositoryFacts, body: PageBody, file: WikiFile, *, alone: bool)
     public = file.public
     if not public:
         return
-    heading = "Public API" if alone else f"{code(file.name)}"
+    heading = "Public API" if alone else body.source(file, file.head, code(file.name))
     body.add(f"## {heading}")
-    if not alone:
-        body.add(paragraph(purpose_of(file, facts)) if file.purpose else "", body.file(file))
+    if not alone and file.purpose:
+        body.add(paragraph(purpose_of(file, facts)))
     top = [entry for entry in public if not entry.owner]
     with_members = {one.owner for one in file.entries if one.public or one.short in _MAKERS}
     owners = [entry for entry in top if entry.name in with_members]
@@ -105,6 +109,11 @@ def _api(facts: RepositoryFacts, body: PageBody, file: WikiFile, *, alone: bool)
     _table_of(body, file, others, "Name")
     for owner in owners:
         _members(body, file, owner)
+    here = {entry.name for entry in file.entries}
+    for name in sorted({entry.owner for entry in public if entry.owner} - here):
+        members = [entry for entry in public if entry.owner == name]
+        body.add(f"### Members of {code(name)}")
+        _table_of(body, file, members, "Member")
 
 
 def _table_of(body: PageBody, file: WikiFile, entries: Sequence[ApiEntry], head: str) -> None:
@@ -135,7 +144,7 @@ def _members(body: PageBody, file: WikiFile, owner: ApiEntry) -> None:
 
 def _imports(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: CodePart) -> Iterable[str]:
     links = [link for path in part.files for link in facts.graph.outgoing.get(path, ())]
-    passed_on = {file.path for path in part.files for file, _ in offered(facts.files.files[path], facts)}
+    passed_on = {link.end for path in part.files for link in offered(facts.files.files[path], facts)}
     others = [link for link in links if facts.code.of_file.get(link.end) != part.key and link.end not in passed_on]
     outside = [link for link in others if is_stated(link, facts.files.files[link.start])]
     yield _neighbours(facts, paths, body, outside, ends=True)

@@ -24,6 +24,7 @@ _PASSED_OVER = re.compile(
     r"|external-links|external_links|sponsors|newsletter|translations)(?:\.[a-z]+)?$|(?:^|/)(?:\.github|_templates|_static|overrides)/",
     re.IGNORECASE,
 )
+_ASIDE = re.compile(r"(?:bench[\w-]*|perf[\w-]*|[\w-]*tests?|scripts?|build|ci|hack)/", re.IGNORECASE)
 _FIRST = re.compile(
     r"(?:^|/)(?:readme|index|quick-?start|getting[-_]?started|first[-_]steps|intro(?:duction)?)\.", re.IGNORECASE
 )
@@ -65,7 +66,9 @@ class PagePaths:
 
 
 def document_title(file: WikiFile) -> str:
-    """Return what a document is called: by its first heading, else by its path."""
+    """Return what a document is called: by its first heading, else by its path; README where that says no more."""
+    if file.name.lower().startswith("readme"):
+        return f"README of {file.folder}" if file.folder else "README"
     words = cut(words_of(file.title), 100)
     return "".join(one.text for one in words).strip() or file.path
 
@@ -120,4 +123,4 @@ def _bare(key: str) -> bool:
 
 def _is_document(file: WikiFile) -> bool:
     is_prose = _PROSE.search(file.path) is not None and file.code is None and file.head is not None
-    return is_prose and not _PASSED_OVER.search(file.path)
+    return is_prose and not _ASIDE.match(file.path) and not _PASSED_OVER.search(file.path)

@@ -1,11 +1,12 @@
 """The page that a reader opens first: what the repository is, how to start, its parts, its most central modules."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from treering.core.knowledge_payloads import Fact
 from treering.memories.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
-from treering.memories.wiki.repository.facts import RepositoryFacts, purpose_of
+from treering.memories.wiki.repository.facts import RepositoryFacts, package_purpose, purpose_of
 from treering.memories.wiki.repository.files import WikiFile
 from treering.memories.wiki.repository.layers import folder_groups
 from treering.memories.wiki.repository.packages import part_title
@@ -28,6 +29,9 @@ _START_TITLES = (
 )
 _START_ALSO = ("example", "run", "a simple example", "hello world", "basics")
 _MOST_STARTS = 4
+_FEW_STARTS = 2
+_STARTING_FILE = re.compile(r"install|quick-?start|getting[-_]?started|first[-_]steps", re.IGNORECASE)
+_NO_LETTERS = re.compile(r"^\W+")
 _CODE_LINES = 25
 _CENTRAL = 10
 _MOST_DEPENDENCIES = 30
@@ -49,7 +53,7 @@ def write_overview(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, pag
     if readme:
         body.add(*_introduction(body, readme, sections))
     body.add(_at_a_glance(facts, body))
-    body.section("Start", *(part for part in _start(body, readme, sections) if readme))
+    body.section("Start", *_start(body, _first_steps(facts, paths, readme, sections)))
     body.section("Parts", _parts(facts, paths, body))
     body.section("Most central modules", _central(facts, paths, body))
     body.section("Documents", *_documents(paths, body))
@@ -127,30 +131,42 @@ def _commands(facts: RepositoryFacts) -> list[tuple[str, str]]:
     return [(str(one.get("name")), str(one.get("at"))) for one in declared[:8]]
 
 
-def _start(body: PageBody, readme: WikiFile | None, sections: Sequence[DocumentSection]) -> Iterable[str]:
-    if readme is None:
-        return
-    chosen = _starting(sections)
-    for section in chosen[:_MOST_STARTS]:
+def _start(body: PageBody, steps: Sequence[tuple[WikiFile, DocumentSection]]) -> Iterable[str]:
+    for file, section in steps:
         block = section.first_code
         if block is None:
             continue
         text, is_cut = cut_code(block.text, _CODE_LINES)
-        rest = " The rest is in the README." if is_cut else ""
-        yield f"{plain(section.title)} ({body.source(readme, section.cite(block))}):{rest}"
+        where = body.source(file, section.cite(block), code(file.path))
+        yield f"{plain(section.title) or 'An example'} ({where}{', which has more' if is_cut else ''}):"
         yield fenced(text, block.language)
+
+
+def _first_steps(
+    facts: RepositoryFacts, paths: PagePaths, readme: WikiFile | None, sections: Sequence[DocumentSection]
+) -> list[tuple[WikiFile, DocumentSection]]:
+    """Return the sections that say how to install and use it: of the README, and where it has few, of the documents."""
+    found = [(readme, section) for section in _starting(sections)] if readme else []
+    if any(_rank(section) == 0 for _, section in found):
+        return found
+    for file in paths.documents_by_rank[: paths.most_documents]:
+        if len(found) < _FEW_STARTS and file is not readme and _STARTING_FILE.search(file.path):
+            steps = [section for section in facts.sections(file) if section.first_code and _rank(section) == 0]
+            found += [(file, section) for section in steps[:_FEW_STARTS]]
+    return sorted(found, key=lambda step: step[0] is readme)[:_MOST_STARTS]
 
 
 def _starting(sections: Sequence[DocumentSection]) -> list[DocumentSection]:
     with_code = [section for section in sections if section.first_code]
-
-    def rank(section: DocumentSection) -> int:
-        title = section.title.lower().strip(" :#!.🚀⚡️")
-        return 0 if title.startswith(_START_TITLES) else 1 if title.startswith(_START_ALSO) else 2
-
-    best = sorted(with_code, key=rank)
-    asked = [section for section in best if rank(section) < 2] or best[:1]
+    best = sorted(with_code, key=_rank)
+    asked = [section for section in best if _rank(section) < 2] or best[:1]
     return sorted(asked[:_MOST_STARTS], key=lambda section: section.lines.first)
+
+
+def _rank(section: DocumentSection) -> int:
+    """Tell how well the title of a section says that it tells how to start; the lower, the better."""
+    title = _NO_LETTERS.sub("", section.title.lower())
+    return 0 if title.startswith(_START_TITLES) else 1 if title.startswith(_START_ALSO) else 2
 
 
 def _parts(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
@@ -163,8 +179,7 @@ def _parts(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
             facts.code.parts.get(group) or facts.part_of(inside[0]) if len(inside) == 1 else facts.code.parts.get(group)
         )
         page = body.to_page(paths.parts[part.key], label) if part else label
-        entry = facts.files.files[part.entry] if part and part.entry else None
-        said = shown(purpose_of(entry, facts)) if entry else ""
+        said = shown(package_purpose(part, facts)) if part else ""
         rows.append((page, code(f"{group}/" if group != "." else "./"), str(len(inside)), said or "–"))
     said = table(("Part", "Folder", "Files", "What it is for"), rows) if rows else ""
     aside = sorted({path.partition("/")[0] for path in facts.code.aside})
@@ -181,7 +196,8 @@ def _central(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
         users = {
             link.start for link in facts.graph.incoming.get(path, ()) if facts.files.files[link.start].role == "code"
         }
-        page = body.to_page(paths.of_file(path), code(part_title(facts.files, path)))
+        label = part_title(facts.files, path) if paths.parts.get(path) else path
+        page = body.to_page(paths.of_file(path), code(label))
         rows.append((page, shown(purpose_of(file, facts)) or "–", str(len(users))))
     if not rows:
         return ""

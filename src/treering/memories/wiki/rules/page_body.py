@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from treering.memories.wiki.pages import LineCitation, PagePlan, WikiPage, WikiPlan
-from treering.memories.wiki.repository.api_entries import CitedLines
+from treering.memories.wiki.repository.api_entries import CitedSpan
 from treering.memories.wiki.repository.files import WikiFile
 from treering.memories.wiki.repository.prose import Words
 from treering.memories.wiki.rules.markup import blocks, code, link, opening, page_target, plain, source_target
@@ -32,7 +32,7 @@ class PageBody:
         if said:
             self.parts += [f"{'#' * level} {heading}", *said]
 
-    def source(self, file: WikiFile, lines: CitedLines | None, label: str = "") -> str:
+    def source(self, file: WikiFile, lines: CitedSpan | None, label: str = "") -> str:
         """Return a link to lines of a file, and cite them; only the label where no lines are known.
 
         `label` is Markdown; without it the link says which lines these are.
@@ -91,5 +91,5 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
-def _told_lines(lines: CitedLines) -> str:
+def _told_lines(lines: CitedSpan) -> str:
     return f"line {lines.first}" if lines.first == lines.last else f"lines {lines.first}–{lines.last}"

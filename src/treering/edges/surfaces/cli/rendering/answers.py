@@ -8,7 +8,7 @@ from treering.core.fingerprint import fence
 from treering.core.pack import ContextPack, PackItem
 from treering.derived.packing import SECTIONS, titled
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
-from treering.tools.browsing import ExpandReport, PageReport
+from treering.tools.browsing import ExpandReport, PageReport, Referrer
 from treering.tools.context import ContextReport
 from treering.tools.history import HistoryEntry
 from treering.tools.reading import Empty, ShownHit
@@ -82,6 +82,7 @@ def render_page(report: PageReport, *, fenced: bool) -> Iterator[IndentedLine]:
     yield from _listed("Links", [f"{link['source']} {link['type']} {link['target']}" for link in report.links])
     yield from _listed("Rests on it", report.dependents)
     yield from _listed("Names it", _referrers(report, fenced=fenced))
+    yield from _listed("It names", [_told_referrer(one, fenced=fenced) for one in report.references])
     yield from _listed("History", [_change(change, fenced=fenced) for change in report.history])
 
 
@@ -189,13 +190,14 @@ def _listed(title: str, items: Sequence[str]) -> Iterator[IndentedLine]:
 
 
 def _referrers(report: PageReport, *, fenced: bool) -> list[str]:
-    named = [
-        f"{_name(one.title, fenced=fenced)}  "
-        f"({one.kind}, {told_status(one.status, current=one.current)}; {', '.join(one.fields)})  {one.id}"
-        for one in report.referrers
-    ]
+    named = [_told_referrer(one, fenced=fenced) for one in report.referrers]
     left = report.referrers_left_out
     return [*named, *([f"{left} more; --mode related lists them"] if left else [])]
+
+
+def _told_referrer(one: Referrer, *, fenced: bool) -> str:
+    state = told_status(one.status, current=one.current)
+    return f"{_name(one.title, fenced=fenced)}  ({one.kind}, {state}; {', '.join(one.fields)})  {one.id}"
 
 
 def _change(change: HistoryEntry, *, fenced: bool) -> str:

@@ -1,0 +1,69 @@
+"""What agents that write a wiki may do: list folders, read lines of files, search. Nothing is changed by any of it."""
+
+from langchain_core.tools import BaseTool, StructuredTool
+
+from treering.core.fingerprint import fence
+from treering.edges.wiki_repository import WikiMaterial
+
+MOST_LINES = 400
+"""Of one answer of `read_lines`."""
+MOST_CHARS = 24_000
+"""Of one answer of any of the tools."""
+_MOST_LISTED = 300
+_MOST_FOUND = 8
+
+
+class RepositoryTools:
+    """The tools over the files of a repository that a space has read: no other file, and nothing outside of it."""
+
+    def __init__(self, material: WikiMaterial) -> None:
+        self._space = material.space
+        self._place = material.read.place
+        self._tree = material.read.tree
+
+    def tools(self) -> list[BaseTool]:
+        """Return the tools. They block."""
+        return [
+            StructuredTool.from_function(self.list_folder, name="list_folder"),
+            StructuredTool.from_function(self.read_lines, name="read_lines"),
+            StructuredTool.from_function(self.search_repository, name="search_repository"),
+        ]
+
+    def list_folder(self, path: str = "") -> str:
+        """List what lies in a folder of the repository, with the sizes of files in bytes. No path: the root."""
+        below = "" if path.strip() in ("", ".", "/", "./") else f"{path.strip('/')}/"
+        found: dict[str, str] = {}
+        for file, size in self._tree.sizes.items():
+            if file.startswith(below):
+                name, is_deeper, _ = file.removeprefix(below).partition("/")
+                found[f"{name}/" if is_deeper else name] = "" if is_deeper else f" ({size:,} bytes)"
+        if not found:
+            return f"There is no folder {path!r} in the repository. Give a path from its root, or none for the root."
+        lines = [f"{name}{size}" for name, size in sorted(found.items())]
+        more = f"\n… and {len(lines) - _MOST_LISTED} more" if len(lines) > _MOST_LISTED else ""
+        return fence("\n".join(lines[:_MOST_LISTED]) + more, origin=below or "/")
+
+    def read_lines(self, path: str, first_line: int = 1, last_line: int | None = None) -> str:
+        """Read lines of a file, by its path from the root of the repository, with their numbers; at most 400."""
+        lines = self._tree.lines(path)
+        if lines is None:
+            return f"There is no text file {path!r} in the repository. List folders to see what there is."
+        first = max(first_line, 1)
+        last = min(len(lines), last_line or len(lines), first + MOST_LINES - 1)
+        if first > last:
+            return f"{path} has {len(lines)} lines; there are none from {first_line} to {last_line}."
+        shown = "\n".join(f"{number}: {lines[number - 1]}" for number in range(first, last + 1))
+        more = f"\n{path} has {len(lines)} lines; read on from line {last + 1}." if last < len(lines) else ""
+        return fence(shown[:MOST_CHARS], origin=f"{path}#L{first}-L{last}") + more
+
+    def search_repository(self, query: str) -> str:
+        """Search the repository by words, names and meaning; the answer names files and lines."""
+        if not query.strip():
+            return "The query is empty. Ask in words."
+        report = self._space.query("search", self._place.scope, {"text": query}, {"limit": _MOST_FOUND})
+        found = []
+        for hit in getattr(report, "hits", ()):
+            path = hit.origin.removeprefix(self._place.prefix)
+            if hit.origin.startswith(self._place.prefix) and path in self._tree.sizes:
+                found.append(fence(hit.text[: MOST_CHARS // _MOST_FOUND], origin=hit.place))
+        return "\n".join(found) or "Nothing was found. Ask with other words, or list folders."

@@ -1,0 +1,150 @@
+"""Plans and writes the pages of a wiki with agents of LangChain, which read the repository and remember."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+
+from langchain.agents import create_agent
+from langchain.agents.middleware.types import AgentMiddleware
+from langchain.agents.structured_output import ToolStrategy
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from pydantic import BaseModel, Field
+
+from treering.core.canonical import canonical_json, digest
+from treering.core.errors import Unavailable
+from treering.derived.asking import Budget
+from treering.edges.frameworks.langchain.wiki.middleware import WikiMemoryMiddleware
+from treering.edges.frameworks.langchain.wiki.scope import WikiRunContext
+from treering.edges.frameworks.wiki_generation.agent_tools import RepositoryTools
+from treering.edges.frameworks.wiki_generation.prompts import PAGE, STRUCTURE, VERSION, page_task, structure_task
+from treering.edges.frameworks.wiki_generation.spending import SpendingMiddleware, price_of
+from treering.edges.wiki_memory_service import WikiMemoryService
+from treering.edges.wiki_repository import WikiMaterial
+from treering.memories.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
+from treering.memories.wiki.pages import PageKind, PagePlan, WikiPage, WikiPlan
+from treering.ports.model import Usage
+
+_STEPS = 100
+"""Most steps of the graph of one agent, of which a call of the model takes several."""
+_CALLS, _ASKED, _ANSWERED = 4, 3_000, 2_500
+"""What a page is estimated at besides its files, which are read twice: calls, tokens asked of each, and answered."""
+_BYTES_PER_TOKEN = 3.6
+
+_Result = TypeVar("_Result", bound=BaseModel)
+
+
+class PageToPlan(BaseModel):
+    """A page of the plan."""
+
+    path: str = Field(description="Where it lies, such as modules/routing.md.")
+    title: str
+    kind: PageKind
+    purpose: str = Field(description="What a reader finds there, in one sentence.")
+    relevant_files: list[str] = Field(description="The files it is written from, by path from the root.")
+
+
+class WikiStructure(BaseModel):
+    """The plan of the wiki."""
+
+    title: str
+    description: str
+    pages: list[PageToPlan]
+    decisions: list[str] = Field(default=[], description="Decisions on the structure that later runs should know.")
+
+
+class QuotedPlace(BaseModel):
+    """Lines that the page rests on."""
+
+    path: str
+    first_line: int
+    last_line: int
+    quote: str = Field(default="", description="A few words, copied from these lines.")
+
+
+class WikiPageText(BaseModel):
+    """The page."""
+
+    body: str = Field(description="The page in Markdown, beginning with its title.")
+    citations: list[QuotedPlace] = []
+    patterns: list[str] = Field(default=[], description="Patterns in the code that later runs should know.")
+    cross_references: list[str] = Field(default=[], description="What belongs together, for later runs.")
+
+
+class AgentWriter:
+    """A `WikiWriter` that asks a chat model. Safe to use from many threads: each page has an agent of its own."""
+
+    def __init__(
+        self,
+        material: WikiMaterial,
+        model: str | BaseChatModel,
+        *,
+        budget: Budget | None = None,
+        middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+    ) -> None:
+        self._material = material
+        self._model = model
+        self._budget = budget
+        self._middleware = middleware
+        self._told: dict[str | None, tuple[tuple[str, ...], Usage]] = {}
+
+    def plan_inputs(self) -> str:
+        """Return a digest of which files there are: what is in them changes pages, not the plan."""
+        return digest(canonical_json([VERSION, *self._material.read.tree.sizes]))
+
+    def plan(self) -> WikiPlan:
+        """Have an agent plan the pages. Raises `CeilingReached`, and what the model raises."""
+        made, usage = self._ask("structure_agent", STRUCTURE, structure_task(self._material), WikiStructure, "plan")
+        pages = [PagePlan(one.path, one.title, one.kind, one.purpose, tuple(one.relevant_files)) for one in made.pages]
+        plan, notes = usable_plan(WikiPlan(made.title, made.description, tuple(pages)), self._material.read.tree.sizes)
+        self._told[None] = (notes, usage)
+        return plan
+
+    def write(self, plan: WikiPlan, page: PagePlan) -> WikiPage:
+        """Have an agent write a page. Raises `CeilingReached`, and what the model raises."""
+        made, usage = self._ask("page_agent", PAGE, page_task(plan, page), WikiPageText, page.path)
+        quoted = [QuotedLines(one.path, one.first_line, one.last_line, one.quote) for one in made.citations]
+        written, notes = page_with_citations(plan, page, made.body, quoted, self._material.citations)
+        self._told[page.path] = (notes, usage)
+        return written
+
+    def inputs(self, plan: WikiPlan, page: PagePlan) -> str:
+        """Return a digest of what the page is asked to be and of the files it is written from."""
+        texts = [self._material.read.tree.lines(path) for path in page.relevant_files]
+        told = [VERSION, page.path, page.title, page.kind, page.purpose, *page.relevant_files]
+        return digest(canonical_json([told, [[*lines] if lines else None for lines in texts]]))
+
+    def told_of(self, path: str | None) -> tuple[tuple[str, ...], Usage]:
+        """Return what was left out of a page, and what it used; `None` for the plan."""
+        return self._told.get(path, ((), Usage()))
+
+    def estimate(self, pages: Sequence[PagePlan]) -> Usage:
+        """Estimate what it takes to write pages, from the sizes of the files they are about."""
+        sizes: Mapping[str, int] = self._material.read.tree.sizes
+        files = sum(sizes.get(path, 0) for page in pages for path in page.relevant_files)
+        given = int(2 * files / _BYTES_PER_TOKEN) + _CALLS * _ASKED * len(pages)
+        answered = _ANSWERED * len(pages)
+        cost = None if isinstance(self._model, str) else price_of(self._model, given, answered)
+        return Usage(_CALLS * len(pages), given, answered, cost)
+
+    def _ask(self, agent: str, system: str, task: str, schema: type[_Result], step: str) -> tuple[_Result, Usage]:
+        about, spending = self._material.repository, SpendingMiddleware(self._budget)
+        memory = WikiMemoryMiddleware(agent, service=WikiMemoryService(self._material.memories))
+        made = create_agent(
+            self._model,
+            RepositoryTools(self._material).tools(),
+            system_prompt=system,
+            middleware=[spending, memory, *self._middleware],
+            response_format=ToolStrategy(schema),
+            context_schema=WikiRunContext,
+        )
+        context = WikiRunContext(about.repository_id, about.branch, about.commit, about.generation)
+        # The name of the thread tells calls that are made again from others: what they store is kept once.
+        thread = f"wiki {self._material.run_id} {PurePosixPath(step)}"
+        config: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": _STEPS}
+        state = made.invoke({"messages": [HumanMessage(task)]}, config, context=context)
+        result = state.get("structured_response")
+        if not isinstance(result, schema):
+            raise Unavailable(f"The {agent} gave no result.", hint="Generate again, or use another model.")
+        return result, spending.used

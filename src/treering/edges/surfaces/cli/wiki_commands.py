@@ -1,0 +1,97 @@
+"""Commands for the wiki of a repository as files."""
+
+from typing import Annotated, Literal
+
+from typer import Argument, Context, Option, Typer
+
+from treering.edges.surfaces.cli.flags import Access, spread
+from treering.edges.surfaces.cli.help import Command
+from treering.edges.surfaces.cli.printing import say
+
+Scope = Annotated[str, Option("--scope", metavar="PATH", help="Where in the space the repository is.")]
+To = Annotated[str, Option("--to", metavar="FOLDER", help="The folder of the wiki. Default: wiki in the repository.")]
+Repository = Annotated[
+    str, Option("--repository", metavar="FOLDER", help="The work tree. Default: the one you are in.")
+]
+Links = Annotated[
+    Literal["auto", "forge", "files", "text"],
+    Option("--links", help="Where citations lead. Default: the forge if its form is known, else files, else nowhere."),
+]
+DryRun = Annotated[bool, Option("--dry-run", help="Tell what would change, and change nothing.")]
+
+
+def add_to(app: Typer) -> None:
+    """Add the commands to the command line."""
+    wiki = Typer(rich_markup_mode=None, invoke_without_command=True)
+    wiki.callback()(tell)
+    for name, command in (("build", build), ("status", status), ("publish", publish), ("serve", serve)):
+        wiki.command(name, cls=Command)(spread(command))
+    app.add_typer(wiki, name="wiki")
+
+
+def tell(context: Context) -> None:
+    """Write a wiki of a repository as Markdown, and look at it."""
+    if context.invoked_subcommand is None:
+        say(context.get_help())
+
+
+def build(
+    access: Access,
+    to: To = "",
+    repository: Repository = "",
+    links: Links = "auto",
+    scope: Scope = "/",
+    dry_run: DryRun = False,
+) -> None:
+    """Write the wiki of the repository that the space holds.
+
+    Only files that differ are written, all of them or none. What a person
+    wrote stays; pages that they changed are told.
+    """
+    from treering.edges.surfaces.cli import wikis
+
+    wikis.build(access, scope, {"to": to, "repository": repository}, {"links": links, "dry_run": dry_run})
+
+
+def status(
+    access: Access,
+    to: To = "",
+    repository: Repository = "",
+    scope: Scope = "/",
+    check: Annotated[bool, Option("--check", help="Fail where anything asks for somebody.")] = False,
+) -> None:
+    """Tell which pages are stale and why, which a person changed, and which links are broken."""
+    from treering.edges.surfaces.cli import wikis
+
+    wikis.status(access, scope, {"to": to, "repository": repository}, check=check)
+
+
+def publish(
+    to: Annotated[str, Argument(metavar="FOLDER", help="The folder to write to, such as that of a site.")],
+    access: Access,
+    repository: Repository = "",
+    links: Links = "auto",
+    scope: Scope = "/",
+    dry_run: DryRun = False,
+) -> None:
+    """Write the wiki into a folder for readers elsewhere.
+
+    As build does, but citations lead to the forge or nowhere, never into the
+    work tree.
+    """
+    from treering.edges.surfaces.cli import wikis
+
+    wikis.publish(access, scope, {"to": to, "repository": repository}, {"links": links, "dry_run": dry_run})
+
+
+def serve(
+    folder: Annotated[str, Argument(metavar="FOLDER", help="The folder of the wiki. Default: wiki.")] = "wiki",
+    port: Annotated[int, Option("--port", metavar="N", min=0, max=65535, help="0: any that is free.")] = 8421,
+) -> None:
+    """Show a wiki to the browsers of this machine.
+
+    Read-only. Prints its address, and answers until it is told to stop (Ctrl-C).
+    """
+    from treering.edges.surfaces.cli import wikis
+
+    wikis.serve(folder, port)

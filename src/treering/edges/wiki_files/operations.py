@@ -1,0 +1,200 @@
+"""What a space can be asked about its wiki as files: to write it, and how it stands."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import Field
+
+from treering.core.errors import NotFound
+from treering.edges.wiki_files.folder import WikiFolder
+from treering.edges.wiki_files.link_check import BrokenLink, broken_links
+from treering.edges.wiki_files.subject import CitedTexts, WikiSubject, digests_now, find_subject
+from treering.memories.wiki.files.addresses import LinkForm
+from treering.memories.wiki.files.changes import KnownFile, is_edited
+from treering.memories.wiki.files.manifest import WikiManifest
+from treering.memories.wiki.files.page_paths import RESERVED
+from treering.memories.wiki.files.standing import PageStanding, standings
+from treering.memories.wiki.pages import PublishedWiki, WikiPage, WikiPlan, WikiWriter
+from treering.memories.wiki.rules.writer import rule_writer
+from treering.tools.engine import Progress
+from treering.tools.envelope import Call, Nothing, Operation, Value
+from treering.tools.rights import READS
+
+
+class WikiInput(Value):
+    """Which wiki. Paths are given as they are: a link in the place of the folder is seen and not followed."""
+
+    to: str = Field(default="", description="Its folder; by default `wiki` in the work tree of the repository.")
+    repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+
+
+class BuildOptions(Value):
+    """How to write it."""
+
+    links: LinkForm = Field(
+        default="auto", description="Where citations lead: forge, files, text; auto takes the first that is known."
+    )
+    dry_run: bool = Field(default=False, description="Tell what would change, and change nothing.")
+
+
+class PublishInput(Value):
+    """Where to."""
+
+    to: str = Field(min_length=1, description="The folder to write to.")
+    repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+
+
+class WikiWritten(Value):
+    """What writing a wiki changed. Paths are relative to its folder."""
+
+    folder: str
+    title: str
+    pages: int
+    written: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """Files that a person wrote or changed outside of regions of their own: they stay as they are."""
+    dry_run: bool = False
+
+
+class WikiStatus(Value):
+    """How a wiki stands."""
+
+    folder: str
+    title: str
+    pages: tuple[PageStanding, ...]
+    conflicts: tuple[str, ...] = ()
+    """Pages that a person changed outside of regions of their own."""
+    missing: tuple[str, ...] = ()
+    """Pages that were written and are not there."""
+    broken_links: tuple[BrokenLink, ...] = ()
+
+    @property
+    def in_order(self) -> bool:
+        """Tell whether nothing asks for anybody."""
+        fresh = all(page.state == "fresh" for page in self.pages)
+        return fresh and not (self.conflicts or self.missing or self.broken_links)
+
+
+def build(call: Call, given: WikiInput, options: BuildOptions) -> WikiWritten:
+    """Write the wiki of a repository into a folder. Raises what `WikiFolder.publish` raises, and `NotFound`."""
+    subject = _subject(call, given.repository)
+    folder = _folder(given.to, subject)
+    return _write(call, subject, folder, options)
+
+
+def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritten:
+    """Write the wiki of a repository into a folder for readers elsewhere: no citation leads into the work tree."""
+    subject = _subject(call, given.repository)
+    elsewhere = replace(subject, top=None) if options.links == "auto" else subject
+    return _write(call, elsewhere, _folder(given.to, elsewhere), options)
+
+
+def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
+    """Tell which pages are stale and why, which a person changed, and which links lead nowhere."""
+    subject = _subject(call, given.repository)
+    folder = _folder(given.to, subject)
+    wiki = WikiFolder(folder)
+    manifest = wiki.manifest()
+    if not manifest.files:
+        raise NotFound(f"There is no wiki in {folder}.", hint="Write it first: treering wiki build.")
+    known = wiki.known_files()
+    cited = sorted({one.path for file in manifest.files.values() for one in file.cited})
+    return WikiStatus(
+        folder=str(folder),
+        title=manifest.title,
+        pages=tuple(standings(manifest, digests_now(call.engine, call.scope, subject.root, cited))),
+        conflicts=tuple(sorted(_edited(manifest, known))),
+        missing=tuple(sorted(path for path in manifest.files if path not in known)),
+        broken_links=tuple(broken_links(folder, work_tree=subject.top)),
+    )
+
+
+def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
+    """Have a writer plan and write all pages."""
+    plan = writer.plan()
+    pages = list[WikiPage]()
+    for number, page in enumerate(plan.pages):
+        progress("Writing the wiki", number, len(plan.pages))
+        pages.append(writer.write(plan, page))
+    progress("Writing the wiki", len(plan.pages), len(plan.pages))
+    return plan, pages
+
+
+def _write(call: Call, subject: WikiSubject, folder: Path, options: BuildOptions) -> WikiWritten:
+    addresses = subject.addresses(folder, options.links)
+    plan, pages = written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    texts = CitedTexts(call.engine)
+    texts.read(pages)
+    wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)
+    told = wiki.preview(plan, pages) if options.dry_run else wiki.publish(plan, pages)
+    return _told(folder, plan, pages, told, dry_run=options.dry_run)
+
+
+def _told(
+    folder: Path, plan: WikiPlan, pages: Sequence[WikiPage], told: PublishedWiki, *, dry_run: bool
+) -> WikiWritten:
+    return WikiWritten(
+        folder=str(folder),
+        title=plan.title,
+        pages=len(pages),
+        written=told.written,
+        unchanged=told.unchanged,
+        removed=told.removed,
+        conflicts=told.conflicts,
+        dry_run=dry_run,
+    )
+
+
+def _subject(call: Call, repository: str) -> WikiSubject:
+    return find_subject(call.engine, call.scope, repository=Path(repository) if repository else None, files=call.files)
+
+
+def _folder(to: str, subject: WikiSubject) -> Path:
+    # Not `resolve`, which would follow a link in the place of the folder.
+    return Path(os.path.abspath(to)) if to else subject.folder  # noqa: PTH100
+
+
+def _edited(manifest: WikiManifest, known: dict[str, KnownFile]) -> list[str]:
+    return [
+        path
+        for path, record in manifest.files.items()
+        if path in known and is_edited(record, known[path].text) and path not in RESERVED
+    ]
+
+
+_READS_FILES = replace(READS, reads_files=True)
+
+BUILD = Operation(
+    "wiki build",
+    "Write the wiki of a repository as Markdown files; only files that differ are written.",
+    WikiInput,
+    BuildOptions,
+    WikiWritten,
+    build,
+    rights=replace(_READS_FILES, writes_files=True),
+    repeatable=True,
+)
+PUBLISH = Operation(
+    "wiki publish",
+    "Write the wiki of a repository into a folder for readers elsewhere.",
+    PublishInput,
+    BuildOptions,
+    WikiWritten,
+    publish,
+    rights=replace(_READS_FILES, writes_files=True),
+    repeatable=True,
+)
+STATUS = Operation(
+    "wiki status",
+    "Tell which pages of a wiki are stale and why, which a person changed, and which links are broken.",
+    WikiInput,
+    Nothing,
+    WikiStatus,
+    status,
+    rights=_READS_FILES,
+)
+OPERATIONS = (BUILD, STATUS, PUBLISH)
