@@ -1,5 +1,6 @@
 """What a space holds at a glance: how far its log goes, what waits, and its objects by type, kind and status."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
 from typing import Literal
@@ -10,7 +11,7 @@ from treering.core.filters import And, Compare, Filter
 from treering.core.lifecycle import CURRENT, is_over
 from treering.core.objects import Knowledge, Object, title_of
 from treering.core.times import Instant
-from treering.ports.ledger import Altered, Selection
+from treering.ports.ledger import Altered, Ledger, ObjectRequest, Selection, selects
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.reading import ReadOptions, altered_warnings, time_of
 from treering.tools.rights import READS
@@ -106,9 +107,7 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
     )
     now = time_of(call, moment)
     found = [
-        item
-        for item in call.engine.ledger.select(selection, altered=altered)
-        if not options.expired or _expired(item, now)
+        item for item in _selected(call.engine.ledger, selection, altered) if not options.expired or _expired(item, now)
     ]
     kept = list(islice(reversed(found), options.limit))
     return ObjectList(
@@ -128,6 +127,17 @@ def objects(call: Call, given: ObjectsInput, options: ObjectsOptions) -> ObjectL
         more=len(found) > len(kept),
         warnings=altered_warnings(altered),
     )
+
+
+def _selected(ledger: Ledger, selection: Selection, altered: Altered) -> Iterable[Object]:
+    """Select objects; of an earlier moment only those of the type are read, where `select` would read all objects."""
+    if selection.as_of is None:
+        return ledger.select(selection, altered=altered)
+    known = ledger.select(Selection(descend=True, types=selection.types), altered=altered)
+    request = ObjectRequest(objects=tuple(item.id for item in known), as_of=selection.as_of)
+    (found,) = ledger.read([request])
+    altered |= found.altered
+    return [item for _, item in sorted(found.objects.items()) if selects(selection, item)]
 
 
 def _where(given: ObjectsInput) -> Filter:
