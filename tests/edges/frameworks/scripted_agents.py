@@ -89,6 +89,9 @@ class FailingStore:
     def purge(self, repository, *, erase=False):
         return self._done("purge", repository, erase=erase)
 
+    def current_generation(self, repository):
+        return self._done("current_generation", repository)
+
     def complete_generation(self, repository):
         return self._done("complete_generation", repository)
 

@@ -6,8 +6,10 @@ The routes are those the app has. One that `NEEDED` does not name fails here: sa
 import pytest
 from key_parts import RIGHTS, guarded
 
+from treering.edges.address import file_address
 from treering.edges.surfaces.examples import EXAMPLES
 from treering.edges.surfaces.rest.app import Serving, build_app
+from treering.edges.wiring import open_access_keys
 from treering.testing.hashing_embedder import HashingEmbedder
 from treering.tools.catalog import TOOLS
 
@@ -61,9 +63,12 @@ def keys(server):
 
 def routes_of(folder):
     """Return method, path and an example of the body of every route that a server with keys has."""
+    keys = file_address(folder / "keys.db")
+    open_access_keys(keys, create=True).close()
     app = build_app(
         Serving(
             space=f"sqlite:{folder / 'space.db'}",
+            keys=keys,
             projects=folder / "projects",
             allow=frozenset({"review", "erase"}),
             background=False,
