@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check bench torture soak attack frameworks mutants clean
+.PHONY: try check docs bench torture soak attack frameworks mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,10 @@ check: $(VENV)/.developed
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
+# The documentation as a site, in `site`; `python -m http.server -d site` shows it, with its search.
+docs: $(VENV)/.developed
+	DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --quiet --strict
+
 bench: $(VENV)/.developed
 	$(BIN)/python -m benchmarks
 
@@ -54,4 +58,4 @@ mutants: $(VENV)-mutants/.developed
 	$(VENV)-mutants/bin/python tests/mutants.py $(MUTANTS)
 
 clean:
-	rm -rf $(VENV) $(VENV)-mutants .venv-frameworks mutants .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-mutants .venv-frameworks mutants site .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,63 @@
+"""The documentation as a site: it builds without a warning, and asks nobody for anything."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
+LINKS_THAT_LOAD_NOTHING = {"canonical", "next", "prev", "edit"}
+
+
+class _Loads(HTMLParser):
+    """Collects what a browser would load to show a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        if tag in LOADED and named.get("rel") not in LINKS_THAT_LOAD_NOTHING:
+            self.addresses.append(named.get(LOADED[tag]) or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("material", reason="needs mkdocs-material")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    quiet = {**os.environ, "DISABLE_MKDOCS_2_WARNING": "true", "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_page_is_in_the_site_but_the_plan(site: Path) -> None:
+    pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")}
+    built = {page.relative_to(site).with_suffix("") for page in site.rglob("*.html")}
+
+    assert pages - built <= {Path("plan")}
+    assert Path("plan") not in built
+
+
+def test_a_page_of_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    outside = []
+    for page in site.rglob("*.html"):
+        loads = _Loads()
+        loads.feed(page.read_text(encoding="utf-8"))
+        outside += [f"{page.name}: {one}" for one in loads.addresses if re.match(r"(?:\w+:)?//", one)]
+
+    assert outside == []
+
+
+def test_the_search_of_the_site_has_an_index_of_its_own(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+
+    assert any("stale" in page["text"] for page in index["docs"])
