@@ -33,7 +33,7 @@ check: $(VENV)/.developed
 
 # The documentation as a site, in `site`; `python -m http.server -d site` shows it, with its search.
 docs: $(VENV)/.developed
-	DISABLE_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 bench: $(VENV)/.developed
 	$(BIN)/python -m benchmarks
