@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treering.edges.frameworks.wiki_generation import generate_wiki
+    from treering.edges.mongo_memories.document import WikiMemory
+    from treering.edges.mongo_memories.store import MongoWikiMemories
     from treering.edges.wiki_files.folder import WikiFolder
     from treering.edges.wiki_files.operations import WikiStatus, WikiWritten
     from treering.edges.wiki_memory_service import WikiMemoryService
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
     from treering.memories.wiki_memory import WikiGenerationStore, WikiMemoryStore, WikiMemoryType
 
 _GENERATION = "treering.edges.frameworks.wiki_generation"
+_MONGO = "treering.edges.mongo_memories"
 _HOMES = {
     _GENERATION: ["generate_wiki"],
+    f"{_MONGO}.document": ["WikiMemory"],
+    f"{_MONGO}.store": ["MongoWikiMemories"],
     "treering.edges.wiki_files.folder": ["WikiFolder"],
     "treering.edges.wiki_files.operations": ["WikiStatus", "WikiWritten"],
     "treering.edges.wiki_memory_service": ["WikiMemoryService"],
@@ -52,9 +57,12 @@ _HOMES = {
     ],
     "treering.memories.wiki_memory": ["WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
 }
+_OF_MONGODB = {"beanie": "beanie", "pymongo": "mongodb", "bson": "mongodb"}
+"""Extras by the packages that they bring."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "LineCitation",
+    "MongoWikiMemories",
     "PageKind",
     "PagePlan",
     "PageStatus",
@@ -62,6 +70,7 @@ __all__ = [
     "WikiFolder",
     "WikiGenerationStore",
     "WikiMaterial",
+    "WikiMemory",
     "WikiMemoryService",
     "WikiMemoryStore",
     "WikiMemoryType",
@@ -85,7 +94,14 @@ def __getattr__(name: str) -> Any:
         from treering.edges.frameworks.extras import FRAMEWORKS, imported
 
         return imported(home, name, FRAMEWORKS["langgraph"])
-    return getattr(import_module(home), name)
+    try:
+        return getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if not home.startswith(_MONGO) or error.name not in _OF_MONGODB:
+            raise
+        from treering.core.errors import MissingExtra
+
+        raise MissingExtra(_OF_MONGODB[error.name], needed_for=f"treering.wiki.{name}") from error
 
 
 def __dir__() -> list[str]:

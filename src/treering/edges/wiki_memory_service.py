@@ -13,7 +13,8 @@ from treering.edges.surfaces.space import Space, open_space
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import (
     RELEVANT,
-    WikiMemory,
+    FoundWikiMemories,
+    KeptWikiMemory,
     WikiMemoryDraft,
     WikiMemoryStore,
     WikiMemoryType,
@@ -98,7 +99,10 @@ class WikiMemoryService:
         branch: str | None = None,
         generation: str | None = None,
     ) -> Result:
-        """Return the memories most like a query, best first: `{status, memories, count}`."""
+        """Return the memories most like a query, best first: `{status, memories, count}`.
+
+        A store that has several ways to search adds `searched`, the one that it took.
+        """
 
         def search(kept: WikiMemoryStore) -> Result:
             found = kept.search(
@@ -109,7 +113,8 @@ class WikiMemoryService:
                 source_agent=source_agent,
                 score_threshold=score_threshold,
             )
-            return _listed(found)
+            how = {"searched": found.searched} if isinstance(found, FoundWikiMemories) and found.searched else {}
+            return {**_listed(found), **how}
 
         return await self._answer(search)
 
@@ -241,7 +246,7 @@ def _repository(
     return repository
 
 
-def _listed(found: Sequence[WikiMemory]) -> Result:
+def _listed(found: Sequence[KeptWikiMemory]) -> Result:
     return {"memories": [one.as_dict() for one in found], "count": len(found)}
 
 

@@ -1,10 +1,11 @@
 """What wiki agents remember of a repository: values, and where they are kept (`WikiMemoryStore`)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
@@ -87,7 +88,7 @@ class WikiMemoryDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class WikiMemory:
+class KeptWikiMemory:
     """A memory as it is kept. `score`: how like it is to what was asked, 0 to 1; `None` where nothing was asked."""
 
     id: str
@@ -128,6 +129,14 @@ class StoredWikiMemory:
     given_chars: int
 
 
+class FoundWikiMemories(list[KeptWikiMemory]):
+    """Memories that a store found, best first. `searched`: how, where the store has more than one way."""
+
+    def __init__(self, found: Iterable[KeptWikiMemory] = (), *, searched: str = "") -> None:
+        super().__init__(found)
+        self.searched = searched
+
+
 class WikiMemoryStore(Protocol):
     """Where memories of wiki agents are kept."""
 
@@ -135,7 +144,7 @@ class WikiMemoryStore(Protocol):
         """Keep a memory. As long as it stands, the same `key` again keeps nothing more and gives it."""
         ...
 
-    def get(self, repository: WikiRepository, memory_id: str) -> WikiMemory | None:
+    def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
         """Return a memory by its id; `None` where the repository has none of that id."""
         ...
 
@@ -148,11 +157,11 @@ class WikiMemoryStore(Protocol):
         memory_type: WikiMemoryType | None = None,
         source_agent: str | None = None,
         score_threshold: float = RELEVANT,
-    ) -> Sequence[WikiMemory]:
+    ) -> Sequence[KeptWikiMemory]:
         """Return the memories most like a query, best first."""
         ...
 
-    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[WikiMemory]:
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         """Return the memories about any of some files, or about files below one of them, newest first."""
         ...
 
@@ -194,6 +203,25 @@ def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
             hint="Leave the generation out, or keep the memories in a space.",
         )
     return store
+
+
+def check_search(query: object, limit: object) -> None:
+    """Raise `InvalidInput` for a query or a limit that no store can answer."""
+    if not isinstance(query, str) or not query.strip():
+        raise InvalidInput("The query is empty.", hint="Ask in words.")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
+        raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Ask for 5.")
+
+
+def repository_paths(given: Sequence[str]) -> list[str]:
+    """Return paths from the root of the repository, each once. Raises `InvalidInput` for what leads out of it."""
+    paths = [str(PurePosixPath(str(path).replace("\\", "/").lstrip("/"))) for path in given]
+    for path in paths:
+        if ".." in PurePosixPath(path).parts:
+            raise InvalidInput(
+                f"{path!r} leads out of the repository.", hint="Give paths from the root of the repository."
+            )
+    return list(dict.fromkeys(path for path in paths if path != "."))
 
 
 def memory_type_of(text: str | WikiMemoryType) -> WikiMemoryType:

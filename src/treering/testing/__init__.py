@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from treering.testing.overlap_reranker import OverlapReranker
     from treering.testing.projection_contract import ProjectionContract
     from treering.testing.reranker_contract import RerankerContract
+    from treering.testing.wiki_memory_contract import WikiMemoryContract
 
 __all__ = [
     "AdapterContract",
@@ -69,6 +70,7 @@ __all__ = [
     "SteppingClock",
     "Unchanged",
     "Vanished",
+    "WikiMemoryContract",
     "follow",
     "instruction_flags",
 ]
@@ -97,6 +99,7 @@ _HOMES = {
     "treering.testing.overlap_reranker": ["OverlapReranker"],
     "treering.testing.projection_contract": ["ProjectionContract"],
     "treering.testing.reranker_contract": ["RerankerContract"],
+    "treering.testing.wiki_memory_contract": ["WikiMemoryContract"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -67,6 +67,11 @@ PRINTED = {
         "lint audit --json",
     ],
     "move": ["move s.db copy.db", "move s.db {hostile} --json"],
+    "mongodb index": [
+        "mongodb index {hostile}",
+        "mongodb index mongodb://127.0.0.1:1/{hostile}?serverSelectionTimeoutMS=50",
+    ],
+    "mongodb status": ["mongodb status mongodb://{hostile}:x/y"],
     "postgres move": ["postgres move {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],
     "postgres plan": ["postgres plan", "postgres plan --writer {hostile} --reader ada --tablespace {hostile} --citus"],
     "postgres servers add": ["postgres servers add {hostile} {hostile} --directory postgresql://127.0.0.1:1/x"],

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from treering.core.fingerprint import fence
 from treering.core.lengths import shortened
 from treering.core.times import render_time
-from treering.memories.wiki_memory import WikiMemory, WikiMemoryStore, WikiMemoryType, WikiRepository
+from treering.memories.wiki_memory import KeptWikiMemory, WikiMemoryStore, WikiMemoryType, WikiRepository
 
 MOST_PACK_CHARS = 6_000
 _MOST_RELEVANT = 5
@@ -37,7 +37,7 @@ def recall_pack(store: WikiMemoryStore, repository: WikiRepository, task: str) -
     return _packed({one.id: one for one in (*relevant, *decisions)}.values())
 
 
-def _packed(memories: Iterable[WikiMemory]) -> str:
+def _packed(memories: Iterable[KeptWikiMemory]) -> str:
     parts, left = [_HEADING], MOST_PACK_CHARS - len(_HEADING)
     for memory in memories:
         fenced = fence(shortened(memory.content, _MOST_OF_ONE), origin=_origin(memory))
@@ -47,6 +47,6 @@ def _packed(memories: Iterable[WikiMemory]) -> str:
     return "\n".join(parts) if len(parts) > 1 else ""
 
 
-def _origin(memory: WikiMemory) -> str:
+def _origin(memory: KeptWikiMemory) -> str:
     day = render_time(memory.created_at)[:10]
     return f"{memory.memory_type}, {memory.source_agent}, {day}, ID: {memory.id}"

@@ -21,14 +21,15 @@ from treering.memories.client.recalling import MemoryQuery, recall
 from treering.memories.client.recording import entry_of, source_of
 from treering.memories.wiki.current_generations import current_generations, generation_change
 from treering.memories.wiki_memory import (
-    MOST_FOUND,
     RELEVANT,
+    KeptWikiMemory,
     StoredWikiMemory,
-    WikiMemory,
     WikiMemoryDraft,
     WikiMemoryType,
     WikiRepository,
+    check_search,
     cut_to_limit,
+    repository_paths,
 )
 from treering.ports.ledger import ObjectRequest, Selection
 from treering.ports.reach import Reach
@@ -57,7 +58,7 @@ class SpaceWikiMemories:
         """
         return retry_on_conflict(partial(self._store, repository, draft, key), attempts=_ATTEMPTS)
 
-    def get(self, repository: WikiRepository, memory_id: str) -> WikiMemory | None:
+    def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
         """Return a memory by its id; `None` where the repository has none of that id, or no longer."""
         (read,) = self._engine.ledger.read([ObjectRequest(objects=(memory_id,))])
         found = read.objects.get(memory_id)
@@ -77,12 +78,9 @@ class SpaceWikiMemories:
         memory_type: WikiMemoryType | None = None,
         source_agent: str | None = None,
         score_threshold: float = RELEVANT,
-    ) -> Sequence[WikiMemory]:
+    ) -> Sequence[KeptWikiMemory]:
         """Return the memories most like a query, best first, of the branch and the generation alone."""
-        if not isinstance(query, str) or not query.strip():
-            raise InvalidInput("The query is empty.", hint="Ask in words.")
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
-            raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Ask for 5.")
+        check_search(query, limit)
         told = {_REPOSITORY: repository.repository_id, TYPE: memory_type, _AGENT: source_agent}
         where = (Compare(f"{METADATA}{name}", "eq", str(value)) for name, value in told.items() if value is not None)
         reach = Reach(
@@ -93,9 +91,9 @@ class SpaceWikiMemories:
         asked = MemoryQuery(query, limit, reach, score_threshold, Switches())
         return [self._memory(item) for item in recall(self._engine, asked)]
 
-    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[WikiMemory]:
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         """Return the memories about any of some files, or about files below one of them, newest first."""
-        wanted = [PurePosixPath(path) for path in _paths(file_paths)]
+        wanted = [PurePosixPath(path) for path in repository_paths(file_paths)]
         of_scope = self._generations(repository)
         found = (one for one in self._active(repository) if one.metadata.get(_GENERATION) == of_scope.get(one.scope))
         held = [one for one in found if _is_about(one, wanted)]
@@ -177,10 +175,10 @@ class SpaceWikiMemories:
         found = self._engine.ledger.select(replace(selection, types=("source",), where=_KEPT))
         return [one for one in found if isinstance(one, Source)]
 
-    def _memory(self, item: MemoryItem, source: Source | None = None) -> WikiMemory:
+    def _memory(self, item: MemoryItem, source: Source | None = None) -> KeptWikiMemory:
         kept = source or self._engine.ledger.get(item.id)
         told = item.metadata
-        return WikiMemory(
+        return KeptWikiMemory(
             id=item.id,
             repository_id=str(told.get(_REPOSITORY, "")),
             memory_type=str(told.get(TYPE, "")),
@@ -229,21 +227,10 @@ def _metadata(repository: WikiRepository, draft: WikiMemoryDraft, generation: st
         _GENERATION: generation,
         TYPE: draft.memory_type.value,
         _AGENT: draft.source_agent,
-        _FILES: _paths(draft.file_paths),
+        _FILES: repository_paths(draft.file_paths),
         _PAGES: list(draft.related_pages),
     }
     return {name: value for name, value in known.items() if value is not None}
-
-
-def _paths(given: Sequence[str]) -> list[str]:
-    """Return paths from the root of the repository, each once. Raises `InvalidInput` for what leads out of it."""
-    paths = [str(PurePosixPath(str(path).replace("\\", "/").lstrip("/"))) for path in given]
-    for path in paths:
-        if ".." in PurePosixPath(path).parts:
-            raise InvalidInput(
-                f"{path!r} leads out of the repository.", hint="Give paths from the root of the repository."
-            )
-    return list(dict.fromkeys(path for path in paths if path != "."))
 
 
 def _is_about(memory: Source, wanted: Sequence[PurePosixPath]) -> bool:

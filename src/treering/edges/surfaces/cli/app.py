@@ -6,6 +6,7 @@ from treering.edges.surfaces.cli import (
     discussion_commands,
     index_commands,
     key_commands,
+    mongodb_commands,
     postgres_commands,
     review_commands,
     serving_commands,
@@ -35,6 +36,7 @@ for commands in (
     workflow_commands,
     discussion_commands,
     postgres_commands,
+    mongodb_commands,
     index_commands,
     wiki_commands,
 ):

@@ -94,6 +94,13 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "postgres move": (
         ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
     ),
+    "mongodb index": (
+        (
+            "for an Atlas cluster, or a server of your own",
+            "treering mongodb index mongodb+srv://ada@cluster.example.org/wikis",
+        ),
+    ),
+    "mongodb status": (("how searches are answered", "treering mongodb status mongodb://127.0.0.1/wikis"),),
     "export": (("plain files, to keep or to move", "treering export backup/"),),
     "import": (("the same space somewhere else", "treering import backup/ --space copy"),),
     "vectors": (("make all vectors that wait, now", "treering vectors"),),

@@ -14,8 +14,8 @@ from treering.core.markers import without_markers
 from treering.edges.frameworks.langchain.wiki.scope import RunScope, scope_of
 from treering.edges.wiki_memory_service import MemoryUnreachable, WikiMemoryService
 from treering.memories.wiki_memory import (
+    KeptWikiMemory,
     StoredWikiMemory,
-    WikiMemory,
     WikiMemoryDraft,
     WikiMemoryStore,
     WikiMemoryType,
@@ -139,19 +139,19 @@ def _tool(function: Callable[..., str], name: str, description: str) -> BaseTool
     )
 
 
-def _named(kept: WikiMemoryStore, repository: WikiRepository, query: str) -> WikiMemory | None:
+def _named(kept: WikiMemoryStore, repository: WikiRepository, query: str) -> KeptWikiMemory | None:
     may_be_id = 0 < len(query) <= _LONGEST_ID and not any(character.isspace() for character in query)
     return kept.get(repository, query) if may_be_id else None
 
 
-def _listed(found: Sequence[WikiMemory], what: str) -> str:
+def _listed(found: Sequence[KeptWikiMemory], what: str) -> str:
     lines = [_line(one) for one in found[:_MOST_LISTED]]
     more = len(found) - len(lines)
     rest = [f"… and {more:,} more: ask about fewer files."] if more else []
     return "\n".join([f"Found {len(found)} {what}:", *lines, *rest])
 
 
-def _line(memory: WikiMemory, *, whole: bool = False) -> str:
+def _line(memory: KeptWikiMemory, *, whole: bool = False) -> str:
     """Return a memory as one item of a list: nothing in its text can look like another item or a marker."""
     text, told = memory.content, f"ID: {memory.id}"
     if len(text) > SHOWN_CHARS and not whole:

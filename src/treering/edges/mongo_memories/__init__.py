@@ -1,0 +1,1 @@
+"""The memories of wiki agents in a collection of MongoDB."""
