@@ -22,7 +22,7 @@ def test_every_package_that_is_imported_only_computes_or_is_kept_to_the_edges():
 def test_no_two_public_classes_have_the_same_name():
     homes = defaultdict(list)
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(str(path.relative_to(ROOT)))
     assert len(homes) > 500

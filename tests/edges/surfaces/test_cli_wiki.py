@@ -115,6 +115,27 @@ def test_an_edit_of_the_code_makes_its_pages_stale_and_a_build_writes_few(home, 
     assert told(capsys, "status", "--check")["pages"]
 
 
+def test_a_wiki_that_is_committed_settles(home, capsys):
+    tree = home / "shop"
+    told(capsys, "build")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "Add the wiki")
+    assert run(["ingest", ".", "--no-background"]) == 0
+    assert told(capsys, "build")["written"] == []
+
+
+def test_recent_changes_have_the_subjects_of_commits_as_plain_words(home, capsys):
+    tree = home / "shop"
+    (tree / "src/shop/rules.py").write_text(RULES.replace('startswith("/")', 'startswith("/shop")'))
+    git(tree, "commit", "-q", "-am", "Match *all* paths below <b>/shop</b>, key AKIAIOSFODNN7EXAMPLE")
+    assert run(["ingest", ".", "--no-background"]) == 0
+    told(capsys, "build")
+    page = (tree / "wiki" / "changes.md").read_text()
+    assert "Match \\*all\\* paths below &lt;b>/shop&lt;/b>" in page
+    assert "AKIAIOSFODNN7EXAMPLE" not in page
+    assert page.index("Match") < page.index(": First")
+
+
 def test_a_page_whose_file_is_gone_is_unresolved(home, capsys):
     told(capsys, "build")
     tree = home / "shop"

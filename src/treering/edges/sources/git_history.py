@@ -8,9 +8,10 @@ from itertools import combinations
 
 from treering.edges.sources.names import printable
 
-LOG_FORMAT = "%x1e%ct%x1f%P%x1f%aE"
+LOG_FORMAT = "%x1e%ct%x1f%P%x1f%aE%x1f%H%x1f%s"
 """How `git log` writes a commit before its paths, for `commits_in`."""
 
+_MOST_SUBJECT = 300
 _HEADER = b"\x1e"
 _FIELD = b"\x1f"
 _MOST_FILES = 30
@@ -22,10 +23,12 @@ _MOST_PAIRS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CommitFiles:
-    """A commit: its time, who made it, and the paths it touched."""
+    """A commit: its time, who made it, its name and subject, and the paths it touched."""
 
     when: datetime
     author: bytes
+    commit: str
+    subject: str
     paths: tuple[str, ...]
 
 
@@ -55,7 +58,7 @@ def commits_in(log: bytes, *, skip_roots: bool) -> list[CommitFiles]:
     `skip_roots`: the first commit of a shallow clone "adds" every file, which is no change.
     """
     found: list[CommitFiles] = []
-    head: tuple[datetime, bytes] | None = None
+    head: tuple[datetime, bytes, str, str] | None = None
     paths: list[str] = []
     for field in [*log.split(b"\0"), _HEADER]:
         if field.startswith(_HEADER):
@@ -109,8 +112,10 @@ def _few_each(pairs: Sequence[ChangedTogether]) -> Iterator[ChangedTogether]:
             yield pair
 
 
-def _head(field: bytes, *, skip_roots: bool) -> tuple[datetime, bytes] | None:
+def _head(field: bytes, *, skip_roots: bool) -> tuple[datetime, bytes, str, str] | None:
     if not field:
         return None
-    when, parents, author = field.split(_FIELD, 2)
-    return (datetime.fromtimestamp(int(when), UTC), author) if parents or not skip_roots else None
+    when, parents, author, commit, subject = field.split(_FIELD, 4)
+    said = printable(subject)[:_MOST_SUBJECT]
+    told = (datetime.fromtimestamp(int(when), UTC), author, commit.decode("ascii"), said)
+    return told if parents or not skip_roots else None

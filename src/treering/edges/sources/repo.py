@@ -408,11 +408,15 @@ def _left_out(plan: _Plan) -> tuple[str, ...]:
 
 
 def _history(plan: _Plan) -> RepoHistory:
-    """Return what the last commits say of the paths that are still there."""
-    commits = plan.repository.history(plan.commit) if plan.commit else []
+    """Return what the last commits say of the paths that are still there.
+
+    Those that touched nothing but pages which Treering wrote are no changes of the repository.
+    """
+    read = plan.repository.history(plan.commit) if plan.commit else []
+    commits = [one for one in read if not one.paths or not all(map(plan.wikis.wrote, one.paths))]
     present = {item.entry.path for item in plan.items if not plan.wikis.wrote(item.entry.path)}
     spots = [one for one in often_changed(commits) if one.path in present and one.changes > 1]
-    return RepoHistory(len(commits), spots, changed_together(commits, present))
+    return RepoHistory(len(commits), spots, changed_together(commits, present), commits)
 
 
 def _texts(plan: _Plan, items: Sequence[_Item]) -> dict[str, str]:

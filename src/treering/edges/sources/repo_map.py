@@ -16,7 +16,7 @@ from typing import Any
 
 from treering.core.locator import Section
 from treering.edges.sources.git import TreeEntry
-from treering.edges.sources.git_history import ChangedTogether, PathHistory
+from treering.edges.sources.git_history import ChangedTogether, CommitFiles, PathHistory
 from treering.edges.sources.repo_languages import counted_language
 from treering.ports.adapter import NodeDraft, SegmentDraft, SourceDraft
 
@@ -65,6 +65,8 @@ class RepoHistory:
     commits: int = 0
     hot_spots: Sequence[PathHistory] = ()
     together: Sequence[ChangedTogether] = ()
+    latest: Sequence[CommitFiles] = ()
+    """Newest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ def _payload(
         "entry_points": list(islice(_entry_points(entries, texts), _LISTED)),
         "hot_spots": [_hot_spot(one) for one in facts.history.hot_spots[:_LISTED]],
         "changed_together": _together(facts.history),
+        "latest_commits": [_commit(one) for one in facts.history.latest[:_LISTED]],
         "modules": [module.path for module in modules],
         "documents": [entry.path for entry in document_entries(entries)],
         "apis": [entry.path for entry in api_entries(entries)],
@@ -206,6 +209,10 @@ def _hot_spot(one: PathHistory) -> dict[str, Any]:
         "authors": one.authors,
         "last_changed": one.last_changed.isoformat(),
     }
+
+
+def _commit(one: CommitFiles) -> dict[str, str]:
+    return {"commit": one.commit, "date": one.when.date().isoformat(), "subject": one.subject}
 
 
 def _together(history: RepoHistory) -> dict[str, Any]:

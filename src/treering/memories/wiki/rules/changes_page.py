@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from treering.core.lengths import shortened
 from treering.memories.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.memories.wiki.repository.facts import RepositoryFacts
 from treering.memories.wiki.repository.files import WikiFile
@@ -19,12 +20,15 @@ _MOST_ITEMS = 25
 _ITEM_CHARS = 240
 _MOST_FILES = 20
 _MOST_PAIRS = 20
+_MOST_COMMITS = 20
+_COMMIT_CHARS = 10
 
 
 def has_changes(facts: RepositoryFacts) -> bool:
     """Tell whether there is anything to say."""
     known = facts.known
-    return bool(known.activities or known.work or facts.files.payload.get("hot_spots") or _changelog(facts))
+    of_git = facts.files.payload.get("hot_spots") or facts.files.payload.get("latest_commits")
+    return bool(known.activities or known.work or of_git or _changelog(facts))
 
 
 def write_changes(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page: PagePlan) -> WikiPage:
@@ -35,6 +39,7 @@ def write_changes(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page
     changelog = _changelog(facts)
     if changelog:
         body.section("Latest entries of the changelog", *_entries(facts, body, changelog))
+    body.section("Latest commits", _commits(facts))
     body.section("Files that change most often", *_hot_spots(facts, paths, body))
     body.section("Files that change together", *_together(facts, paths, body))
     return body.finish()
@@ -86,6 +91,16 @@ def _entries(facts: RepositoryFacts, body: PageBody, file: WikiFile) -> Iterable
             return
 
 
+def _commits(facts: RepositoryFacts) -> str:
+    items = []
+    for one in map(_mapping, _listed(facts.files.payload.get("latest_commits"))):
+        name = code(str(one.get("commit", ""))[:_COMMIT_CHARS])
+        items.append(
+            f"{plain(str(one.get('date', '')))}, {name}: {plain(shortened(str(one.get('subject', '')), _ITEM_CHARS))}"
+        )
+    return bullets(items[:_MOST_COMMITS]) if items else ""
+
+
 def _hot_spots(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> Iterable[str]:
     history = _mapping(facts.files.payload.get("changed_together"))
     rows = []
@@ -96,9 +111,9 @@ def _hot_spots(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> Iter
             (_named(facts, paths, body, path), str(one.get("changes", "")), str(one.get("authors", "")), plain(day))
         )
     if rows:
-        commits, commit = history.get("commits"), str(facts.files.payload.get("commit") or "")[:12]
-        if commits and commit:
-            yield f"In the last {commits} commits before {code(commit)}:"
+        # Not the commit that was read last: a page that names it would change with every commit of itself.
+        if commits := history.get("commits"):
+            yield f"Of the last {commits} commits that were looked at:"
         yield table(("File", "Changes", "Authors", "Last"), rows[:_MOST_FILES])
 
 
