@@ -123,6 +123,7 @@ FOR_BACKENDS = [
     "SteppingClock",
     "Unchanged",
     "Vanished",
+    "WikiMemoryContract",
     "follow",
     "instruction_flags",
 ]
@@ -177,6 +178,7 @@ FRAMEWORKS = {
 """By module; those of frameworks that are not installed are looked at where they are."""
 WIKI = [
     "LineCitation",
+    "MongoWikiMemories",
     "PageKind",
     "PagePlan",
     "PageStatus",
@@ -184,6 +186,7 @@ WIKI = [
     "WikiFolder",
     "WikiGenerationStore",
     "WikiMaterial",
+    "WikiMemory",
     "WikiMemoryService",
     "WikiMemoryStore",
     "WikiMemoryType",

@@ -11,7 +11,7 @@ from generation_parts import FILES, FileWriter, OneFile, bodies, git, kept, make
 from langgraph.checkpoint.memory import InMemorySaver
 
 from space_parts import open_space
-from treering import Conflict, InvalidInput
+from treering import Conflict, InvalidInput, NotFound
 from treering.edges.frameworks.wiki_generation import generate as generating
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
@@ -287,3 +287,25 @@ def test_a_run_that_is_killed_at_any_step_leaves_the_old_wiki_or_the_new_one_and
     assert (done.returncode, done.stderr) == (0, "")
     killed, moments = done.stdout.split(" of ")
     assert int(killed) == int(moments) > 4
+
+
+def test_what_is_kept_can_be_published_later_and_rules_do_not_take_its_place(space, folder, tmp_path, monkeypatch):
+    generate(space, FileWriter("By an agent"), repository=folder)
+    monkeypatch.chdir(folder)
+    place = tmp_path / "site"
+    published = space.perform("wiki publish", input={"to": str(place), "generated": "acme"})
+    assert set(published.written) >= PAGES
+    assert "By an agent so" in (place / "modules/app.md").read_text()
+    again = space.perform("wiki publish", input={"to": str(place), "generated": "acme"})
+    assert again.written == ()
+    standing = space.perform("wiki status", input={"to": str(place)})
+    assert {page.state for page in standing.pages} == {"fresh"}
+
+
+@pytest.mark.parametrize("named", [{"generated": "other"}, {"generated": "acme", "branch": "next"}])
+def test_a_wiki_that_is_not_kept_is_told_and_nothing_is_written(space, folder, tmp_path, monkeypatch, named):
+    generate(space, FileWriter(), repository=folder)
+    monkeypatch.chdir(folder)
+    with pytest.raises(NotFound, match="keeps no wiki"):
+        space.perform("wiki publish", input={"to": str(tmp_path / "site"), **named})
+    assert not (tmp_path / "site").exists()

@@ -16,8 +16,11 @@ from treering.memories.wiki.files.changes import KnownFile, is_edited
 from treering.memories.wiki.files.manifest import WikiManifest
 from treering.memories.wiki.files.page_paths import RESERVED
 from treering.memories.wiki.files.standing import PageStanding, standings
+from treering.memories.wiki.kept_wikis import KeptWikis
 from treering.memories.wiki.pages import PublishedWiki, WikiPage, WikiPlan, WikiWriter
 from treering.memories.wiki.rules.writer import rule_writer
+from treering.memories.wiki.space_memories import SpaceWikiMemories
+from treering.memories.wiki_memory import WikiRepository
 from treering.tools.engine import Progress
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import READS
@@ -44,6 +47,10 @@ class PublishInput(Value):
 
     to: str = Field(min_length=1, description="The folder to write to.")
     repository: str = Field(default="", description="The work tree; by default the one this runs in.")
+    generated: str = Field(
+        default="", description="The repository_id of a wiki that `generate_wiki` keeps in the space: publish that one."
+    )
+    branch: str = Field(default="", description="The branch that `generated` is of; by default that of no branch.")
 
 
 class WikiWritten(Value):
@@ -87,10 +94,14 @@ def build(call: Call, given: WikiInput, options: BuildOptions) -> WikiWritten:
 
 
 def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritten:
-    """Write the wiki of a repository into a folder for readers elsewhere: no citation leads into the work tree."""
+    """Write the wiki of a repository into a folder for readers elsewhere: no citation leads into the work tree.
+
+    Raises `NotFound` where `generated` names a wiki that the space does not keep.
+    """
+    kept = _kept(call, given) if given.generated else None
     subject = _subject(call, given.repository)
     elsewhere = replace(subject, top=None) if options.links == "auto" else subject
-    return _write(call, elsewhere, _folder(given.to, elsewhere), options)
+    return _write(call, elsewhere, _folder(given.to, elsewhere), options, kept)
 
 
 def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
@@ -124,9 +135,29 @@ def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, lis
     return plan, pages
 
 
-def _write(call: Call, subject: WikiSubject, folder: Path, options: BuildOptions) -> WikiWritten:
+def _kept(call: Call, given: PublishInput) -> tuple[WikiPlan, list[WikiPage]]:
+    """Return the current generation of a wiki that agents wrote."""
+    about = WikiRepository.of(given.generated, branch=given.branch)
+    kept = KeptWikis(call.engine, about, SpaceWikiMemories(call.engine))
+    wiki = kept.current()
+    if wiki is None:
+        raise NotFound(
+            f"The space keeps no wiki of {given.generated!r}" + (f" on {given.branch!r}." if given.branch else "."),
+            hint="Generate it first: generate_wiki(…); or leave `generated` out, and the wiki is made of rules.",
+        )
+    return wiki.plan, list(kept.pages(wiki).values())
+
+
+def _write(
+    call: Call,
+    subject: WikiSubject,
+    folder: Path,
+    options: BuildOptions,
+    kept: tuple[WikiPlan, list[WikiPage]] | None = None,
+) -> WikiWritten:
+    """Write a wiki: that which is kept, else one that is made of rules."""
     addresses = subject.addresses(folder, options.links)
-    plan, pages = written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+    plan, pages = kept or written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
     texts = CitedTexts(call.engine)
     texts.read(pages)
     wiki = WikiFolder(folder, addresses, texts, commit=subject.commit, date=subject.date)

@@ -73,15 +73,20 @@ def publish(
     links: Links = "auto",
     scope: Scope = "/",
     dry_run: DryRun = False,
+    generated: Annotated[
+        str, Option("--generated", metavar="ID", help="Publish what generate_wiki keeps of this repository_id.")
+    ] = "",
+    branch: Annotated[str, Option("--branch", metavar="NAME", help="The branch that --generated is of.")] = "",
 ) -> None:
     """Write the wiki into a folder for readers elsewhere.
 
     As build does, but citations lead to the forge or nowhere, never into the
-    work tree.
+    work tree. With --generated the pages that agents wrote are published.
     """
     from treering.edges.surfaces.cli import wikis
 
-    wikis.publish(access, scope, {"to": to, "repository": repository}, {"links": links, "dry_run": dry_run})
+    given = {"to": to, "repository": repository, "generated": generated, "branch": branch}
+    wikis.publish(access, scope, given, {"links": links, "dry_run": dry_run})
 
 
 def serve(
