@@ -154,4 +154,10 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
 
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:
-    return Caller(rights_of(key, files=ring.files), Author(actor=key.name, channel=key.channel), key.scope, key=key.id)
+    return Caller(
+        rights_of(key, files=ring.files),
+        Author(actor=key.name, channel=key.channel),
+        key.scope,
+        key=key.id,
+        limits=key.limits,
+    )
