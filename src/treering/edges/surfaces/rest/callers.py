@@ -36,6 +36,10 @@ class Caller:
     """The scope this caller is confined to."""
     key: str = ""
     """The id of its key; empty for one without."""
+    name: str = ""
+    """The name of its key."""
+    space: str = ""
+    """The name of the space that its key opens."""
 
     @property
     def has_key(self) -> bool:
