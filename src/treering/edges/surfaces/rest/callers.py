@@ -39,6 +39,10 @@ class Caller:
     """The id of its key; empty for one without."""
     limits: KeyLimits = field(default_factory=KeyLimits)
     """How much it may ask, where its key says so."""
+    name: str = ""
+    """The name of its key."""
+    space: str = ""
+    """The name of the space that its key opens."""
 
     @property
     def has_key(self) -> bool:

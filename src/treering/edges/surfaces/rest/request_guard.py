@@ -17,9 +17,10 @@ from treering.core.errors import Denied, TreeringError, Unavailable
 from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
 from treering.edges.surfaces.rest.bounds import Bounds, CallerBounds
 from treering.edges.surfaces.rest.callers import Caller
-from treering.edges.surfaces.rest.failures import OF_OPENAI, Refusal, failure_response, refusal_response
+from treering.edges.surfaces.rest.failures import OF_OPENAI, Refusal, failure_response, refusal_response, status_of
 from treering.edges.surfaces.rest.gate import SIGN_IN, Gate
 from treering.edges.surfaces.rest.request_rates import RequestRates
+from treering.edges.surfaces.web.rendering import respond_alone
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -66,7 +67,10 @@ class RequestGuard:
             scope.setdefault("state", {})["caller"] = caller
             await self._let_in(scope, receive, send, caller)
         except TreeringError as error:
-            await failure_response(error, path=scope["path"])(scope, receive, send)
+            answer = failure_response(error, path=scope["path"])
+            if self._gate.has_keys and _is_page(scope, Headers(scope=scope)):
+                answer = respond_alone("refused.html", status=status_of(error), error=error)
+            await answer(scope, receive, send)
         except Refusal as refusal:
             answer = refusal_response(refusal, path=scope["path"])
             if refusal.status_code == HTTPStatus.UNAUTHORIZED and _is_page(scope, headers):
