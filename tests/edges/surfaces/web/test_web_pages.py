@@ -3,7 +3,6 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from key_parts import guarded
 from rest_parts import running
 from web_parts import HOSTILE, fill
 
@@ -357,12 +356,3 @@ def test_files_of_the_page_are_served_and_none_beside_them(site):
     assert client.get("/web/static/htmx.min.js").headers["content-type"].startswith("text/javascript")
     assert client.get("/web/static/../site.py").status_code == 404
     assert client.get("/web/static/%2e%2e/site.py").status_code == 404
-
-
-def test_a_server_with_keys_shows_no_page(tmp_path):
-    with guarded(tmp_path) as server:
-        for path in ("/", "/web/health", "/web/live/events", "/web/static/page.css"):
-            for key in (None, server.key("admin")):
-                answer = server.ask(key, "GET", path)
-                assert answer.status_code in {401, 404}, path
-                assert "<html" not in answer.text, path

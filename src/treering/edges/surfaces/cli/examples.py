@@ -141,6 +141,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
         ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),
         ("for the memory of one project", "treering key create acme-bot --right write --project acme"),
+        ("for a bot that may not take the server for itself", "treering key create bot --requests-per-minute 60"),
         ("for a person who decides what waits for review", "treering key create ada --right review --person"),
     ),
     "key list": (("which there are, and when they were used last", "treering key list"),),

@@ -9,7 +9,7 @@ from typing import Literal
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
@@ -207,8 +207,11 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     app.state.workers = workers
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
-    if ring is None:
-        app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, anybody=Caller(most)))
+
+    async def admit(request: Request) -> Caller:
+        return await gate.admit(request, request.method)
+
+    app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, admit=admit))
     described = document(routes)
     app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
@@ -218,7 +221,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
         (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
     ]
-    gate = Gate([*access, *SIGN_IN_ACCESS], anybody=Caller(most), ring=ring)
+    gate = Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(most), ring=ring)
     _add_sign_in(app, SignIn(gate))
     app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY)), gate=gate)
     return app

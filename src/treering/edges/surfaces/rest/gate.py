@@ -90,6 +90,10 @@ class Gate:
             )
         return caller
 
+    def opens_own_space(self, key: AccessKey) -> bool:
+        """Tell whether a key is for the server's own space, and not for a project."""
+        return self._ring is not None and key.space == self._ring.space
+
     async def check_key(self, sent: str) -> AccessKey:
         """Return the key that was sent. Raises `Refusal` for one that opens nothing, `InvalidInput` without keys."""
         ring = self._ring
@@ -154,4 +158,12 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
 
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:
-    return Caller(rights_of(key, files=ring.files), Author(actor=key.name, channel=key.channel), key.scope, key=key.id)
+    return Caller(
+        rights_of(key, files=ring.files),
+        Author(actor=key.name, channel=key.channel),
+        key.scope,
+        key=key.id,
+        name=key.name,
+        space=key.space,
+        limits=key.limits,
+    )

@@ -1,20 +1,23 @@
 """What the web page is given of this server."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from starlette.requests import Request
 from starlette.routing import BaseRoute
 
+from treering.edges.access_keys import space_name
 from treering.edges.projects import ProjectSpaces
 from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.rest.bounds import Bounds
-from treering.edges.surfaces.rest.callers import Caller
+from treering.edges.surfaces.rest.callers import Caller, RouteAccess, caller_of
 from treering.edges.surfaces.rest.failures import status_of
 from treering.edges.surfaces.rest.project_reads import ProjectReads
 from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.edges.surfaces.rest.workers import Workers
-from treering.edges.surfaces.web.site import WebSite, site_routes
+from treering.edges.surfaces.web.site import HOME, WebSite, site_routes
 from treering.tools.envelope import Answer, Envelope, Operation, Report
+from treering.tools.rights import READS
 
 
 class SpaceForPages:
@@ -41,6 +44,19 @@ class SpaceForPages:
         return not operation.rights.beyond(self._caller.granted_besides)
 
 
+_WHOLE_SPACE = RouteAccess("space", READS, whole_space=True)
+_WHOLE_PROJECT = RouteAccess("project", READS, whole_space=True)
+ACCESS = (
+    (f"{HOME}/static/{{rest:path}}", RouteAccess("anybody", READS, whole_space=False)),
+    (f"{HOME}/projects", RouteAccess("any key", READS, whole_space=True)),
+    (f"{HOME}/projects/{{project_id}}", _WHOLE_PROJECT),
+    (f"{HOME}/projects/{{project_id}}/{{rest:path}}", _WHOLE_PROJECT),
+    ("/", _WHOLE_SPACE),
+    (f"{HOME}/{{rest:path}}", _WHOLE_SPACE),
+)
+"""Who may open which page of a server with keys, the narrower paths first. What a page does is checked besides."""
+
+
 def routes(
     space: ServedSpace,
     spaces: ProjectSpaces,
@@ -49,22 +65,25 @@ def routes(
     bounds: Bounds,
     stop: Stop,
     *,
-    anybody: Caller,
+    admit: Callable[[Request], Awaitable[object]],
 ) -> list[BaseRoute]:
-    """Return the routes of the web page: `/`, and all else below `/web`.
+    """Return the routes of the web page: `/`, and all else below `/web`."""
 
-    They are for servers without keys, where whoever asks is `anybody`: the gate of one with keys refuses paths that
-    declare no access, as these do not.
-    """
-
-    def project(name: str) -> ProjectReads:
+    def project(_request: Request, name: str) -> ProjectReads:
         return ProjectReads(spaces, name, check_stop=stop.check)
+
+    def project_ids(request: Request) -> list[str]:
+        caller = caller_of(request)
+        ids = spaces.ids()
+        return [one for one in ids if space_name(spaces.address(one)) == caller.space] if caller.has_key else ids
 
     return site_routes(
         WebSite(
-            space=SpaceForPages(space, anybody),
+            space=lambda request: SpaceForPages(space, caller_of(request)),
             project=project,
-            project_ids=spaces.ids,
+            project_ids=project_ids,
+            holder=lambda request: caller_of(request).name,
+            admit=admit,
             calls=calls,
             run=workers.run,
             seconds=bounds.read_seconds,

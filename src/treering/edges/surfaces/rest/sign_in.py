@@ -8,35 +8,22 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from fastapi import Request, Response
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import RedirectResponse
 
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.rest.callers import RouteAccess
 from treering.edges.surfaces.rest.failures import Refusal
 from treering.edges.surfaces.rest.gate import SIGN_IN, Gate, cookie_name
+from treering.edges.surfaces.web.rendering import HEADERS, respond_alone
 from treering.tools.rights import READS
 
 SIGN_OUT = "/sign-out"
+PROJECTS = "/web/projects"
 ACCESS = tuple((path, RouteAccess("anybody", READS, whole_space=False)) for path in (SIGN_IN, SIGN_OUT))
 
 _FORM = "application/x-www-form-urlencoded"
 _MOST_BYTES = 4_096
 _DAYS = 30
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Sign in - Treering</title></head>
-<body><main><h1>Treering</h1>
-<form method="post" action="/sign-in">
-<p><label>Key <input name="key" type="password" autocomplete="current-password" required autofocus></label></p>
-<p><button>Sign in</button></p></form>
-<p>Make a key with <code>treering key create NAME --person</code>.</p></main></body></html>
-"""
 
 
 class SignIn:
@@ -47,13 +34,19 @@ class SignIn:
 
     async def page(self) -> Response:
         """Show the form."""
-        return HTMLResponse(_PAGE, headers=_HEADERS)
+        return respond_alone("sign_in.html", error="")
 
     async def enter(self, request: Request) -> Response:
         """Keep a key in the cookie, and lead to the first page. Raises `Refusal` for a key that opens nothing."""
         key = (await _form(request)).get("key", [""])[0].strip()
-        await self._gate.check_key(key)
-        answer = RedirectResponse("/", HTTPStatus.SEE_OTHER, headers=_HEADERS)
+        try:
+            held = await self._gate.check_key(key)
+        except Refusal as refusal:
+            if "text/html" not in request.headers.get("accept", ""):
+                raise
+            return respond_alone("sign_in.html", status=refusal.status_code, error=refusal.detail)
+        first = "/" if self._gate.opens_own_space(held) else PROJECTS
+        answer = RedirectResponse(first, HTTPStatus.SEE_OTHER, headers=dict(HEADERS))
         secure = request.url.scheme == "https"
         answer.set_cookie(
             cookie_name(request.url.scheme),
@@ -68,7 +61,7 @@ class SignIn:
 
     async def leave(self, request: Request) -> Response:
         """Forget the key."""
-        answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER, headers=_HEADERS)
+        answer = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER, headers=dict(HEADERS))
         secure = request.url.scheme == "https"
         name = cookie_name(request.url.scheme)
         answer.delete_cookie(name, path="/", secure=secure, httponly=True, samesite="strict")

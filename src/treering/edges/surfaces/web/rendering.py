@@ -70,3 +70,10 @@ def error_page(error: TreeringError, view: PageView, *, status: int) -> Response
     """Show what went wrong, and what to do."""
     # Without what was asked for, which may be what is wrong.
     return respond(Rendered("error.html", {"error": error}, status=status), replace(view, params={}))
+
+
+def respond_alone(template: str, *, status: int = 200, **values: Any) -> Response:
+    """Render a page for somebody who sees no space, such as the one to sign in."""
+    return HTMLResponse(
+        _environment().get_template(template).render(**values), status_code=status, headers=dict(HEADERS)
+    )

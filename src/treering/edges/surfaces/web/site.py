@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
@@ -54,10 +55,16 @@ class RunWork(Protocol):
 class WebSite:
     """What the pages need of the server they are served by."""
 
-    space: ReadSpace
-    project: Callable[[str], ReadSpace]
+    space: Callable[[Request], ReadSpace]
+    """Gives the server's space, as whoever asks may use it."""
+    project: Callable[[Request, str], ReadSpace]
     """Gives the space of a project by its id."""
-    project_ids: Callable[[], Sequence[str]]
+    project_ids: Callable[[Request], Sequence[str]]
+    """Gives the projects that whoever asks may see."""
+    holder: Callable[[Request], str]
+    """Gives the name of whoever signed in; empty where nobody has to."""
+    admit: Callable[[Request], Awaitable[object]]
+    """Asks again whether a request is let in. Raises where it is not: a page may watch for long."""
     calls: RecentCalls
     run: RunWork
     seconds: float
@@ -78,7 +85,7 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
         Route("/live/events", pages.events),
         Route("/discussions", pages.page(list_discussions)),
         Route("/discussions/{identity}", pages.page(show_discussion)),
-        Route("/projects", pages.page(lambda _view: list_projects(site.project_ids()))),
+        Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
         *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in _OF_ANY_SPACE.items()),
         *(Route(path, pages.page(function)) for path, function in _OF_ANY_SPACE.items()),
@@ -104,6 +111,12 @@ class _Pages:
 
         return answer
 
+    async def projects(self, request: Request) -> Response:
+        """Show the projects."""
+        view = self._view(request, request.query_params)
+        names = partial(self._site.project_ids, request)
+        return await self._made(request, view, lambda: respond(list_projects(names()), view))
+
     def _shown(self, function: PageFunction, view: PageView) -> Rendered:
         return function(view) if view.space.check() else Rendered("first_run.html")
 
@@ -125,6 +138,7 @@ class _Pages:
             return error_page(error, view, status=self._site.status_of(error))
 
         async def look(place: live.LivePlace | None) -> tuple[list[tuple[str, live.LiveLine]], live.LivePlace]:
+            await self._site.admit(request)
             read = partial(live.news, view, self._site.calls, place)
             return await self._site.run(request.receive, read, seconds=self._site.seconds)
 
@@ -133,7 +147,7 @@ class _Pages:
             try:
                 async for part in live.stream(look, place, ending=self._site.ending):
                     yield part
-            except TreeringError:
+            except (TreeringError, HTTPException):
                 return  # the browser asks again
             finally:
                 self._streams -= 1
@@ -145,10 +159,10 @@ class _Pages:
     def _view(self, request: Request, params: Mapping[str, str]) -> PageView:
         path = dict(request.path_params)
         project = str(path.get("project", ""))
-        space = self._site.project(project) if project else self._site.space
+        space = self._site.project(request, project) if project else self._site.space(request)
         base = f"{HOME}{_PROJECT.format(project=project)}" if project else HOME
         section = request.url.path.removeprefix(base).strip("/").partition("/")[0]
-        return PageView(space, base, dict(params), path, self._token, project, section)
+        return PageView(space, base, dict(params), path, self._token, project, section, self._site.holder(request))
 
     async def _made(self, request: Request, view: PageView, make: Callable[[], Response]) -> Response:
         try:

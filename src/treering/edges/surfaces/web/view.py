@@ -48,6 +48,8 @@ class PageView:
     """The project whose space it is; empty: the server's own space."""
     section: str = ""
     """Which page it is, such as `health`; empty: the start page."""
+    holder: str = ""
+    """The name of the key of whoever signed in; empty where nobody has to."""
 
     @property
     def home(self) -> str:
