@@ -16,7 +16,7 @@ _MOST_WAITING = 1_000
 _TOGETHER = 1_000
 
 
-class StatusOptions(Value):
+class SpaceStatusOptions(Value):
     """How much is told."""
 
     writes: int = Field(default=5, ge=0, le=100, description="The last so many changes.")
@@ -53,7 +53,7 @@ class SpaceStatus(Value):
     """The newest first."""
 
 
-def space_status(call: Call, _given: Nothing, options: StatusOptions) -> SpaceStatus:
+def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> SpaceStatus:
     """Say how a space stands."""
     ledger = call.engine.ledger
     sequence = ledger.sequence()
@@ -85,7 +85,7 @@ STATUS = Operation(
     "status",
     "Tell how a space stands: what is in it, what waits, what is stale, and who wrote last.",
     Nothing,
-    StatusOptions,
+    SpaceStatusOptions,
     SpaceStatus,
     space_status,
     rights=READS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
-from treering.edges.clients.connecting import Connections, plan_connection
+from treering.edges.clients.connecting import ConnectionRecords, plan_connection
 from treering.edges.clients.json_text import read_json
 from treering.edges.clients.known_clients import CLIENTS, StartCommand, client_named
 
@@ -55,7 +55,7 @@ def test_every_client_gets_the_server_and_every_byte_is_put_back(client, tmp_pat
     if is_filled:
         filled(client, folder, home)
     before = bytes_below(tmp_path)
-    kept = Connections(tmp_path / "data")
+    kept = ConnectionRecords(tmp_path / "data")
     planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
     assert bytes_below(tmp_path) == before
     kept.make(planned)
@@ -73,7 +73,9 @@ def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_els
     client = client_named(name)
     folder, home = places(client, tmp_path, False)
     filled(client, folder, home)
-    Connections(tmp_path / "data").make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS))
+    ConnectionRecords(tmp_path / "data").make(
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    )
     hooks = read_json(client.hooks_file(folder=folder, home=home).read_text())["hooks"]
     assert hooks["SessionStart"][1] == {"hooks": []}
     for event, word in client.hooks.items():
@@ -84,7 +86,7 @@ def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tm
     folder, home = places(client, tmp_path, False)
     filled(client, folder, home)
     before = bytes_below(tmp_path)
-    kept = Connections(tmp_path / "data")
+    kept = ConnectionRecords(tmp_path / "data")
     kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS))
     file = client.file(folder=folder, home=home)
     file.write_text(file.read_text() + ("\n# later\n" if client.form == "toml" else "\n// later\n"))
@@ -97,7 +99,7 @@ def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tm
 def test_where_somebody_rewrote_our_part_nothing_is_guessed(tmp_path):
     client = client_named("cursor")
     folder, home = places(client, tmp_path, False)
-    kept = Connections(tmp_path / "data")
+    kept = ConnectionRecords(tmp_path / "data")
     kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None))
     file = client.file(folder=folder, home=home)
     file.write_text(file.read_text().replace("--files", "--else"))
@@ -109,7 +111,7 @@ def test_where_somebody_rewrote_our_part_nothing_is_guessed(tmp_path):
 def test_a_file_that_is_gone_is_no_hindrance(tmp_path):
     client = client_named("cursor")
     folder, home = places(client, tmp_path, False)
-    kept = Connections(tmp_path / "data")
+    kept = ConnectionRecords(tmp_path / "data")
     kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None))
     client.file(folder=folder, home=home).unlink()
     assert [one.how for one in kept.undo("cursor", folder)] == ["gone"]
@@ -118,7 +120,7 @@ def test_a_file_that_is_gone_is_no_hindrance(tmp_path):
 def test_connecting_twice_and_disconnecting_what_is_not_connected_are_told(tmp_path):
     client = client_named("zed")
     folder, home = places(client, tmp_path, False)
-    kept = Connections(tmp_path / "data")
+    kept = ConnectionRecords(tmp_path / "data")
     planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None)
     kept.make(planned)
     with pytest.raises(Conflict, match="connected here already"):
@@ -155,7 +157,7 @@ def test_a_file_that_changed_between_plan_and_change_is_not_overwritten(tmp_path
     file.parent.mkdir(parents=True)
     file.write_text("{}")
     with pytest.raises(Conflict, match="changed meanwhile"):
-        Connections(tmp_path / "data").make(planned)
+        ConnectionRecords(tmp_path / "data").make(planned)
     assert file.read_text() == "{}"
 
 
@@ -168,7 +170,7 @@ def test_a_link_stays_a_link_and_the_mode_of_a_file_stays(tmp_path):
     file = client.file(folder=None, home=home)
     file.parent.mkdir()
     file.symlink_to(real)
-    kept = Connections(tmp_path / "data")
+    kept = ConnectionRecords(tmp_path / "data")
     kept.make(plan_connection(client, folder=None, home=home, server=SERVER, hooks=None))
     assert file.is_symlink()
     assert "treering" in real.read_text()

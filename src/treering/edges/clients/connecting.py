@@ -69,7 +69,7 @@ def plan_connection(
     return Connection(client.name, folder, tuple(edits.changes()))
 
 
-class Connections:
+class ConnectionRecords:
     """Keeps what was changed, in a folder of ours, so that it can be put back."""
 
     def __init__(self, folder: Path) -> None:

@@ -61,7 +61,7 @@ def connect(
     """
     from treering.edges.surfaces.cli import connecting
 
-    wanted = connecting.Wanted(client, of_user=of_user, hooks=not no_hooks)
+    wanted = connecting.WantedConnection(client, of_user=of_user, hooks=not no_hooks)
     connecting.connect(wanted, dry_run=dry_run, print_only=print_only, as_json=as_json)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treering.core.times import render_time
-from treering.edges.clients.connecting import Connection, Connections, plan_connection
+from treering.edges.clients.connecting import Connection, ConnectionRecords, plan_connection
 from treering.edges.clients.known_clients import StartCommand, client_named
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access
@@ -21,7 +21,7 @@ _PLURALS = {"knowledge": "knowledge", "activity": "activities"}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedConnection:
     """Which client is to be connected, and how far."""
 
     client: str
@@ -29,7 +29,7 @@ class Wanted:
     hooks: bool
 
 
-def connect(wanted: Wanted, *, dry_run: bool, print_only: bool, as_json: bool) -> None:
+def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_json: bool) -> None:
     """Change the configuration of a client, or tell what would be changed."""
     client, settings = client_named(wanted.client), Settings.read()
     folder = None if wanted.of_user else settings.folder.resolve()
@@ -82,8 +82,8 @@ def _program() -> StartCommand:
     return StartCommand(found, ()) if found else StartCommand(sys.executable, ("-m", "treering"))
 
 
-def _records(settings: Settings) -> Connections:
-    return Connections(settings.data_dir / "connections")
+def _records(settings: Settings) -> ConnectionRecords:
+    return ConnectionRecords(settings.data_dir / "connections")
 
 
 def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool) -> Iterator[IndentedLine]:
