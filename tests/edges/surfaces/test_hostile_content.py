@@ -73,7 +73,7 @@ PRINTED = {
         "connect zed --print",
         "connect zed --dry-run --json",
     ],
-    "disconnect": ["disconnect claude-code", "disconnect {hostile} --json"],
+    "disconnect": ["disconnect {hostile} --json"],
     "session begin": ["session begin"],
     "session keep": ["session keep", "session keep --now {hostile}"],
     "status": ["status", "status --json --writes 100"],
