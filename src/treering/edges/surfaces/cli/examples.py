@@ -94,6 +94,15 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "postgres move": (
         ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
     ),
+    "status": (("of the folder you are in", "treering status"),),
+    "connect": (
+        ("for this folder", "treering connect claude-code"),
+        ("see what would be written where", "treering connect cursor --print"),
+        ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
+    ),
+    "disconnect": (("put everything back", "treering disconnect claude-code"),),
+    "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
+    "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
     "mongodb index": (
         (
             "for an Atlas cluster, or a server of your own",
