@@ -405,7 +405,9 @@ def _http_limits() -> str:
     return "\n".join(
         (
             f"- A body has at most {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
-            f"- {bounds.most_of_a_key} requests of one key are let in at once; for more the answer is 429.",
+            f"- A key may send {bounds.requests_per_minute:,} requests in a minute, {bounds.most_of_a_key} are let in "
+            "at once; for more the answer is 429. `treering key create` gives a key numbers of its own; each server "
+            "counts by itself.",
             f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
             "A request counts when its body is complete; `/health` and `/ready` do not count.",
             f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "

@@ -17,7 +17,7 @@ from treering.core.errors import InvalidInput, nearest
 from treering.core.objects import Channel
 from treering.core.scope import ROOT, parse_scope
 from treering.edges.address import SPACE, Address
-from treering.ports.access_keys import AccessKey, AccessKeys, KeyRight
+from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits, KeyRight
 from treering.ports.clock import Clock
 from treering.tools.rights import DECIDES, READS, WRITES, Rights
 
@@ -55,6 +55,7 @@ def make_key(
     right: str = "read",
     channel: Channel = "agent",
     expires: datetime | None = None,
+    limits: KeyLimits | None = None,
 ) -> tuple[str, AccessKey]:
     """Make a key; return what its holder gets, which is kept nowhere, and what is kept.
 
@@ -80,6 +81,7 @@ def make_key(
         channel=channel,
         created=now,
         expires=expires,
+        limits=limits or KeyLimits(),
     )
     return f"trk_{key_id}_{secret}", kept
 

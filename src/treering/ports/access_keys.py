@@ -1,7 +1,7 @@
 """The port of access keys: who may ask a server that other machines reach, for what, and until when."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -10,6 +10,17 @@ from treering.core.scope import ROOT
 
 KeyRight = Literal["read", "write", "review", "admin"]
 """What a key lets its holder do; each includes those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """How much the holder of a key may ask of one server. `None`: as much as that server allows every key."""
+
+    requests_per_minute: int | None = None
+    at_once: int | None = None
+    """Requests that are answered at the same time."""
+    max_body_bytes: int | None = None
+    """The largest body of a request. A server that takes less than this says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,7 @@ class AccessKey:
     revoked: datetime | None = None
     used: datetime | None = None
     """When it was used last, exact to a minute."""
+    limits: KeyLimits = field(default_factory=KeyLimits)
 
 
 class AccessKeys(Protocol):

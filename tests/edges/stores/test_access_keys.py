@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 
+import apsw
+import psycopg
 import pytest
 
 from treering.core.errors import Conflict, InvalidInput, NotFound
@@ -12,8 +14,11 @@ from treering.edges.access_keys import holder_of, make_key, space_name
 from treering.edges.address import file_address, parse_address
 from treering.edges.clock import SystemClock
 from treering.edges.wiring import open_access_keys
+from treering.ports.access_keys import KeyLimits
 from treering.testing.clocks import SteppingClock
 
+LATER = ("per_minute", "at_once", "max_body")
+"""Columns that came with the second version."""
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
@@ -41,6 +46,41 @@ def test_a_key_is_found_as_it_was_kept(keys):
     assert keys.find(key.id) == key
     assert keys.find("0" * 16) is None
     assert keys.find("' OR 1=1 --") is None
+
+
+def test_the_limits_of_a_key_are_kept(keys):
+    plain, limited = made("plain"), made("limited", limits=KeyLimits(60, 2, 10_000_000_000))
+    keys.add(plain)
+    keys.add(limited)
+    assert [key.limits for key in keys.all()] == [KeyLimits(), KeyLimits(60, 2, 10_000_000_000)]
+
+
+def test_a_file_of_the_first_version_opens(tmp_path):
+    address, old = file_address(tmp_path / "keys.db"), made("old")
+    with closing(open_access_keys(address, create=True)) as keys:
+        keys.add(old)
+    with closing(apsw.Connection(str(tmp_path / "keys.db"))) as file:
+        for column in LATER:
+            file.execute(f"ALTER TABLE access_keys DROP COLUMN {column}")
+        file.execute("PRAGMA user_version = 1")
+
+    limited = made("limited", limits=KeyLimits(at_once=2))
+    with closing(open_access_keys(address, create=False)) as keys:
+        keys.add(limited)
+        assert list(keys.all()) == [old, limited]
+
+
+def test_a_table_of_the_first_version_is_read(server, databases, tmp_path):
+    database, old = databases.new(), made("old")
+    address = parse_address(server.url(database, space="acme"), named=tmp_path)
+    with closing(open_access_keys(address, create=True)) as keys:
+        keys.add(old)
+    with psycopg.connect(server.url(database), autocommit=True) as connection:
+        for column in LATER:
+            connection.execute(f"ALTER TABLE treering.access_keys DROP COLUMN {column}")
+
+    with closing(open_access_keys(address, create=False)) as keys:
+        assert keys.find(old.id) == old
 
 
 def test_keys_outlive_who_kept_them(address):

@@ -33,6 +33,17 @@ def test_a_key_of_a_person_writes_as_one(stage):
     assert stage.json("key", "create", "ci")["channel"] == "agent"
 
 
+def test_a_key_says_how_much_it_may_ask(stage):
+    limits = ("--requests-per-minute", "1200", "--at-once", "2", "--max-body", "5000000")
+    assert stage.json("key", "create", "bot", *limits)["limits"] == {
+        "requests_per_minute": 1_200,
+        "at_once": 2,
+        "max_body_bytes": 5_000_000,
+    }
+    assert "at most 1,200 requests a minute, 2 at once, 5,000,000 bytes each" in stage.done("key", "list").out
+    assert stage.run("key", "create", "none", "--requests-per-minute", "0").code == 2
+
+
 def test_a_name_is_free_again_once_its_key_is_revoked(stage):
     first = stage.json("key", "create", "ci")["id"]
     taken = stage.run("key", "create", "ci")

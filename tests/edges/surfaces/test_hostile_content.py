@@ -67,6 +67,16 @@ PRINTED = {
         "lint audit --json",
     ],
     "move": ["move s.db copy.db", "move s.db {hostile} --json"],
+    "connect": [
+        "connect claude-code --dry-run",
+        "connect {hostile}",
+        "connect zed --print",
+        "connect zed --dry-run --json",
+    ],
+    "disconnect": ["disconnect {hostile} --json"],
+    "session begin": ["session begin"],
+    "session keep": ["session keep", "session keep --now {hostile}"],
+    "status": ["status", "status --json --writes 100"],
     "mongodb index": [
         "mongodb index {hostile}",
         "mongodb index mongodb://127.0.0.1:1/{hostile}?serverSelectionTimeoutMS=50",

@@ -39,6 +39,7 @@ NO_OPERATIONS = {
         "postgres servers list",
         "postgres servers drain",
     ),
+    *("connect", "disconnect", "session begin", "session keep"),
     *("mongodb index", "mongodb status"),
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),

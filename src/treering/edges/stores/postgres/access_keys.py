@@ -25,12 +25,18 @@ CREATE SCHEMA IF NOT EXISTS {SCHEMA};
 CREATE TABLE IF NOT EXISTS {_TABLE}(
   id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, digest bytea NOT NULL, space {_TEXT} NOT NULL, scope {_TEXT} NOT NULL,
   granted {_TEXT} NOT NULL, channel {_TEXT} NOT NULL, created {_TEXT} NOT NULL, expires {_TEXT}, revoked {_TEXT},
-  used {_TEXT}
+  used {_TEXT}, per_minute bigint, at_once bigint, max_body bigint
 );
+ALTER TABLE {_TABLE} ADD COLUMN IF NOT EXISTS per_minute bigint, ADD COLUMN IF NOT EXISTS at_once bigint,
+  ADD COLUMN IF NOT EXISTS max_body bigint;
 CREATE UNIQUE INDEX IF NOT EXISTS access_keys_by_name ON {_TABLE}(name) WHERE revoked IS NULL;
 """
 _LOCK = 0x7472_6565_6B65_7973
 """The advisory lock of who makes the table: two who make it at once would collide in the catalogue."""
+_STATE = """
+SELECT to_regclass(%s) IS NOT NULL,
+  EXISTS(SELECT FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'max_body')
+"""
 _ALL = f"SELECT {', '.join(COLUMNS)} FROM {_TABLE}"  # noqa: S608 - our own names
 
 
@@ -50,8 +56,7 @@ class PostgresAccessKeys:
         """Keep a new key. Raises `Conflict` where a key that is not revoked has its name."""
         marks = ", ".join(["%s"] * len(COLUMNS))
         with self._connected() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            connection.execute(_MADE)
+            _make(connection)
             try:
                 connection.execute(f"INSERT INTO {_TABLE}({', '.join(COLUMNS)}) VALUES({marks})", row_of(key))
             except psycopg.errors.UniqueViolation as error:
@@ -100,5 +105,15 @@ class PostgresAccessKeys:
 
 
 def _is_made(connection: PreparingConnection) -> bool:
-    row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (_TABLE,)).fetchone()
-    return bool(row and row[0])
+    """Tell whether there is a table, bringing one of an older version up to date."""
+    row = connection.execute(_STATE, (_TABLE, _TABLE)).fetchone()
+    there, current = row or (False, False)
+    if there and not current:
+        with connection.transaction():
+            _make(connection)
+    return bool(there)
+
+
+def _make(connection: PreparingConnection) -> None:
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    connection.execute(_MADE)

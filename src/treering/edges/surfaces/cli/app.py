@@ -3,6 +3,7 @@
 import typer
 
 from treering.edges.surfaces.cli import (
+    connect_commands,
     discussion_commands,
     index_commands,
     key_commands,
@@ -30,6 +31,7 @@ for commands in (
     verb_commands,
     review_commands,
     space_commands,
+    connect_commands,
     serving_commands,
     key_commands,
     supervise_commands,

@@ -94,6 +94,15 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "postgres move": (
         ("to another server", "treering postgres move team/acme db2 --directory postgresql://acme@db/directory"),
     ),
+    "status": (("of the folder you are in", "treering status"),),
+    "connect": (
+        ("for this folder", "treering connect claude-code"),
+        ("see what would be written where", "treering connect cursor --print"),
+        ("for all your projects, without hooks", "treering connect gemini-cli --user --no-hooks"),
+    ),
+    "disconnect": (("put everything back", "treering disconnect claude-code"),),
+    "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
+    "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
     "mongodb index": (
         (
             "for an Atlas cluster, or a server of your own",
@@ -132,6 +141,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("for an agent that reads and writes, for three months", "treering key create ci --right write --expires 90d"),
         ("for a team, in its part of the space", "treering key create web-team --right write --scope /web"),
         ("for the memory of one project", "treering key create acme-bot --right write --project acme"),
+        ("for a bot that may not take the server for itself", "treering key create bot --requests-per-minute 60"),
         ("for a person who decides what waits for review", "treering key create ada --right review --person"),
     ),
     "key list": (("which there are, and when they were used last", "treering key list"),),

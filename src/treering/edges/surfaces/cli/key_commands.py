@@ -52,6 +52,18 @@ def create(
     person: Annotated[
         bool, Option("--person", help="Write as a person, not as an agent (see the policy file).")
     ] = False,
+    per_minute: Annotated[
+        int | None,
+        Option("--requests-per-minute", metavar="N", min=1, help="How often it may ask. Default: the server's number."),
+    ] = None,
+    at_once: Annotated[
+        int | None,
+        Option("--at-once", metavar="N", min=1, help="How many answers it may wait for. Default: the server's number."),
+    ] = None,
+    max_body: Annotated[
+        int | None,
+        Option("--max-body", metavar="BYTES", min=1, help="Its largest request. Default: the server's number."),
+    ] = None,
     keys: Keys = "",
     as_json: AsJson = False,
 ) -> None:
@@ -61,8 +73,10 @@ def create(
     person, who sends it as `Authorization: Bearer trk_…`.
     """
     from treering.edges.surfaces.cli import keys as held
+    from treering.ports.access_keys import KeyLimits
 
-    wanted = held.WantedKey(name, right, space, project, projects, scope, expires, person)
+    limits = KeyLimits(per_minute, at_once, max_body)
+    wanted = held.WantedKey(name, right, space, project, projects, scope, expires, person, limits)
     held.create(wanted, keys, as_json=as_json)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.edges.surfaces.cli.session import answer
 from treering.edges.wiring import open_access_keys
-from treering.ports.access_keys import AccessKey, AccessKeys
+from treering.ports.access_keys import AccessKey, AccessKeys, KeyLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class WantedKey:
     scope: str
     expires: str
     person: bool
+    limits: KeyLimits
 
 
 def create(wanted: WantedKey, place: str, *, as_json: bool) -> None:
@@ -44,6 +45,7 @@ def create(wanted: WantedKey, place: str, *, as_json: bool) -> None:
         right=wanted.right,
         channel="user" if wanted.person else "agent",
         expires=expiry(wanted.expires, now=clock.now()) if wanted.expires else None,
+        limits=wanted.limits,
     )
     with _opened(wanted.space, place, create=True) as keys:
         keys.add(key)
@@ -113,6 +115,17 @@ def _of_key(key: AccessKey, now: datetime) -> Iterator[IndentedLine]:
     where = key.space if key.scope == ROOT else f"{key.space}, scope {key.scope}"
     yield line(f"{key.right} on {where}, as {'a person' if key.channel == 'user' else 'an agent'}", indent=2)
     yield line(f"expires {_day(key.expires)}, last used {_day(key.used)}", indent=2)
+    if said := ", ".join(_limits(key.limits)):
+        yield line(f"at most {said}", indent=2)
+
+
+def _limits(limits: KeyLimits) -> Iterator[str]:
+    if limits.requests_per_minute is not None:
+        yield f"{limits.requests_per_minute:,} requests a minute"
+    if limits.at_once is not None:
+        yield f"{limits.at_once:,} at once"
+    if limits.max_body_bytes is not None:
+        yield f"{limits.max_body_bytes:,} bytes each"
 
 
 def _day(time: datetime | None) -> str:
@@ -128,5 +141,6 @@ def _facts(key: AccessKey) -> dict[str, Any]:
         "space": key.space,
         "scope": key.scope,
         "channel": key.channel,
+        "limits": asdict(key.limits),
         **{name: time.isoformat() if time else None for name, time in times.items()},
     }

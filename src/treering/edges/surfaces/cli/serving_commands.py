@@ -113,9 +113,31 @@ class DeadlineFlags:
     ] = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class LimitFlags:
+    """How much may be asked."""
+
+    per_minute: Annotated[
+        int | None,
+        Option(
+            "--requests-per-minute",
+            metavar="N",
+            min=1,
+            help="Of a key that says nothing else; without keys, of all programs. Default: 1200; without keys, any.",
+        ),
+    ] = None
+    at_once: Annotated[
+        int, Option("--at-once", metavar="N", min=1, help="Requests of a key, that says nothing else, at one time.")
+    ] = 16
+    max_body: Annotated[
+        int, Option("--max-body", metavar="BYTES", min=1, help="The largest request; a key may be allowed less.")
+    ] = 20_000_000
+
+
 def serve(
     reached: TransportFlags,
     waiting: DeadlineFlags,
+    limits: LimitFlags,
     chat: Chatting,
     making: ChatMemoryFlags,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
@@ -196,6 +218,10 @@ def serve(
         ),
         making=_plan(making),
         bounds=Bounds(
+            max_body_bytes=limits.max_body,
+            most_of_a_key=limits.at_once,
+            requests_per_minute=limits.per_minute or Bounds().requests_per_minute,
+            requests_per_minute_without_key=limits.per_minute,
             read_seconds=waiting.reading,
             work_seconds=waiting.working,
             header_seconds=waiting.arriving,

@@ -7,9 +7,13 @@ from time import monotonic
 
 from starlette.types import Message, Receive
 
-from treering.core.errors import Unavailable
+from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.failures import Refusal
+
+_READ_ON = 4
+"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
+before it listens would else see a broken connection in place of the answer."""
 
 
 class Arrivals:
@@ -36,9 +40,10 @@ class Arrival:
     `arrived` is called when the body is there; what it raises is raised where the app receives the body.
     """
 
-    def __init__(self, receive: Receive, arrivals: Arrivals, *, arrived: Callable[[], None]) -> None:
+    def __init__(self, receive: Receive, arrivals: Arrivals, *, max_bytes: int, arrived: Callable[[], None]) -> None:
         self._receive = receive
         self._arrivals = arrivals
+        self._max_bytes = max_bytes
         self._arrived = arrived
         self._began = monotonic()
         self._complete = False
@@ -46,19 +51,22 @@ class Arrival:
         self._kept = 0
 
     async def receive(self) -> Message:
-        """Wait for the next message. Raises `Refusal` for a body that takes too long."""
+        """Wait for the next message. Raises `Refusal` for a body that takes too long (408) or is too large (413)."""
         if self._complete:
             return await self._receive()
         message = await self._next()
+        while self._is_too_large and message.get("more_body", False) and self._seen <= self._max_bytes * _READ_ON:
+            message = await self._next()
+        if self._is_too_large:
+            self._finish()
+            raise _too_large(self._max_bytes)
         if message["type"] != "http.request":
             self._finish()
             return message
-        size = len(message.get("body", b""))
-        self._seen += size
         if message.get("more_body", False):
-            if self._seen <= self._arrivals.bounds.max_body_bytes:
-                self._arrivals.keep(size)
-                self._kept += size
+            size = len(message.get("body", b""))
+            self._arrivals.keep(size)
+            self._kept += size
             return message
         self._finish()
         self._arrived()
@@ -68,12 +76,16 @@ class Arrival:
         """Forget the request: it is answered."""
         self._finish()
 
+    @property
+    def _is_too_large(self) -> bool:
+        return self._seen > self._max_bytes
+
     async def _next(self) -> Message:
         bounds = self._arrivals.bounds
         allowed = bounds.body_seconds + self._seen / bounds.body_rate
         try:
             async with asyncio.timeout(max(0.0, self._began + allowed - monotonic())):
-                return await self._receive()
+                message = await self._receive()
         except TimeoutError as error:
             raise Refusal(
                 HTTPStatus.REQUEST_TIMEOUT,
@@ -85,8 +97,22 @@ class Arrival:
                 code="request_timeout",
                 headers={"Connection": "close"},
             ) from error
+        self._seen += len(message.get("body", b""))
+        return message
 
     def _finish(self) -> None:
         self._complete = True
         self._arrivals.let_go(self._kept)
         self._kept = 0
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        InvalidInput(
+            f"The body is larger than {limit} bytes.",
+            hint="Send it in several requests.",
+            details={"max_bytes": limit},
+        ),
+        code="too_large",
+    )

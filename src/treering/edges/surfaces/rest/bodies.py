@@ -9,15 +9,11 @@ from pydantic_core import from_json
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import invalid_fields
-from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.exactness import misfits
 from treering.edges.surfaces.rest.failures import Refusal
 
 MOST_VALUES = 200_000
 """Fields and items of a body, on all levels."""
-_READ_ON = 4
-"""How many times the limit is read, and dropped, of a body that is too large: a client that sends everything
-before it listens would else see a broken connection in place of the answer."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -25,7 +21,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Read the body of a request.
 
-    Refuses what is no JSON by its label (415), larger than allowed (413), or too slow (408, see `arrival`).
+    Refuses what is no JSON by its label (415); `arrival` refuses what is too large (413) or too slow (408).
     """
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/json":
@@ -37,26 +33,7 @@ async def read_body(request: Request) -> bytes:
             ),
             code="unsupported_media_type",
         )
-    bounds: Bounds = request.app.state.bounds
-    limit = bounds.max_body_bytes
-    kept, seen = [], 0
-    async for chunk in request.stream():
-        seen += len(chunk)
-        if seen > limit * _READ_ON:
-            break
-        if seen <= limit:
-            kept.append(chunk)
-    if seen > limit:
-        raise Refusal(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            InvalidInput(
-                f"The body is larger than {limit} bytes.",
-                hint="Send it in several requests.",
-                details={"max_bytes": limit},
-            ),
-            code="too_large",
-        )
-    return b"".join(kept)
+    return await request.body()
 
 
 def parse_body(model: type[_Model], body: bytes) -> _Model:

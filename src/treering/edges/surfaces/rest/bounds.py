@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from treering.edges.surfaces.rest.callers import Caller
+
 MAX_BODY_BYTES = 20_000_000
 
 
@@ -16,6 +18,10 @@ class Bounds:
     """Requests that are let in once their body is there; the others are told to try again."""
     most_of_a_key: int = 16
     """Requests of one key that are let in at once; its others are told to try again."""
+    requests_per_minute: int = 1_200
+    """Requests of one key in a minute; its others are told when to try again."""
+    requests_per_minute_without_key: int | None = None
+    """Requests in a minute of all who ask without a key, on a server without keys; `None`: any number."""
     most_connections: int = 256
     """Connections that are open. For one more, the one that has waited longest for its request is closed."""
     read_seconds: float = 30.0
@@ -29,7 +35,27 @@ class Bounds:
     body_rate: int = 100_000
     """Bytes of a body a second, at least."""
 
+    def for_caller(self, caller: Caller) -> "CallerBounds":
+        """Return the numbers that count for one caller: those of its key, else those of every key."""
+        limits = caller.limits
+        of_all = self.requests_per_minute if caller.has_key else self.requests_per_minute_without_key
+        return CallerBounds(
+            requests_per_minute=of_all if limits.requests_per_minute is None else limits.requests_per_minute,
+            at_once=self.most_of_a_key if limits.at_once is None else limits.at_once,
+            max_body_bytes=min(self.max_body_bytes, limits.max_body_bytes or self.max_body_bytes),
+        )
+
     @property
     def most_waiting_bytes(self) -> int:
         """How many bytes of bodies that are not complete yet are kept in memory."""
         return 8 * self.max_body_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallerBounds:
+    """How much one caller may ask."""
+
+    requests_per_minute: int | None
+    """`None`: any number."""
+    at_once: int
+    max_body_bytes: int

@@ -1,6 +1,6 @@
 """Who asks, and what a route needs of who asks it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fastapi import Request
@@ -8,6 +8,7 @@ from fastapi import Request
 from treering.core.errors import Denied
 from treering.core.patch import Author
 from treering.core.scope import ROOT, is_within
+from treering.ports.access_keys import KeyLimits
 from treering.tools.rights import Rights
 
 Reach = Literal["anybody", "any key", "space", "project"]
@@ -36,6 +37,8 @@ class Caller:
     """The scope this caller is confined to."""
     key: str = ""
     """The id of its key; empty for one without."""
+    limits: KeyLimits = field(default_factory=KeyLimits)
+    """How much it may ask, where its key says so."""
     name: str = ""
     """The name of its key."""
     space: str = ""

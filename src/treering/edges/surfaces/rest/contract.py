@@ -26,7 +26,7 @@ _REASONS: Mapping[HTTPStatus, str] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the server takes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not labelled as JSON.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "The input cannot be accepted; nothing was changed. `details` name the fields.",
-    HTTPStatus.TOO_MANY_REQUESTS: "The key has too many requests at once; try again after `Retry-After` seconds.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests of this key; try again after `Retry-After` seconds.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Stored data does not verify, or the server failed.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Try again later; `timed_out` where the call took longer than it may.",
     HTTPStatus.BAD_GATEWAY: "The upstream cannot be reached.",

@@ -158,5 +158,12 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
 
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:
-    author = Author(actor=key.name, channel=key.channel)
-    return Caller(rights_of(key, files=ring.files), author, key.scope, key=key.id, name=key.name, space=key.space)
+    return Caller(
+        rights_of(key, files=ring.files),
+        Author(actor=key.name, channel=key.channel),
+        key.scope,
+        key=key.id,
+        name=key.name,
+        space=key.space,
+        limits=key.limits,
+    )

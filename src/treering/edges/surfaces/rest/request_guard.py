@@ -15,10 +15,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from treering.core.errors import Denied, TreeringError, Unavailable
 from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
-from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.surfaces.rest.bounds import Bounds, CallerBounds
 from treering.edges.surfaces.rest.callers import Caller
 from treering.edges.surfaces.rest.failures import OF_OPENAI, Refusal, failure_response, refusal_response, status_of
 from treering.edges.surfaces.rest.gate import SIGN_IN, Gate
+from treering.edges.surfaces.rest.request_rates import RequestRates
 from treering.edges.surfaces.web.rendering import respond_alone
 
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -51,6 +52,7 @@ class RequestGuard:
         self._bounds = bounds
         self._apart = apart
         self._arrivals = Arrivals(bounds)
+        self._rates = RequestRates()
         self._inside: Counter[bool | str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,8 +81,11 @@ class RequestGuard:
         if scope["path"] in self._apart:
             await self._app(scope, receive, send)
             return
-        place = _Slot(self._inside, self._bounds, talk=scope["path"] in OF_OPENAI, key=caller.key)
-        arrival = Arrival(receive, self._arrivals, arrived=place.take)
+        allowed = self._bounds.for_caller(caller)
+        self._rates.count(caller.key, allowed.requests_per_minute)
+        talk = scope["path"] in OF_OPENAI
+        place = _Slot(self._inside, self._bounds.most_at_once, allowed, talk=talk, key=caller.key)
+        arrival = Arrival(receive, self._arrivals, max_bytes=allowed.max_body_bytes, arrived=place.take)
         try:
             if scope["method"] in _WITHOUT_BODY:
                 place.take()
@@ -93,9 +98,10 @@ class RequestGuard:
 class _Slot:
     """The place of one request among those inside. Only the event loop's thread comes here: counting needs no lock."""
 
-    def __init__(self, inside: Counter[bool | str], bounds: Bounds, *, talk: bool, key: str) -> None:
+    def __init__(self, inside: Counter[bool | str], most: int, allowed: CallerBounds, *, talk: bool, key: str) -> None:
         self._inside = inside
-        self._bounds = bounds
+        self._most = most
+        self._allowed = allowed
         self._talk = talk
         self._key = key
         self._taken = False
@@ -105,9 +111,9 @@ class _Slot:
         if self._taken:
             return
         inside, of_key = self._inside[self._talk], self._inside[self._key]
-        if inside >= self._bounds.most_at_once:
+        if inside >= self._most:
             raise Unavailable(f"{inside} requests are being answered already.", hint="Try again in a moment.")
-        if self._key and of_key >= self._bounds.most_of_a_key:
+        if self._key and of_key >= self._allowed.at_once:
             raise Refusal(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 Unavailable(f"{of_key} requests of this key are being answered already.", hint="Wait for one of them."),

@@ -1,0 +1,127 @@
+"""What `treering connect`, `disconnect` and `status` do."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treering.core.times import render_time
+from treering.edges.clients.connecting import Connection, ConnectionRecords, plan_connection
+from treering.edges.clients.known_clients import StartCommand, client_named
+from treering.edges.settings import Settings
+from treering.edges.surfaces.cli.flags import Access
+from treering.edges.surfaces.cli.printing import say_document
+from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
+from treering.edges.surfaces.cli.session import answer, opened
+from treering.tools.space_status import STATUS, SpaceStatus
+
+_PLURALS = {"knowledge": "knowledge", "activity": "activities"}
+
+
+@dataclass(frozen=True, slots=True)
+class WantedConnection:
+    """Which client is to be connected, and how far."""
+
+    client: str
+    of_user: bool
+    hooks: bool
+
+
+def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_json: bool) -> None:
+    """Change the configuration of a client, or tell what would be changed."""
+    client, settings = client_named(wanted.client), Settings.read()
+    folder = None if wanted.of_user else settings.folder.resolve()
+    program = _program()
+    hooks = StartCommand(program.program, (*program.arguments, "session")) if wanted.hooks else None
+    planned = plan_connection(
+        client, folder=folder, home=Path.home(), server=_server(program, settings, folder), hooks=hooks
+    )
+    if print_only:
+        say_document("".join(f"{one.file}\n{''.join(one.pieces).strip()}\n" for one in planned.changes))
+        return
+    if planned.changes and not dry_run:
+        _records(settings).make(planned)
+    facts = {"client": client.name, "files": [str(one.file) for one in planned.changes], "dry_run": dry_run}
+    answer(Access(as_json=as_json), facts, _told(planned, client.title, settings, dry_run=dry_run))
+
+
+def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
+    """Put the configuration of a client back."""
+    client, settings = client_named(name), Settings.read()
+    undone = _records(settings).undo(client.name, None if of_user else settings.folder.resolve())
+    facts = {"client": client.name, "files": {str(one.file): one.how for one in undone}}
+    lines = [
+        line(f"{client.title} is no longer connected."),
+        *(line(f"{one.file}: {one.how}", indent=2) for one in undone),
+    ]
+    answer(Access(as_json=as_json), facts, lines)
+
+
+def status(access: Access, writes: int) -> None:
+    """Tell how the space stands."""
+    address = Settings.read().space_address(access.space or None)
+    with opened(access) as space:
+        told = space.perform(STATUS, options={"writes": writes})
+    answer(access, {"space": str(address), **told.model_dump(mode="json")}, _standing(str(address), told))
+
+
+def _server(program: StartCommand, settings: Settings, folder: Path | None) -> StartCommand:
+    """Return how a client starts our server: for a folder, with the space that commands there use."""
+    if folder is None:
+        return StartCommand(program.program, (*program.arguments, "mcp"))
+    address = settings.space_address(None)
+    # The address of a database may hold a password: the client's environment has to name it.
+    space = ("--space", str(address)) if address.is_file else ()
+    return StartCommand(program.program, (*program.arguments, "mcp", *space, "--files", str(folder)))
+
+
+def _program() -> StartCommand:
+    found = shutil.which("treering")
+    return StartCommand(found, ()) if found else StartCommand(sys.executable, ("-m", "treering"))
+
+
+def _records(settings: Settings) -> ConnectionRecords:
+    return ConnectionRecords(settings.data_dir / "connections")
+
+
+def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool) -> Iterator[IndentedLine]:
+    if not planned.changes:
+        yield line(f"{title} is connected already.")
+        return
+    yield line(f"{title} would be connected; nothing was changed." if dry_run else f"{title} is connected.")
+    for one in planned.changes:
+        yield line(f"{'made' if one.before is None else 'changed'} {one.file}", indent=2)
+    address = settings.space_address(None)
+    if address.file is not None and not address.file.is_file():
+        yield line("There is no space here yet: treering init && treering ingest .", indent=2)
+    if not address.is_file:
+        yield line("The space is in a database: set TREERING_SPACE where the client is started.", indent=2)
+    yield line(f"Start {title} anew. To take it back: treering disconnect {planned.client}", indent=2)
+
+
+def _standing(address: str, told: SpaceStatus) -> Iterator[IndentedLine]:
+    yield line(address)
+    counts = {kind: sum(of.values()) for kind, of in told.objects.items()}
+    held = ", ".join(f"{number:,} {_plural(kind, number)}" for kind, number in counts.items())
+    yield line(held or "Nothing is in it yet: treering ingest .", indent=2)
+    waiting: dict[str, Any] = {
+        "passages": told.passages,
+        "wait for their vector": told.pending_vectors,
+        "wait for the index": told.behind,
+        "stale": told.stale,
+        "contested": told.contested,
+        "wait for review": told.waiting,
+    }
+    yield line(", ".join(f"{number:,} {what}" for what, number in waiting.items() if number), indent=2)
+    for one in told.writes:
+        yield line(
+            f"{render_time(one.at)[:16].replace('T', ' ')}  {one.what} {one.target}  by {one.actor} ({one.channel})",
+            indent=2,
+        )
+
+
+def _plural(kind: str, number: int) -> str:
+    word = kind.replace("_", " ")
+    return word if number == 1 else _PLURALS.get(kind, f"{word}s")

@@ -1,0 +1,186 @@
+"""Clients are connected in homes that hold something already, and disconnected so that every byte is as before."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.edges.clients.connecting import ConnectionRecords, plan_connection
+from treering.edges.clients.json_text import read_json
+from treering.edges.clients.known_clients import CLIENTS, StartCommand, client_named
+
+SERVER = StartCommand("/opt/bin/treering", ("mcp", "--space", "sqlite:/p/.treering/treering.db", "--files", "/p"))
+HOOKS = StartCommand("/opt/bin/treering", ("session",))
+JSON = '{\n  // mine\n  "%s": {\n    "other": {"command": "x"}\n  },\n  "hooks": {"SessionStart": [{"hooks": []}]}\n}\n'
+TOML = '# mine\nmodel = "gpt-5"\n\n[mcp_servers.other]\ncommand = "x"'
+
+
+def places(client, tmp_path, of_user):
+    folder, home = tmp_path / "project", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    return None if of_user else folder, home
+
+
+def filled(client, folder, home):
+    """Write what somebody has there already."""
+    file = client.file(folder=folder, home=home)
+    text = TOML if client.form == "toml" else JSON % client.servers
+    for place, held in {file: text, client.hooks_file(folder=folder, home=home): text}.items():
+        if place.suffix in {".json", ".toml"}:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(held)
+
+
+def bytes_below(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def server_in(client, file):
+    told = tomllib.loads(file.read_text()) if client.form == "toml" else read_json(file.read_text())
+    return told[client.servers]["treering"]
+
+
+@pytest.fixture(params=CLIENTS.values(), ids=CLIENTS)
+def client(request):
+    return request.param
+
+
+@pytest.mark.parametrize("of_user", [False, True])
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_every_client_gets_the_server_and_every_byte_is_put_back(client, tmp_path, of_user, is_filled):
+    folder, home = places(client, tmp_path, of_user)
+    if is_filled:
+        filled(client, folder, home)
+    before = bytes_below(tmp_path)
+    kept = ConnectionRecords(tmp_path / "data")
+    planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    assert bytes_below(tmp_path) == before
+    kept.make(planned)
+    held = server_in(client, client.file(folder=folder, home=home))
+    started = held["command"] if client.style == "list" else [held["command"], *held["args"]]
+    assert started == [SERVER.program, *SERVER.arguments]
+    kept.undo(client.name, folder)
+    after = {path: data for path, data in bytes_below(tmp_path).items() if path.parts[0] != "data"}
+    assert after == before
+    assert not any((tmp_path / "data").iterdir())
+
+
+@pytest.mark.parametrize("name", ["claude-code", "gemini-cli"])
+def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_else(name, tmp_path):
+    client = client_named(name)
+    folder, home = places(client, tmp_path, False)
+    filled(client, folder, home)
+    ConnectionRecords(tmp_path / "data").make(
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    )
+    hooks = read_json(client.hooks_file(folder=folder, home=home).read_text())["hooks"]
+    assert hooks["SessionStart"][1] == {"hooks": []}
+    for event, word in client.hooks.items():
+        assert hooks[event][0]["hooks"][0]["command"] == f"/opt/bin/treering session {word}"
+
+
+def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tmp_path):
+    folder, home = places(client, tmp_path, False)
+    filled(client, folder, home)
+    before = bytes_below(tmp_path)
+    kept = ConnectionRecords(tmp_path / "data")
+    kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS))
+    file = client.file(folder=folder, home=home)
+    file.write_text(file.read_text() + ("\n# later\n" if client.form == "toml" else "\n// later\n"))
+    undone = {one.file: one.how for one in kept.undo(client.name, folder)}
+    assert undone[file] == "taken out"
+    added = "\n# later\n" if client.form == "toml" else "\n// later\n"
+    assert file.read_bytes() == before[file.relative_to(tmp_path)] + added.encode()
+
+
+def test_where_somebody_rewrote_our_part_nothing_is_guessed(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    kept = ConnectionRecords(tmp_path / "data")
+    kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None))
+    file = client.file(folder=folder, home=home)
+    file.write_text(file.read_text().replace("--files", "--else"))
+    with pytest.raises(Conflict, match=r"was changed where"):
+        kept.undo("cursor", folder)
+    assert "--else" in file.read_text()
+
+
+def test_a_file_that_is_gone_is_no_hindrance(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    kept = ConnectionRecords(tmp_path / "data")
+    kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None))
+    client.file(folder=folder, home=home).unlink()
+    assert [one.how for one in kept.undo("cursor", folder)] == ["gone"]
+
+
+def test_connecting_twice_and_disconnecting_what_is_not_connected_are_told(tmp_path):
+    client = client_named("zed")
+    folder, home = places(client, tmp_path, False)
+    kept = ConnectionRecords(tmp_path / "data")
+    planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None)
+    kept.make(planned)
+    with pytest.raises(Conflict, match="connected here already"):
+        kept.make(planned)
+    assert plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None).changes == ()
+    with pytest.raises(NotFound):
+        kept.undo("cursor", folder)
+
+
+def test_another_server_of_our_name_and_a_broken_file_change_nothing(client, tmp_path):
+    folder, home = places(client, tmp_path, False)
+    file = client.file(folder=folder, home=home)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for text, error in (
+        (
+            '[mcp_servers.treering]\ncommand = "x"\n'
+            if client.form == "toml"
+            else json.dumps({client.servers: {"treering": 1}}),
+            Conflict,
+        ),
+        ("[[[" if client.form == "toml" else "{,", InvalidInput),
+    ):
+        file.write_text(text)
+        with pytest.raises(error, match=file.name.replace(".", r"\.")):
+            plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+        assert file.read_text() == text
+
+
+def test_a_file_that_changed_between_plan_and_change_is_not_overwritten(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    planned = plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None)
+    file = client.file(folder=folder, home=home)
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    with pytest.raises(Conflict, match="changed meanwhile"):
+        ConnectionRecords(tmp_path / "data").make(planned)
+    assert file.read_text() == "{}"
+
+
+def test_a_link_stays_a_link_and_the_mode_of_a_file_stays(tmp_path):
+    client = client_named("cursor")
+    _, home = places(client, tmp_path, True)
+    real = tmp_path / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o600)
+    file = client.file(folder=None, home=home)
+    file.parent.mkdir()
+    file.symlink_to(real)
+    kept = ConnectionRecords(tmp_path / "data")
+    kept.make(plan_connection(client, folder=None, home=home, server=SERVER, hooks=None))
+    assert file.is_symlink()
+    assert "treering" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o600
+    kept.undo("cursor", None)
+    assert real.read_text() == "{}"
+
+
+def test_a_name_that_is_nearly_one_is_answered_with_the_right_one():
+    with pytest.raises(InvalidInput) as refused:
+        client_named("claude")
+    assert "claude-code" in refused.value.hint
+    assert Path(CLIENTS["vscode"].project_file).name == "mcp.json"
