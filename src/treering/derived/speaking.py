@@ -99,7 +99,7 @@ def related_hits(telling: Telling, question: Question, hits: Sequence[Hit]) -> S
 def _is_related(telling: Telling, question: Question, hit: Hit) -> bool:
     meaning = question.meaning
     if meaning is None:
-        return True
+        return True  # by words alone too much would be left out that stands beside them
     near = meaning.unrelated_below - RELATED_SHARE * (1 - meaning.unrelated_below)
     return _cosine(hit) >= near or telling.strength(_terms_of(hit)) >= RELATED_STRENGTH
 

@@ -61,6 +61,7 @@ def test_what_has_nothing_to_do_with_the_question_stays_out(reminded, question):
 def test_beside_what_speaks_of_the_question_nothing_else_is_recalled(reminded):
     for number in range(20):
         companion(reminded, f"other {number}").keep([user(f"Bread number {number} wants more salt.")], "Noted.")
+    reminded.embed_pending()
     text = companion(reminded).remind([user("Where is the cellar key?")]).text
     assert KEY in text
     assert "salt" not in text
