@@ -105,6 +105,16 @@ class ProjectSpaces:
             return []
         return sorted(file.stem for file in self._place.glob("*.db") if is_project_id(file.stem))
 
+    def count_open(self) -> tuple[int, int]:
+        """Return how many spaces are open, and how many of their texts wait for a vector."""
+        with self._lock:
+            opened = [name for name, space in self._spaces.items() if space.is_open]
+        waiting = 0
+        for name in opened:
+            with suppress(UnknownProject), self.engine(name, create=False) as engine:
+                waiting += engine.index.vectors.lag().pending
+        return len(opened), waiting
+
     def look_after(self) -> None:
         """Have made what waits in the open spaces, also what a process left that died. Returns soon."""
         with self._lock:

@@ -1,8 +1,32 @@
 """The log of a server: on standard error, what a terminal would obey written out."""
 
+import json
 import logging
+import traceback
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
 
 from treering.core.characters import visible
+from treering.core.errors import InvalidInput
+
+LogFormat = Literal["json", "text"]
+REQUESTS = "treering.requests"
+"""The logger of requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFields:
+    """What is logged of a request: nothing that a client wrote."""
+
+    method: str
+    route: str
+    """The template of its path."""
+    status: int
+    ms: float
+    key: str
+    """The id of its key; empty for one without."""
+    request_id: str
 
 
 class VisibleFormatter(logging.Formatter):
@@ -13,8 +37,71 @@ class VisibleFormatter(logging.Formatter):
         return visible(super().format(record))
 
 
+class TextLines(VisibleFormatter):
+    """Formats a request as one line that begins with the time."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a request, or the lines of another record."""
+        request = _request_of(record)
+        if request is None:
+            return super().format(record)
+        key = f" key={request.key}" if request.key else ""
+        what = f"{request.method} {request.route} {request.status} {request.ms} ms{key} id={request.request_id}"
+        return f"{_time(record)} {what}"
+
+
+class JsonLines(logging.Formatter):
+    """Formats each record as one JSON object without content.
+
+    Of a message only the text that the program wrote is kept, without what was put into it; of an error its class,
+    and where it was raised: a message may quote what a client sent.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        told: dict[str, Any] = {"time": _time(record), "level": record.levelname.casefold(), "logger": record.name}
+        request = _request_of(record)
+        if request:
+            return json.dumps(told | asdict(request))
+        told["message"] = str(record.msg).strip()
+        if record.exc_info and record.exc_info[0]:
+            told["error"] = record.exc_info[0].__name__
+            frames = traceback.extract_tb(record.exc_info[2])
+            told["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(told)
+
+
 def log_warnings() -> None:
     """Log warnings and worse to standard error. Where the program has set up logging already, nothing changes."""
+    _log_to_stderr(VisibleFormatter(logging.BASIC_FORMAT))
+
+
+def log_requests(log_format: LogFormat) -> None:
+    """Log requests, too, and all that is logged in one format."""
+    _log_to_stderr(JsonLines() if log_format == "json" else TextLines(logging.BASIC_FORMAT))
+    logging.getLogger(REQUESTS).setLevel(logging.INFO)
+
+
+def log_format_of(text: str) -> LogFormat | None:
+    """Read a format of logs; none where nothing is given. Raises `InvalidInput` for another."""
+    for known in get_args(LogFormat):
+        if text == known:
+            return known  # type: ignore[no-any-return]  # one of the words of the type
+    if text:
+        raise InvalidInput(f"--log-format {text[:100]!r} is none.", hint="Write json or text.")
+    return None
+
+
+def _log_to_stderr(formatter: logging.Formatter) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(VisibleFormatter(logging.BASIC_FORMAT))
+    handler.setFormatter(formatter)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _request_of(record: logging.LogRecord) -> RequestFields | None:
+    request = getattr(record, "request", None)
+    return request if isinstance(request, RequestFields) else None
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")

@@ -38,3 +38,12 @@ def running(
         finally:
             server.stop()
             thread.join()
+
+
+def keep_bees(folder: Any) -> None:
+    """Keep a text with its vector, so that a search asks the embedder."""
+    items = [{"text": "Bees make honey.", "origin": "note:bees"}]
+    body = {"mode": "source", "input": {"items": items}, "options": {"wait": True}}
+    with running(folder) as client:
+        told = client.post("/v1/wiki/ingest", json=body)
+    assert told.status_code == 200, told.text

@@ -35,6 +35,7 @@ NEEDED = {
     "/v1/chat/completions": ("space", "write"),
     "/v1/models": ("space", "read"),
     "/mcp": ("space", "read"),
+    "/metrics": ("whole space", "admin"),
 }
 """Whose key may ask for the first example of each, with which right at least. Modes are looked at one by one, below."""
 

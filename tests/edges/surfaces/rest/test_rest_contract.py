@@ -26,7 +26,7 @@ def test_the_contract_reads_as_it_was_approved(tmp_path):
 def test_every_path_that_is_served_but_the_web_page_is_in_the_contract(tmp_path):
     app = build_app(Serving(space=":memory:", projects=tmp_path))
 
-    besides = {"/openapi.json", "/mcp", "/sign-in", "/sign-out", "/", "/web"}
+    besides = {"/openapi.json", "/mcp", "/metrics", "/sign-in", "/sign-out", "/", "/web"}
     assert {route.path for route in app.routes} == {*app.openapi()["paths"], *besides}
 
 

@@ -49,6 +49,16 @@ def test_the_server_says_where_it_listens_and_stops_when_told(started, tmp_path,
     assert not (tmp_path / "a.db-wal").exists()  # closed, not dropped
 
 
+def test_requests_are_logged_as_json_lines_where_that_is_asked_for(started):
+    process, address = started("--log-format", "json")
+    httpx.get(f"{address}/health", trust_env=False, timeout=60)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+
+    (line,) = err.splitlines()
+    assert json.loads(line)["route"] == "/health"
+
+
 def test_projects_are_kept_with_the_users_data_where_no_folder_is_named(started, tmp_path):
     _, address = started()
     httpx.post(f"{address}/api/projects/acme/memory/index", json={"docs": ["Kept."]}, trust_env=False, timeout=60)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treering.memories.discussion.settings import MakingPlan
 
 _EXTRA = "server"
-_OF_THE_EXTRA = {"fastapi", "httpx", "uvicorn"}
+_OF_THE_EXTRA = {"fastapi", "httpx", "prometheus_client", "uvicorn"}
 
 
 def add_to(app: Typer) -> None:
@@ -114,6 +114,25 @@ class DeadlineFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationFlags:
+    """What whoever runs the server is told, and how it stops."""
+
+    log_format: Annotated[
+        str,
+        Option("--log-format", metavar="json|text", help="Log every request, without content. Default: warnings only."),
+    ] = ""
+    metrics_to_all: Annotated[
+        bool, Option("--metrics-to-all", help="Answer /metrics without a key. Default: to keys with the right admin.")
+    ] = False
+    stopping: Annotated[
+        float,
+        Option(
+            "--stop-timeout", metavar="SECONDS", min=0, help="How long calls that run may go on when it is stopped."
+        ),
+    ] = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class LimitFlags:
     """How much may be asked."""
 
@@ -138,6 +157,7 @@ def serve(
     reached: TransportFlags,
     waiting: DeadlineFlags,
     limits: LimitFlags,
+    running: OperationFlags,
     chat: Chatting,
     making: ChatMemoryFlags,
     space: Annotated[str, Option("--space", metavar="ADDRESS", help="Of the four tools; as for every command.")] = "",
@@ -183,6 +203,7 @@ def serve(
     # Only what serving needs; and the extra, where it is missing, is missed here.
     from treering.core.errors import MissingExtra
     from treering.edges.settings import Settings, read_key
+    from treering.edges.surfaces.logs import log_format_of
 
     try:
         from treering.edges.surfaces.rest.app import Serving
@@ -222,11 +243,13 @@ def serve(
             most_of_a_key=limits.at_once,
             requests_per_minute=limits.per_minute or Bounds().requests_per_minute,
             requests_per_minute_without_key=limits.per_minute,
+            stop_seconds=running.stopping,
             read_seconds=waiting.reading,
             work_seconds=waiting.working,
             header_seconds=waiting.arriving,
             body_seconds=waiting.arriving,
         ),
+        metrics_to_all=running.metrics_to_all,
     )
     serve_until_stopped(
         what,
@@ -234,6 +257,7 @@ def serve(
         port=port,
         tell=lambda place: say(f"Treering listens on {place}"),
         transport=Transport(Certificate.of(reached.cert, reached.key), proxies_of(reached.proxies or ())),
+        log_format=log_format_of(running.log_format),
     )
 
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 
 from treering import __version__
 from treering.core.errors import InvalidInput, TreeringError, Unavailable
-from treering.edges.access_keys import space_name
+from treering.edges.access_keys import GRANTED, space_name
 from treering.edges.address import Address
 from treering.edges.clock import SystemClock
 from treering.edges.models.bge import BgeSmall
@@ -30,6 +30,9 @@ from treering.edges.surfaces.rest.failures import answer_failures
 from treering.edges.surfaces.rest.gate import SIGN_IN, Gate, KeyRing
 from treering.edges.surfaces.rest.mcp_endpoint import PATH as MCP_PATH
 from treering.edges.surfaces.rest.mcp_endpoint import McpEndpoint
+from treering.edges.surfaces.rest.metrics import PATH as METRICS
+from treering.edges.surfaces.rest.metrics import Metrics, SpaceState
+from treering.edges.surfaces.rest.observing import RequestObserver, RouteTemplates
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
 from treering.edges.surfaces.rest.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
@@ -66,6 +69,8 @@ class Serving:
     """Where the access keys are kept that a request needs; none: any program of this machine may ask."""
     bounds: Bounds = field(default_factory=Bounds)
     """How much at once, and for how long."""
+    metrics_to_all: bool = False
+    """Whether `/metrics` needs no key; else it needs one with the right `admin`."""
     background: bool = True
     """Whether vectors are made behind everyday work."""
     embedder: Embedder | None = None
@@ -90,6 +95,7 @@ class Serving:
         memory: MemorySettings | None = None,
         making: MakingPlan | None = None,
         bounds: Bounds | None = None,
+        metrics_to_all: bool = False,
     ) -> "Serving":
         """Say what is served by what a person and the environment say.
 
@@ -111,12 +117,14 @@ class Serving:
             memory=memory or MemorySettings(),
             making=making or MakingPlan(),
             bounds=bounds or Bounds(),
+            metrics_to_all=metrics_to_all,
         )
 
 
 _HEALTH, _READY = ("/health", "/healthz"), ("/ready", "/readyz")
 _CONTRACT = "/openapi.json"
 _ANYBODY = RouteAccess("anybody", READS, whole_space=False)
+_ADMIN = RouteAccess("space", GRANTED["admin"], whole_space=True)
 
 
 class Health(Value):
@@ -216,15 +224,24 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
+    metrics = Metrics(spaces=partial(_state_of_spaces, space, spaces), running=workers.load)
+    app.add_api_route(METRICS, metrics.answer, methods=["GET"], response_model=None)
     access = [
+        (METRICS, _ANYBODY if serving.metrics_to_all else _ADMIN),
         *((one.path, one.access) for one in routes),
         (_CONTRACT, RouteAccess("any key", READS, whole_space=False)),
         (MCP_PATH, RouteAccess("space", READS, whole_space=False)),
     ]
     gate = Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(most), ring=ring)
     _add_sign_in(app, SignIn(gate))
-    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY)), gate=gate)
+    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY, METRICS)), gate=gate)
+    app.add_middleware(RequestObserver, templates=RouteTemplates(app.routes), metrics=metrics)
     return app
+
+
+def _state_of_spaces(space: ServedSpace, projects: ProjectSpaces) -> SpaceState:
+    count, waiting = projects.count_open()
+    return SpaceState(spaces_open=count + space.is_open, waiting_vectors=waiting + space.pending_vectors())
 
 
 def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:

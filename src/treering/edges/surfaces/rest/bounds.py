@@ -28,6 +28,8 @@ class Bounds:
     """How long a call that only reads may take: `query`, and retrieving of a project."""
     work_seconds: float = 3_600.0
     """How long any other call may take."""
+    stop_seconds: float = 10.0
+    """How long calls may go on that run when the server is told to stop."""
     header_seconds: float = 10.0
     """How long a connection may take for the head of a request."""
     body_seconds: float = 10.0

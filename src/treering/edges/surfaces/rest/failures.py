@@ -32,6 +32,9 @@ STATUSES: Mapping[type[TreeringError], HTTPStatus] = {
 OF_OPENAI = frozenset({"/v1/chat/completions", "/v1/models"})
 """Paths where failures have the shape of OpenAI's API, whose clients ask there."""
 
+REQUEST_ID = "X-Request-Id"
+"""Names a request in the log: as a proxy named it, else with a new id; every answer carries it."""
+
 _RETRY_SECONDS = "1"
 
 
@@ -153,7 +156,9 @@ def _unforeseen(request: Request, _error: Exception) -> Response:
         hint="Its log says why. What was written before stays; please report it.",
         details={},
     )
-    return _response(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, failure, {})
+    # This answer passes by what gives the others their id.
+    headers = {REQUEST_ID: request.state.request_id} if hasattr(request.state, "request_id") else {}
+    return _response(request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, failure, headers)
 
 
 def _response(path: str, status: int, failure: Failure, headers: Mapping[str, str]) -> Response:

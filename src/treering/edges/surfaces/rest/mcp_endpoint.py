@@ -46,7 +46,7 @@ class McpEndpoint:
 
     def _answer(self, verb: str, arguments: Mapping[str, Any], context: Context, watch: Watch) -> ToolAnswer:
         def check() -> None:
-            self._stop.check()
+            self._stop.check_running()
             watch.check()
 
         caller = _caller_of(context)

@@ -1,9 +1,10 @@
 """The space the server speaks for: opened when it is first needed, closed when the server stops."""
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal, get_args
 
 from treering.core.errors import InvalidInput, NotFound, Unavailable, nearest
@@ -45,10 +46,14 @@ def granted(*, files: Path | None, allow: Collection[Allowed]) -> Rights:
 
 
 class Stop:
-    """Tells long work that the server stops."""
+    """Tells calls that the server stops: new ones at once, those that run when their time to finish is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, finishing_seconds: float = 0.0, time: Callable[[], float] = monotonic) -> None:
+        """Give what runs so many seconds to finish."""
+        self._finishing_seconds = finishing_seconds
+        self._time = time
         self._said = False
+        self._ends = 0.0
 
     @property
     def said(self) -> bool:
@@ -56,13 +61,25 @@ class Stop:
         return self._said
 
     def say(self) -> None:
-        """Have work stop at its next report of progress."""
+        """Refuse new work, and have what runs end in time."""
+        if not self._said:
+            self._ends = self._time() + self._finishing_seconds
+            self._said = True
+
+    def say_now(self) -> None:
+        """Have all work end at its next report of progress."""
+        self._ends = self._time()
         self._said = True
 
     def check(self, _what: str = "", _done: int = 0, _total: int | None = None) -> None:
-        """Take a report of progress. Raises `Unavailable` once the server stops."""
+        """Let new work begin. Raises `Unavailable` once the server stops."""
         if self._said:
             raise Unavailable("The server is stopping.", hint="What was written stays; ask again to go on.")
+
+    def check_running(self) -> None:
+        """Let work go on that runs. Raises `Unavailable` where its time to finish is over."""
+        if self._said and self._time() >= self._ends:
+            self.check()
 
 
 def report_progress(_what: str, _done: int, _total: int | None) -> None:
@@ -140,6 +157,11 @@ class ServedSpace:
     def is_open(self) -> bool:
         """Tell whether the space was opened, without waiting for whoever opens it."""
         return self._space is not None
+
+    def pending_vectors(self) -> int:
+        """Count the texts that wait for a vector; 0 where the space is not open."""
+        space = self._space
+        return space.engine.index.vectors.lag().pending if space else 0
 
     def engine(self, *, create: bool) -> Engine:
         """Return the space's parts. Raises `NotFound` where there is no space and none is to be made."""

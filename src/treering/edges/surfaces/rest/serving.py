@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from math import ceil
 from types import FrameType
 
 import uvicorn
@@ -12,7 +13,7 @@ import uvicorn
 from treering.core.errors import InvalidInput, NotFound, Unavailable
 from treering.edges.access_keys import is_live
 from treering.edges.clock import SystemClock
-from treering.edges.surfaces.logs import log_warnings
+from treering.edges.surfaces.logs import LogFormat, log_requests, log_warnings
 from treering.edges.surfaces.rest.app import Serving, build_app
 from treering.edges.surfaces.rest.connections import protocol_within
 from treering.edges.surfaces.rest.request_guard import is_loopback
@@ -20,21 +21,30 @@ from treering.edges.surfaces.rest.served import Stop
 from treering.edges.surfaces.rest.transport import Transport
 from treering.edges.wiring import open_access_keys
 
-_GRACE_SECONDS = 20
+_GRACE_SECONDS = 10
 _WAITING = 128  # connections the system holds until they are taken
 
 Tell = Callable[[str], None]
 
 
 def serve_until_stopped(
-    serving: Serving, *, host: str, port: int, tell: Tell, transport: Transport | None = None
+    serving: Serving,
+    *,
+    host: str,
+    port: int,
+    tell: Tell,
+    transport: Transport | None = None,
+    log_format: LogFormat | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM. `tell` is called once with the address, as soon as requests are answered.
 
     Port 0 is any free one. Raises `InvalidInput` for another host than this machine without keys, `Unavailable` for a
-    taken port.
+    taken port. `log_format`: how requests are logged; `None`: warnings alone are, as text.
     """
-    log_warnings()
+    if log_format:
+        log_requests(log_format)
+    else:
+        log_warnings()
     transport = transport or Transport()
     _check_keys(serving, host, transport)
     with listen(host, port) as listener:
@@ -89,7 +99,7 @@ class Server(uvicorn.Server):
     """Tells its address when it answers, and takes a signal as a wish to stop, not as a death to die afterwards."""
 
     def __init__(self, serving: Serving, tell: Tell, transport: Transport | None = None) -> None:
-        self._stop = Stop()
+        self._stop = Stop(finishing_seconds=serving.bounds.stop_seconds)
         self._tell = tell
         transport = transport or Transport()
         certificate = transport.certificate
@@ -109,7 +119,7 @@ class Server(uvicorn.Server):
             proxy_headers=bool(transport.proxies),
             forwarded_allow_ips=list(transport.proxies),
             server_header=False,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_graceful_shutdown=ceil(serving.bounds.stop_seconds) + _GRACE_SECONDS,
         )
         super().__init__(config)
 
@@ -123,9 +133,11 @@ class Server(uvicorn.Server):
         """Stop, letting what is asked be answered; at once where somebody presses Ctrl-C again."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.stop()
+        if self.force_exit:
+            self._stop.say_now()
 
     def stop(self) -> None:
-        """Stop soon: long work ends at its next report of progress."""
+        """Stop: refuse new requests, give those that run their time to finish, then end them at their next look."""
         self._stop.say()
         self.should_exit = True
 

@@ -27,6 +27,11 @@ class Workers:
         self._threads = CapacityLimiter(most)
         self._stop = stop
 
+    def load(self) -> tuple[int, int]:
+        """Return how many calls have a thread, and how many wait for one."""
+        state = self._places.statistics()
+        return state.borrowed_tokens, state.tasks_waiting
+
     async def run(self, receive: Receive, work: Callable[[], _T], *, seconds: float) -> _T:
         """Return what work gives. To be called when the request's body has been read.
 
@@ -60,7 +65,7 @@ class Workers:
 
     def _work(self, work: Callable[[], _T], deadline: Deadline) -> _T:
         def check() -> None:
-            self._stop.check()
+            self._stop.check_running()
             deadline.check()
 
         with interruptible(check):
