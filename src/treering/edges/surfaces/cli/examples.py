@@ -239,7 +239,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "index drop": (("back to the space's own vectors", "treering index drop"),),
     "try": (
         ("see what Treering makes of the folder you are in", "treering try"),
-        ("for a task of yours", 'treering try "make the retry limit configurable"'),
+        ("with a question of yours", 'treering try "how often is a fetch tried"'),
     ),
     "version": (("which version this is", "treering version"),),
 }
