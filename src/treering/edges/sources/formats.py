@@ -7,6 +7,8 @@ from treering.edges.sources.code.outline_process import OutlineProcess, OutlineS
 from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.sources import ConversationFormat
+from treering.edges.sources.notebook import NotebookFormat
+from treering.edges.sources.openapi import OpenApiFormat
 from treering.edges.sources.text import opening, segment_inline_text, segment_text
 from treering.edges.sources.text_format import CleanText, Cut, InlineTextFormat, TextFormat
 from treering.ports.format import Formats
@@ -15,7 +17,7 @@ from treering.ports.format import Formats
 def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
     """Return the formats built in; `exports` bounds what is read of exports of conversations."""
     return Formats(
-        documents=(MARKDOWN, CODE, TEXT, BinaryFormat()),
+        documents=(MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
         collections=(ConversationFormat(exports or ExportBounds()),),
     )
 
