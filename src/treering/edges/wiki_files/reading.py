@@ -14,7 +14,7 @@ from treering.edges.wiki_files.link_check import without_matter
 from treering.edges.wiki_files.subject import CitedTexts, WikiSubject, known_subject
 from treering.memories.wiki.files.addresses import NoAddresses, forge_of
 from treering.memories.wiki.files.links import body_links
-from treering.memories.wiki.files.page_paths import INDEX
+from treering.memories.wiki.files.page_paths import INDEX, LOG
 from treering.memories.wiki.files.rendering import render_pages
 from treering.memories.wiki.kept_wikis import KeptWikis
 from treering.memories.wiki.pages import WikiPage, WikiPlan
@@ -100,11 +100,16 @@ def wiki_page(call: Call, given: WikiPageInput, _options: Nothing) -> WikiPageRe
     return WikiPageReport(
         title=wiki.plan.title,
         path=path,
-        text=without_matter(wiki.texts[path]),
+        text=_without_log(without_matter(wiki.texts[path])),
         pages=tuple(listed.values()),
         linked_from=tuple(listed[page.plan.path] for page in wiki.pages if page is not shown and _links_to(page, path)),
         changes=tuple(_changes(call.engine, call.scope, subject, shown.plan.relevant_files)) if shown else (),
     )
+
+
+def _without_log(text: str) -> str:
+    """Take out the line of the log, which tells of files that were written: here nothing is."""
+    return "\n".join(one for one in text.split("\n") if f"]({LOG})" not in one)
 
 
 def _links_to(page: WikiPage, path: str) -> bool:
