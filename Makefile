@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: try check docs bench torture soak attack frameworks mutants clean
+.PHONY: try check docs bench torture soak attack frameworks conformance mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -52,6 +52,11 @@ attack: $(VENV)/.developed
 # `make frameworks FRAMEWORKS=llama_index` tests the adapter of one; by default those of all that `dev` leaves out.
 frameworks: $(VENV)/.developed
 	$(BIN)/python tests/frameworks.py $(FRAMEWORKS)
+
+# The conformance suite of the Model Context Protocol, with the Node that it needs.
+conformance: $(VENV)/.developed
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/npm @modelcontextprotocol/conformance@0.1.16 node@22
+	PATH="$(CURDIR)/$(VENV)/npm/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/edges/surfaces/rest/test_mcp_conformance.py
 
 # `make mutants MUTANTS=core/scope.py` tests those of one module, in minutes; several may be named.
 mutants: $(VENV)-mutants/.developed

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
+    clients,
     code_files,
     discussion,
     embedding,
@@ -52,6 +53,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "graph": graph.measure,
     "walks": walks.measure,
     "web": web.measure,
+    "clients": clients.measure,
     "projects": projects.measure,
     "memories": memories.measure,
     "wiki_agents": wiki_agents.measure,
@@ -67,7 +69,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what was asked for."""
     given = _parse(arguments)
-    plan = Plan.read(quick=given.quick, keep=given.keep, against=given.against)
+    plan = Plan.read(quick=given.quick, keep=given.keep, against=given.against, seconds=given.seconds)
     found: dict[str, list[Row]] = {}
     for name in given.names or BENCHMARKS:
         began = time.perf_counter()
@@ -88,6 +90,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write recall, question by question, to a file")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare recall with a file written by --keep")
+    parser.add_argument("--seconds", type=float, metavar="N", help="how long the clients of a server ask; default 60")
     return parser.parse_args(arguments)
 
 

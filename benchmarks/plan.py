@@ -20,14 +20,18 @@ class Plan:
     cache: Path
     keep: Path | None = None
     against: Path | None = None
+    seconds: float = 60.0
+    """How long clients ask a server."""
 
     @classmethod
-    def read(cls, *, quick: bool, keep: Path | None = None, against: Path | None = None) -> "Plan":
+    def read(
+        cls, *, quick: bool, keep: Path | None = None, against: Path | None = None, seconds: float | None = None
+    ) -> "Plan":
         """Take the cache folder from `TREERING_BENCH_CACHE`, by default one in the folder for temporary files."""
         default = Path(tempfile.gettempdir()) / "treering-benchmarks"
         cache = Path(os.environ.get("TREERING_BENCH_CACHE", "") or default)
         cache.mkdir(parents=True, exist_ok=True)
-        return cls(quick, cache, keep, against)
+        return cls(quick, cache, keep, against, seconds or (6.0 if quick else 60.0))
 
 
 @contextmanager

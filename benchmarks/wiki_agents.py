@@ -26,8 +26,8 @@ from treering.core.objects import Source
 from treering.langchain import WikiMemoryMiddleware, WikiRunContext
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import (
+    KeptWikiMemory,
     StoredWikiMemory,
-    WikiMemory,
     WikiMemoryDraft,
     WikiRepository,
 )
@@ -110,17 +110,17 @@ class _FailsOnce:
             raise ConnectionError("lost after")
         return stored
 
-    def search(self, repository: WikiRepository, query: str, **options: Any) -> Sequence[WikiMemory]:
+    def search(self, repository: WikiRepository, query: str, **options: Any) -> Sequence[KeptWikiMemory]:
         """Search, or fail."""
         if query.startswith("findings of agent") and self._is_first(query):
             raise ConnectionError("lost")
         return self._kept.search(repository, query, **options)
 
-    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[WikiMemory]:
+    def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         """Return what the space returns."""
         return self._kept.by_files(repository, file_paths)
 
-    def get(self, repository: WikiRepository, memory_id: str) -> WikiMemory | None:
+    def get(self, repository: WikiRepository, memory_id: str) -> KeptWikiMemory | None:
         """Return what the space returns."""
         return self._kept.get(repository, memory_id)
 

@@ -102,3 +102,11 @@ def test_a_chat_of_beam_that_was_cut_to_size_is_read_as_it_was_cut(tmp_path: Pat
     (tmp_path / "100K" / "1" / "chat_trunecated.json").write_text(json.dumps(cut))
     (chat,) = beam(tmp_path / "100K").collections
     assert [passage.id for passage in chat.passages] == ["1/0"]
+
+
+def test_every_benchmark_is_one_that_can_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+    from benchmarks.__main__ import BENCHMARKS, main
+
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert set(BENCHMARKS) <= set(capsys.readouterr().out.replace(",", " ").split())

@@ -27,6 +27,20 @@ In a large space; in a smaller one less: the fewer there are, the less near is t
 """
 
 
+RELATED_STRENGTH = 0.1
+"""The least `Telling.strength` of a turn that has to do with a question, where another one speaks of it."""
+
+RELATED_SHARE = 0.14
+"""So far below unrelated, as a part of the way from there to the same, a text may be in meaning and have to do with it.
+
+Both, and to ask `speaks_of` first, were found on three conversations of LoCoMo: of the turns that answer among the
+first 20, 1.8 % are left out; of questions about other conversations 26 % still bring something, of 82 % without it.
+"""
+
+_SPEAKING = 10
+"""Best hits that are asked whether they speak of a question."""
+
+
 @dataclass(frozen=True, slots=True)
 class Telling:
     """What each term of a question tells of what it is about, from 0 to 1, in a space of so many passages."""
@@ -68,6 +82,26 @@ def speaks_of(telling: Telling, question: Question, hits: Sequence[Hit]) -> bool
         return True
     far = meaning is not None and not question.lag.pending
     return any(telling.strength(_terms_of(hit)) >= _least(hit, far=far) for hit in hits)
+
+
+def related_hits(telling: Telling, question: Question, hits: Sequence[Hit]) -> Sequence[Hit]:
+    """Return the hits that have to do with a question; none where none of the best speaks of it.
+
+    All of them, where it cannot be told: where the question has no words that tell, or the index is behind.
+    """
+    if not telling.weights or question.lag.behind:
+        return hits
+    if not speaks_of(telling, question, hits[:_SPEAKING]):
+        return ()
+    return [hit for hit in hits if _is_related(telling, question, hit)]
+
+
+def _is_related(telling: Telling, question: Question, hit: Hit) -> bool:
+    meaning = question.meaning
+    if meaning is None:
+        return True  # by words alone too much would be left out that stands beside them
+    near = meaning.unrelated_below - RELATED_SHARE * (1 - meaning.unrelated_below)
+    return _cosine(hit) >= near or telling.strength(_terms_of(hit)) >= RELATED_STRENGTH
 
 
 def _least(hit: Hit, *, far: bool) -> float:

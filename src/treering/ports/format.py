@@ -13,6 +13,7 @@ from treering.ports.adapter import (
     ContentType,
     Failed,
     KnowledgeDraft,
+    NodeDraft,
     ReadLimits,
     SegmentDraft,
     Skipped,
@@ -69,6 +70,8 @@ class DocumentDraft:
     payload: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     knowledge: Sequence[KnowledgeDraft] = ()
+    nodes: Sequence[NodeDraft] = ()
+    """Things in the world that it shows to exist, with names without secrets."""
     captured_at: datetime | None = None
     warnings: Sequence[str] = ()
     """What a person should know, such as a redacted secret (kind and line, never the secret)."""

@@ -439,22 +439,26 @@ class TestMovingASpace:
 
 
 class TestTrying:
-    def test_it_shows_the_main_job_on_a_repository(self, stage: Stage) -> None:
+    def test_it_asks_the_folder_records_a_decision_and_notices_that_its_line_changed(self, stage: Stage) -> None:
         stage.commit({"README.md": README, "src/retry.py": "def retry() -> int:\n    return 3\n"})
+        before = (stage.folder / "README.md").read_bytes()
         out = stage.done("try", "how often is a call retried").out
-        for part in (
-            "Ingested: 3 created",
-            '# Context for "how often is a call retried"',
-            "## Citations",
-            "[1] ",
-            "structure:",
-        ):
+        for part in ("3 sources in", "Ask it: how often is a call retried", "#L1-L", "' is stale: "):
             assert part in out
+        assert len(out.splitlines()) <= 25
+        assert (stage.folder / "README.md").read_bytes() == before
         assert not (stage.folder / ".treering").exists()
 
-    def test_without_git_it_reads_the_files(self, stage: Stage) -> None:
-        stage.write({"README.md": README})
-        assert "Ingested: 1 created" in stage.done("try").out
+    def test_without_git_it_reads_the_files_and_makes_a_question_of_a_heading(self, stage: Stage) -> None:
+        budget = "## Retry budget\n\nThe budget is three calls a minute.\n"
+        stage.write({"README.md": f"# Acme\n\n## Installation\n\nRun it.\n\n{budget}"})
+        out = stage.done("try").out
+        assert "1 sources in" in out
+        assert "Ask it: retry budget" in out
+        assert "no longer reads 'The budget is three calls a minute.'" in " ".join(out.split())
+
+    def test_of_an_empty_folder_it_says_that_nothing_is_there(self, stage: Stage) -> None:
+        assert "Nothing here speaks of that." in stage.done("try").out
 
 
 class TestTheProcess:

@@ -109,6 +109,7 @@ PRINTED = {
     "vectors": ["vectors"],
     "version": ["version"],
     "wiki build": ["wiki build --to {hostile}", "wiki build --to {hostile} --json"],
+    "wiki page": ["wiki page {hostile}", "wiki page --of {hostile} --json"],
     "wiki publish": ["wiki publish {hostile}"],
     "wiki status": ["wiki status --to {hostile}", "wiki status --to {hostile} --json"],
     "workflow check": ["workflow check flow.json"],

@@ -51,6 +51,22 @@ def test_where_nobody_asks_nothing_is_recalled(reminded, messages):
     assert companion(reminded).remind(messages) == NOTHING
 
 
+@pytest.mark.parametrize(
+    "question", ["How long does a sourdough loaf bake?", "Explain the rules of chess to me, please."]
+)
+def test_what_has_nothing_to_do_with_the_question_stays_out(reminded, question):
+    assert companion(reminded).remind([user(question)]) == NOTHING
+
+
+def test_beside_what_speaks_of_the_question_nothing_else_is_recalled(reminded):
+    for number in range(20):
+        companion(reminded, f"other {number}").keep([user(f"Bread number {number} wants more salt.")], "Noted.")
+    reminded.embed_pending()
+    text = companion(reminded).remind([user("Where is the cellar key?")]).text
+    assert KEY in text
+    assert "salt" not in text
+
+
 def test_reminding_writes_nothing(reminded):
     before = reminded.engine.ledger.sequence()
     companion(reminded, "new").remind([user("Where is the cellar key?")])

@@ -69,6 +69,7 @@ def _source(document: DocumentDraft, data: bytes, path: str, origin: str) -> Sou
         payload=document.payload,
         metadata={**document.metadata, "size": len(data)},
         knowledge=document.knowledge,
+        nodes=document.nodes,
         captured_at=document.captured_at,
         warnings=document.warnings,
         cleaned=True,

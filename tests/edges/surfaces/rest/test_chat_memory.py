@@ -22,10 +22,11 @@ from chat_parts import (
 import space_parts
 from treering.edges.surfaces.examples import EXAMPLES
 from treering.memories.discussion.generators.built_in import BuiltInGenerator
-from treering.memories.discussion.identity import discussion_ref
+from treering.memories.discussion.identity import discussion_ref, unnamed_discussion
 from treering.memories.discussion.log.message_log import MessageLog
 from treering.memories.discussion.settings import MakingPlan
 from treering.testing.hashing_embedder import HashingEmbedder
+from treering.tools.turns import Message
 
 PATH = "/v1/chat/completions"
 SAID = "The cellar key lies under the third flowerpot."
@@ -449,3 +450,47 @@ def test_where_the_policy_wants_a_review_answers_go_on_and_what_is_not_kept_is_t
         answer = once_unstored(client)
 
     assert (answer.status_code, told(answer)[1]["stored"]) == (200, "no")
+
+
+def bare(client, *contents, **headers):
+    """Send a chat that names no discussion."""
+    return client.post(PATH, json=chat(*contents), headers=headers)
+
+
+def test_a_chat_that_names_no_discussion_is_remembered_under_one_id_as_it_goes_on(tmp_path, upstream):
+    with chatting(tmp_path, upstream) as client:
+        assert told(bare(client, SAID))[0] == "recalled"
+        bare(client, SAID, "I will remember.", "And where is the ladder?")
+        assert "flowerpot" in upstream.asked[-1].text
+        bare(client, ASKED)
+        assert "flowerpot" in upstream.asked[-1].text
+    name = unnamed_discussion([Message(role="user", content=SAID)], owner="")
+    assert [text for _, text in kept(tmp_path, name)][:3] == [SAID, "I will remember.", "And where is the ladder?"]
+
+
+@pytest.mark.parametrize("word", ["off", "OFF"])
+def test_a_request_can_decline_memory(tmp_path, upstream, word):
+    with chatting(tmp_path, upstream) as client:
+        answer = bare(client, SAID, **{"X-Treering-Memory": word, "X-Treering-Discussion": "d"})
+        assert told(answer) == ("off", {"reason": "asked"})
+        ask(client, ASKED)
+        assert "flowerpot" not in upstream.asked[-1].text
+    assert SAID not in [text for _, text in kept(tmp_path, "d")]
+
+
+def test_a_chat_in_which_no_user_says_anything_has_no_memory(tmp_path, upstream):
+    with chatting(tmp_path, upstream) as client:
+        messages = [{"role": "system", "content": "Say hello."}]
+        answer = client.post(PATH, json={"model": "m", "messages": messages})
+        assert told(answer) == ("off", {})
+
+
+def test_the_id_of_an_unnamed_chat_is_that_of_its_first_words_and_its_owner():
+    def named(*contents, owner="k", role="user"):
+        return unnamed_discussion([Message(role=role, content=text) for text in contents], owner=owner)
+
+    assert named("Hello  there", "More") == named("Hello there\n")
+    assert named("Hello there") != named("Hello there", owner="other")
+    assert named("Hello there") != named("Hello")
+    assert named("", "  ") is None
+    assert named("Hello", role="system") is None

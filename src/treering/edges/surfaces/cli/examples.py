@@ -135,6 +135,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("what is stale, edited or broken", "treering wiki status"),
         ("in a check that fails where anything is", "treering wiki status --check"),
     ),
+    "wiki page": (
+        ("which pages there are", "treering wiki page"),
+        ("one of them", "treering wiki page modules/flask-app.md"),
+    ),
     "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
     "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),
     "key create": (
@@ -239,7 +243,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "index drop": (("back to the space's own vectors", "treering index drop"),),
     "try": (
         ("see what Treering makes of the folder you are in", "treering try"),
-        ("for a task of yours", 'treering try "make the retry limit configurable"'),
+        ("with a question of yours", 'treering try "how often is a fetch tried"'),
     ),
     "version": (("which version this is", "treering version"),),
 }

@@ -31,16 +31,17 @@ def add_to(app: Typer) -> None:
 
 
 def try_it(
-    task: Annotated[str, Argument(metavar="TASK", help="What the context is for.")] = "",
+    question: Annotated[str, Argument(metavar="QUESTION", help="Default: one made of a heading of the README.")] = "",
     wait: Annotated[bool, Option("--wait", help="First make all vectors, so that meaning counts too.")] = False,
 ) -> None:
     """Show what Treering does with the folder you are in.
 
-    In a temporary space: nothing stays.
+    It asks the folder something, records a decision with the line that it
+    rests on, and notices when a copy of that line is changed. Nothing stays.
     """
     from treering.edges.surfaces.cli import trying
 
-    trying.try_here(task, wait=wait)
+    trying.try_here(question, wait=wait)
 
 
 def init(access: Access) -> None:

@@ -24,7 +24,7 @@ from treering.edges.surfaces.rest.remembering import MemorySettings, told_of_rec
 from treering.edges.surfaces.rest.streaming import EVENTS, Keep, Passing, answer_of, unless_gone
 from treering.edges.surfaces.rest.upstream import Header, Upstream, broken, headers_of
 from treering.memories.chat_memory import ChatMemory
-from treering.memories.discussion.identity import DiscussionRef, discussion_ref
+from treering.memories.discussion.identity import DiscussionRef, discussion_ref, unnamed_discussion
 from treering.tools.rights import READS, WRITES
 from treering.tools.turns import Message
 
@@ -35,6 +35,7 @@ MEMORY_HEADER = "X-Treering-Memory"
 _READ_AT_ONCE = 4
 _OFF = "off"
 _FOREIGN_USER = "off; reason=user"
+_DECLINED = "off; reason=asked"
 _PASSED_ON = "Passed on to the upstream, whose answers and errors come back with their status and body."
 
 
@@ -44,7 +45,7 @@ class ChatRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     messages: tuple[dict[str, Any], ...] = Field(description="What was said so far.")
-    user: str | None = Field(default=None, description="The id of the discussion, where nothing else names it.")
+    user: str | None = Field(default=None, description="The id of the discussion, where no header names it.")
 
 
 class ChatAnswer(BaseModel):
@@ -139,14 +140,19 @@ def routes(chat: ChatEndpoint) -> tuple[Route, ...]:
             summary="Answer a chat by the upstream, with memory.",
             description=(
                 "OpenAI's API, streaming too. What belongs to the conversation is recalled for the model; what was "
-                f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared."
+                f"said is stored. {_PASSED_ON} `{MEMORY_HEADER}` of the answer says how memory fared; `off` "
+                "in a request declines it."
             ),
             answer=chat.complete,
             access=RouteAccess("space", WRITES, whole_space=False),
             takes=(ChatRequest,),
             gives=(ChatAnswer,),
             also={EVENTS: {"schema": {"type": "string"}}},
-            parameters=(_header(DISCUSSION_HEADER, "The discussion."), _header(SCOPE_HEADER, "Where it is kept.")),
+            parameters=(
+                _header(DISCUSSION_HEADER, "The discussion."),
+                _header(SCOPE_HEADER, "Where it is kept."),
+                _header(MEMORY_HEADER, "`off`: nothing is recalled and nothing stored."),
+            ),
             fails=OpenAIFailure,
             behind=True,
         ),
@@ -179,12 +185,15 @@ def _asked(request: Request, data: bytes, chat: ChatBody | None, settings: Memor
     scope = settings.scope(_header_value(request, SCOPE_HEADER), caller=caller_of(request))
     if chat is None:
         return _Asked(data, None, None, _OFF)
+    if (_header_value(request, MEMORY_HEADER) or "").strip().casefold() == _OFF:
+        return _Asked(chat.data, None, None, _DECLINED)
     named = _header_value(request, DISCUSSION_HEADER)
     named = _tagged(chat) if named is None else named
     if named is not None:
         return _Asked(chat.data, chat, discussion_ref(named, within=scope), _OFF)
     try:
-        place = discussion_ref(chat.user, within=scope) if chat.user is not None else None
+        name = unnamed_discussion(chat.messages, owner=caller_of(request).key) if chat.user is None else chat.user
+        place = discussion_ref(name, within=scope) if name is not None else None
     except InvalidInput:
         # The field has uses of its own, which are not ours to refuse.
         return _Asked(chat.data, chat, None, _FOREIGN_USER)

@@ -17,6 +17,7 @@ from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
 from treering.derived.replies import ends_in_question, reply_among
 from treering.derived.retrieval import retrieve
+from treering.derived.speaking import Telling, related_hits
 from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of, question_for
 from treering.memories.discussion.summaries.memories import Memory, memories_in
 from treering.ports.extractor import Excerpt
@@ -70,6 +71,8 @@ class DiscussionSearch:
     expand_entities: bool = False
     """Whether what shares names with the best results comes after them."""
     max_keywords: int = 60
+    related: bool = False
+    """In `hybrid` mode: only what has to do with the question, and nothing where nothing speaks of it."""
 
     def __post_init__(self) -> None:
         if self.limit < 1 or self.max_keywords < 1:
@@ -266,8 +269,13 @@ class _Search:
         """Search as the space itself does."""
         engine = self.engine
         question = question_of(Call(engine, self.scope), query, now=self.options.asked_at)
-        found = retrieve(question, index=engine.index, ledger=engine.ledger, reach=self._reach(), limit=limit)
-        return [_Candidate(hit.head, hit.score) for hit in found.hits]
+        reach = self._reach()
+        hits = retrieve(question, index=engine.index, ledger=engine.ledger, reach=reach, limit=limit).hits
+        if self.options.related:
+            counted = TextRequest(reach, 0, counted=tuple(sorted(set(question.terms.words))))
+            (words,) = engine.index.text.search([counted])
+            hits = tuple(related_hits(Telling.of(question.terms.words, words), question, hits))
+        return [_Candidate(hit.head, hit.score) for hit in hits]
 
     def _candidates(self, *rankings: Sequence[Scored]) -> list[_Candidate]:
         """Return passages of several rankings, best first; the best of each ranking scores 1."""
