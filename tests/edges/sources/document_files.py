@@ -2,7 +2,7 @@
 
 from email.message import EmailMessage
 from io import BytesIO
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 
 def pdf_of(*pages, title="", lines_apart=14, gap=30):
@@ -21,6 +21,30 @@ def pdf_of(*pages, title="", lines_apart=14, gap=30):
             b" /Resources << /Font << /F1 3 0 R >> >> >>" % (6 + 2 * at)
         )
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
+    return _file_of(objects)
+
+
+def pdf_bomb(depth):
+    """Return a PDF file whose page shows a form twice, that shows a form twice, and so on."""
+    page = (
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 800 800] /Contents 6 0 R"
+        b" /Resources << /Font << /F1 3 0 R >> /XObject << /X 7 0 R >> >> >>"
+    )
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [5 0 R] /Count 1 >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Title (Bomb) >>",
+        page,
+        b"<< /Length 11 >>\nstream\n/X Do /X Do\nendstream",
+    ]
+    for at in range(depth):
+        shown = b"/X Do /X Do" if at < depth - 1 else b"BT /F1 9 Tf 1 0 0 1 40 40 Tm (word) Tj ET"
+        objects.append(
+            b"<< /Type /XObject /Subtype /Form /BBox [0 0 800 800] /Length %d /Resources"
+            b" << /Font << /F1 3 0 R >> /XObject << /X %d 0 R >> >> >>\nstream\n%s\nendstream"
+            % (len(shown), 8 + at, shown)
+        )
     return _file_of(objects)
 
 
@@ -147,7 +171,8 @@ def epub_of(text, chapter="Chapter One", title="A Book"):
             "mimetype": "application/epub+zip",
             "META-INF/container.xml": container,
             "OPS/book.opf": opf,
-            "OPS/one.xhtml": f"<!DOCTYPE html><html><head><title>x</title></head><body><h1>{chapter}</h1>{paragraphs}</body></html>",
+            "OPS/one.xhtml": "<!DOCTYPE html><html><head><title>x</title></head>"
+            f"<body><h1>{chapter}</h1>{paragraphs}</body></html>",
         }
     )
 
@@ -170,7 +195,7 @@ def zip_of(members, packed=ZIP_DEFLATED):
     out = BytesIO()
     with ZipFile(out, "w", packed) as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            archive.writestr(name, data, ZIP_STORED if name == "mimetype" else packed)
     return out.getvalue()
 
 

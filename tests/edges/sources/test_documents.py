@@ -9,11 +9,12 @@ import pypdf
 import pytest
 
 from treering.core.locator import Page, Section, place_in
-from treering.edges.sources.documents import document_format
+from treering.edges.sources.documents import document_format, document_process
 from treering.edges.sources.documents.formats import MAIL, OFFICE, PDF
 from treering.edges.sources.files import draft_file
 from treering.edges.sources.path import PathAdapter
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, SourceDraft
+from treering.ports.format import Unreadable
 from treering.testing.format_contract import FormatContract
 
 UNIX = pytest.mark.skipif(sys.platform == "win32", reason="this system limits no memory of a process")
@@ -90,11 +91,8 @@ def test_a_pdf_is_read_by_page_and_paragraph():
     long = "\n".join(f"Line {at} of a paragraph that fills a good part of the page." for at in range(25))
     draft = read("a.pdf", made.pdf_of("First page.", f"{long}\n\nThe second paragraph.", title="The report"))
     assert (draft.kind, draft.title, draft.content_type) == ("pdf", "The report", "text")
-    assert [one.locator for one in draft.segments] == [
-        Page(page=1, paragraph=1),
-        Page(page=2, paragraph=1),
-        Page(page=2, paragraph=2),
-    ] or len(draft.segments) > 3
+    assert draft.segments[0].locator == Page(page=1, paragraph=1)
+    assert draft.segments[-1].locator == Page(page=2, paragraph=2)
     assert draft.segments[-1].text.endswith("The second paragraph.")
     assert place_in(draft.segments[-1].locator, "file:/a.pdf") == "file:/a.pdf#page=2"
 
@@ -134,15 +132,14 @@ def test_a_page_of_a_mile_costs_nothing():
     assert segments("a.pdf", data) == [("", "Small words.")]
 
 
-def test_a_pdf_that_was_cut_off_fails_alone_or_is_repaired(tmp_path):
+def test_a_damaged_pdf_fails_alone(tmp_path):
     (tmp_path / "bad.pdf").write_bytes(b"%PDF-1.7\n" + Random(3).randbytes(5_000))
     (tmp_path / "good.pdf").write_bytes(made.pdf_of("Good words."))
     adapter = PathAdapter()
     found = list(adapter.read(str(tmp_path), known=AlreadyRead(), limits=ReadLimits(), options={}))
-    failed = [one for one in found if isinstance(one, Failed)]
-    kept = [one for one in found if isinstance(one, SourceDraft)]
-    assert [(len(failed), one.segments[0].text) for one in kept if one.kind == "pdf"] == [(1, "Good words.")]
-    assert "damaged" in failed[0].why if hasattr(failed[0], "why") else failed[0]
+    [failed] = [one for one in found if isinstance(one, Failed)]
+    assert "it is damaged" in failed.why
+    assert [one.segments[0].text for one in found if isinstance(one, SourceDraft)] == ["Good words."]
 
 
 # Office
@@ -261,7 +258,6 @@ def test_a_part_that_unpacks_to_very_much_is_refused_before_it_is_read():
     data = made.with_member(
         made.docx_of("Words."), "word/document.xml", lambda xml: xml.replace(b"Words.", b"A" * 30_000_000)
     )
-    assert "packed so tightly" in read("a.docx", data).why_text if False else True
     failed = read("a.docx", data)
     assert isinstance(failed, Failed)
     assert "looks like an attack" in repr(failed)
@@ -285,13 +281,12 @@ def test_cells_that_are_repeated_without_end_cost_nothing():
 
 
 @UNIX
-def test_a_reader_that_never_ends_costs_one_file(monkeypatch, tmp_path):
-    process = document_format.DocumentProcess()
-    asked = []
-    (tmp_path / "x").touch()
-    monkeypatch.setattr("treering.edges.sources.documents.document_process._CPU_SECONDS", 0)
-    deep = made.pdf_of("(" * 200_000)
-    asked.append(process.read("pdf", deep))
+def test_a_reader_that_takes_too_long_costs_one_file(monkeypatch):
+    process = document_process.DocumentProcess()
+    monkeypatch.setattr(document_process, "_CPU_SECONDS", 0)
+    found = process.read("pdf", made.pdf_bomb(30))
+    assert isinstance(found, Unreadable)
+    assert "it cannot be read within 0 s" in found.why
     assert process.read("pdf", made.pdf_of("Next.")).units[0].text == "Next."
 
 
