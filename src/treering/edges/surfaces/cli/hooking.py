@@ -71,6 +71,7 @@ def run(access: Access) -> None:
     """Ingest the repository of the working folder, one run at a time. How it ended is kept in its git folder."""
     address = Settings.read().space_address(access.space or None)
     if address.file is not None and not address.file.is_file():
+        answer(access, {}, [line("There is no space here: nothing was done.")])
         return
     with suppress(OSError, AttributeError):  # not on Windows; or it has a session of its own already
         os.setsid()
@@ -80,6 +81,7 @@ def run(access: Access) -> None:
         # Whoever waits has not begun, and will see what is there by then: a third one has nothing to add.
         with held_alone(folder / _NEXT) as is_next:
             if not is_next:
+                answer(access, {}, [line("Another run waits already, and will see what is there.")])
                 return
             alone.enter_context(held_alone(folder / _RUNNING, wait=True))
         told = _ingest(access)
