@@ -144,10 +144,12 @@ def text_of(source) -> str:
 
 
 def stated(space) -> list[tuple[str, str, dict[str, Any]]]:
-    found = (
-        (one.kind, one.status, {name: value for name, value in one.payload if value}) for one in all_of(space, "knowledge")
-    )
-    return sorted(found, key=str)
+    found = [(one.kind, one.status, _filled(dict(one.payload))) for one in all_of(space, "knowledge")]
+    return sorted(found, key=repr)
+
+
+def _filled(payload: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if value}
 
 
 def described(subject: str, text: str) -> tuple[str, str, dict[str, Any]]:
