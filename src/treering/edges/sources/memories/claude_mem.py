@@ -4,7 +4,15 @@ import json
 from collections.abc import Iterator, Sequence
 
 from treering.edges.sources.loose_json import Record, first_words, listed, record, words
-from treering.edges.sources.memories.memory import LeftOut, Memory, Told, besides, left_out, under_headings, written
+from treering.edges.sources.memories.memory import (
+    ForeignMemory,
+    LeftOut,
+    Told,
+    besides,
+    left_out,
+    under_headings,
+    written,
+)
 from treering.ports.adapter import KnowledgeDraft
 
 
@@ -37,9 +45,9 @@ _PARTS = ("request", "investigated", "learned", "completed", "next_steps", "note
 _TOLD = ("title", "subtitle", "narrative", "facts", "text")
 
 
-def _observation(found: Record, text: str, place: int) -> Memory:
+def _observation(found: Record, text: str, place: int) -> ForeignMemory:
     title = words(found.get("title"))
-    return Memory(
+    return ForeignMemory(
         "claude-mem",
         f"observation-{_number(found, place)}",
         text,
@@ -70,8 +78,8 @@ def _decision(title: str, text: str) -> KnowledgeDraft:
     return KnowledgeDraft("decision", title, {"question": title, "outcome": text}, segment=0, summary=text)
 
 
-def _summary(found: Record, text: str, place: int) -> Memory:
-    return Memory(
+def _summary(found: Record, text: str, place: int) -> ForeignMemory:
+    return ForeignMemory(
         "claude-mem",
         f"summary-{_number(found, place)}",
         text,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from treering.edges.sources.loose_json import Record, first_words, listed, moment, record, words
-from treering.edges.sources.memories.memory import LeftOut, Memory, Told, besides, written
+from treering.edges.sources.memories.memory import ForeignMemory, LeftOut, Told, besides, written
 from treering.ports.adapter import KnowledgeDraft
 
 
@@ -46,11 +46,11 @@ def _listed(found: Record, *names: str) -> list[object]:
     return next((list(listed(found[name])) for name in names if isinstance(found.get(name), list)), [])
 
 
-def _fact(edge: Record, names: Mapping[str, str]) -> Memory:
+def _fact(edge: Record, names: Mapping[str, str]) -> ForeignMemory:
     text = words(edge.get("fact"))
     over = any(edge.get(name) for name in ("invalid_at", "expired_at"))
     subject = _named(edge, names, "source")
-    return Memory(
+    return ForeignMemory(
         "graphiti",
         words(edge.get("uuid")),
         text,
@@ -74,10 +74,10 @@ def _claim(edge: Record, subject: str, other: str, text: str) -> KnowledgeDraft 
     )
 
 
-def _entity(node: Record) -> Memory:
+def _entity(node: Record) -> ForeignMemory:
     name = words(node.get("name"))
     taken = besides(node, "uuid", "name", "summary")
-    return Memory(
+    return ForeignMemory(
         "graphiti", words(node.get("uuid")), _summary(node), title=name, at=written(node), metadata=taken, about=name
     )
 
@@ -86,8 +86,8 @@ def _summary(node: Record) -> str:
     return words(node.get("summary")).strip() and words(node.get("name")).strip() and words(node.get("summary"))
 
 
-def _episode(found: Record) -> Memory:
-    return Memory(
+def _episode(found: Record) -> ForeignMemory:
+    return ForeignMemory(
         "graphiti",
         words(found.get("uuid")),
         _content(found),

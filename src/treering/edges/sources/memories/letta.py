@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from treering.edges.sources.loose_json import Record, listed, record, words
-from treering.edges.sources.memories.memory import LeftOut, Memory, Told, besides, left_out, written
+from treering.edges.sources.memories.memory import ForeignMemory, LeftOut, Told, besides, left_out, written
 
 
 def claims(found: Record) -> bool:
@@ -40,10 +40,10 @@ def _owners(agents: list[Record]) -> Mapping[str, str]:
     return {words(id_): words(agent.get("name")) for agent in agents for id_ in listed(agent.get("block_ids"))}
 
 
-def _block(block: Record, agent: str) -> Memory:
+def _block(block: Record, agent: str) -> ForeignMemory:
     label = words(block.get("label"))
     about = agent or label if label == "persona" else label
-    return Memory(
+    return ForeignMemory(
         "letta",
         words(block.get("id")) or label,
         words(block.get("value")),

@@ -12,7 +12,7 @@ from treering.ports.adapter import KnowledgeDraft
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ForeignMemory:
     """What another system remembered: word for word, with its dates and everything else that was told of it."""
 
     system: str
@@ -42,7 +42,7 @@ class LeftOut:
     why: str
 
 
-Told = Memory | LeftOut
+Told = ForeignMemory | LeftOut
 
 WRITTEN = ("updated_at", "updatedAt", "created_at", "createdAt", "created_at_epoch", "filed_at")
 """The members that say when a memory was written, the latest first."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from treering.edges.sources.loose_json import moment
-from treering.edges.sources.memories.memory import Memory
+from treering.edges.sources.memories.memory import ForeignMemory
 
 _PAGE = re.compile(r"\A# (?P<wing>[^\n]{1,300}) / (?P<room>[^\n/]{1,300})\n\n## [^\n]{1,300}\n\n> ")
 _DRAWER = re.compile(
@@ -21,7 +21,7 @@ def is_room(text: str) -> bool:
     return bool(_PAGE.match(text) and _DRAWER.search(text))
 
 
-def read_room(text: str) -> Iterator[Memory]:
+def read_room(text: str) -> Iterator[ForeignMemory]:
     """Return the drawers of a room."""
     page = _PAGE.match(text)
     if page is None:
@@ -29,7 +29,7 @@ def read_room(text: str) -> Iterator[Memory]:
     for drawer in _DRAWER.finditer(text):
         said = "\n".join(line.removeprefix(">").removeprefix(" ") for line in drawer["quote"].split("\n"))
         told = {_NAMES[name]: value for name, value in _ROW.findall(drawer["rows"]) if value != "unknown"}
-        yield Memory(
+        yield ForeignMemory(
             "mempalace",
             drawer["id"].strip(),
             said,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from treering.edges.sources.loose_json import Record, first_words, listed, record, words
-from treering.edges.sources.memories.memory import Memory, besides, written
+from treering.edges.sources.memories.memory import ForeignMemory, besides, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class RecordForm:
     """The form of a system's records: how to tell one, and how to read it."""
 
     claims: Callable[[Record], bool]
-    read: Callable[[Record], Memory]
+    read: Callable[[Record], ForeignMemory]
 
 
 def form_of(value: object) -> RecordForm | None:
@@ -30,9 +30,9 @@ def _is_mem0(found: Record) -> bool:
     return bool(words(found.get("memory")).strip()) and "id" in found and bool(known)
 
 
-def _mem0(found: Record) -> Memory:
+def _mem0(found: Record) -> ForeignMemory:
     about = first_words(found, "user_id", "agent_id", "run_id", "app_id")
-    return Memory(
+    return ForeignMemory(
         "mem0",
         words(found.get("id")),
         words(found.get("memory")),
@@ -53,10 +53,10 @@ def _is_store_item(found: Record) -> bool:
     return bool(named) and isinstance(found.get("key"), str) and isinstance(found.get("value"), dict)
 
 
-def _store_item(found: Record) -> Memory:
+def _store_item(found: Record) -> ForeignMemory:
     place, value = "/".join(map(words, listed(found.get("namespace")))), record(found.get("value"))
     said = _only_text(value)
-    return Memory(
+    return ForeignMemory(
         "langgraph",
         f"{place}/{words(found.get('key'))}",
         said or _as_json(value),
@@ -94,8 +94,8 @@ def _drawn(found: Record) -> str:
     return first_words(found, "content", "text", "document")
 
 
-def _drawer(found: Record) -> Memory:
-    return Memory(
+def _drawer(found: Record) -> ForeignMemory:
+    return ForeignMemory(
         "mempalace",
         first_words(found, "id", "drawer_id"),
         _drawn(found),
@@ -111,8 +111,8 @@ def _is_passage(found: Record) -> bool:
     return words(found.get("id")).startswith("passage-") and bool(words(found.get("text")).strip())
 
 
-def _passage(found: Record) -> Memory:
-    return Memory(
+def _passage(found: Record) -> ForeignMemory:
+    return ForeignMemory(
         "letta",
         words(found.get("id")),
         words(found.get("text")),

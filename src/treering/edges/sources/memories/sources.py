@@ -7,7 +7,7 @@ from typing import BinaryIO
 from pydantic import JsonValue, ValidationError
 
 from treering.edges.sources.memories.exports import may_hold_memories, parse_memories
-from treering.edges.sources.memories.memory import LeftOut, Memory, Told
+from treering.edges.sources.memories.memory import ForeignMemory, LeftOut, Told
 from treering.edges.sources.text import segment_inline_text
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead
@@ -60,7 +60,7 @@ def _reading(told: Told, reader: InlineReader, origin: str) -> SourceDraft | Ski
     return replace(draft, knowledge=(claim,), screened=False) if claim else draft
 
 
-def _item(told: Memory, place: str) -> InlineItem | None:
+def _item(told: ForeignMemory, place: str) -> InlineItem | None:
     try:
         return InlineItem(
             kind="note",
@@ -74,7 +74,7 @@ def _item(told: Memory, place: str) -> InlineItem | None:
         return None
 
 
-def _claim(told: Memory, draft: SourceDraft) -> KnowledgeDraft | None:
+def _claim(told: ForeignMemory, draft: SourceDraft) -> KnowledgeDraft | None:
     """Return what a memory states; `None`: nothing, or more than a statement can say."""
     text = draft.segments[0].text.strip()
     if not told.about or len(draft.segments) > 1 or len(text) > _LONGEST_STATEMENT:
