@@ -20,8 +20,7 @@ from random import Random
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from treering.edges.sources.code.outline_process import OutlineProcess
-from treering.edges.sources.documents import document_format
+from treering.edges.sources.bounded_process import BoundedProcess
 from treering.edges.sources.files import draft_file
 from treering.ports.adapter import Failed, ReadLimits, SourceDraft
 
@@ -47,7 +46,7 @@ class Damage:
 
 def mutated(data: bytes, random: Random) -> bytes:
     """Return a file with some of its bytes changed; for an office file mostly within its parts, packed again."""
-    if data.startswith(b"PK") and random.random() < 0.8:  # noqa: PLR2004 - most of the time
+    if data.startswith(b"PK") and random.random() < 0.8:
         return _repacked(data, random)
     return _changed(data, random)
 
@@ -101,10 +100,8 @@ def _outcome(name: str, data: bytes) -> str:
 
 def _memory_of_children() -> float:
     """Return the most memory that a child had, after all have ended."""
-    document_format._DOCUMENTS = None  # type: ignore[assignment] # noqa: SLF001 - ends its child
-    for process in [one for one in gc.get_objects() if isinstance(one, OutlineProcess)]:
-        process._process._end()  # noqa: SLF001
-    gc.collect()
+    for process in [one for one in gc.get_objects() if isinstance(one, BoundedProcess)]:
+        process._end()
     unit = 1 if sys.platform == "darwin" else 1_000
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit / 1e6
 
