@@ -11,6 +11,7 @@ from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.sources import ConversationFormat
 from treering.edges.sources.format_plugins import installed_formats
+from treering.edges.sources.memories.sources import MemoryFormat
 from treering.edges.sources.notebook import NotebookFormat
 from treering.edges.sources.openapi import OpenApiFormat
 from treering.edges.sources.text import opening, segment_inline_text, segment_text
@@ -22,7 +23,7 @@ def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
     """Return the formats built in; `exports` bounds what is read of exports of conversations."""
     return Formats(
         documents=(MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
-        collections=(ConversationFormat(exports or ExportBounds()),),
+        collections=(MemoryFormat(), ConversationFormat(exports or ExportBounds())),
     )
 
 
