@@ -10,6 +10,7 @@ from treering.edges.sources.code.outline_process import OutlineProcess, OutlineS
 from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.sources import ConversationFormat
+from treering.edges.sources.documents.formats import DOCUMENTS
 from treering.edges.sources.format_plugins import installed_formats
 from treering.edges.sources.memories.sources import MemoryFormat
 from treering.edges.sources.notebook import NotebookFormat
@@ -22,7 +23,7 @@ from treering.ports.format import Formats
 def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
     """Return the formats built in; `exports` bounds what is read of exports of conversations."""
     return Formats(
-        documents=(MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
+        documents=(*DOCUMENTS, MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
         collections=(MemoryFormat(), ConversationFormat(exports or ExportBounds())),
     )
 
