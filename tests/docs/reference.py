@@ -351,7 +351,7 @@ def _http_routes() -> str:
             method.upper(),
             f"`{path}`",
             _body(path, one.get("requestBody", {})),
-            _body(path, one["responses"]["200"]),
+            _body(path, next(answer for status, answer in one["responses"].items() if status.startswith("2"))),
             one["summary"],
         )
         for path, methods in _promised()["paths"].items()
@@ -366,6 +366,8 @@ def _body(path: str, holder: Mapping[str, Any]) -> str:
         return "[envelope](#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
     if "content" not in holder:
         return ""
+    if "application/json" not in holder["content"]:
+        return _listed(holder["content"])
     name = holder["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     items = _promised()["components"]["schemas"][name].get("items", {}).get("$ref", "").rpartition("/")[2]
     return f"list of `{items}`" if items else f"`{name}`"
@@ -379,7 +381,7 @@ def _http_project() -> str:
 
 def _http_statuses() -> str:
     told = {status: one["description"] for op in _operations() for status, one in op["responses"].items()}
-    rows = [(status, _codes_of(int(status)), told[status]) for status in sorted(told) if status != "200"]
+    rows = [(status, _codes_of(int(status)), told[status]) for status in sorted(told) if not status.startswith("2")]
     return _table(("status", "errors", "meaning"), rows)
 
 
@@ -410,6 +412,8 @@ def _http_limits() -> str:
             "counts by itself.",
             f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
             "A request counts when its body is complete; `/health` and `/ready` do not count.",
+            f"- {bounds.jobs_at_once} jobs are worked on at once, in threads of their own; {bounds.most_jobs} may run "
+            "or wait, of one key as many as it may have answered at once.",
             f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "
             "longest for its request.",
             f"- The head of a request has {bounds.header_seconds:g} seconds; a body has {bounds.body_seconds:g} "

@@ -22,6 +22,11 @@ class Bounds:
     """Requests of one key in a minute; its others are told when to try again."""
     requests_per_minute_without_key: int | None = None
     """Requests in a minute of all who ask without a key, on a server without keys; `None`: any number."""
+    jobs_at_once: int = 2
+    """Jobs that are worked on, in threads of their own; the others wait."""
+    most_jobs: int = 32
+    """Jobs that run or wait; for one more the client is told to try again. Of one key, as many as it may have
+    answered at once."""
     most_connections: int = 256
     """Connections that are open. For one more, the one that has waited longest for its request is closed."""
     read_seconds: float = 30.0

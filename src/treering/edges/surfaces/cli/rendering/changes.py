@@ -38,6 +38,8 @@ def render_job(report: JobReport) -> Iterator[IndentedLine]:
     else:
         total = "" if report.total is None else f" of {report.total}"
         yield line((f"{report.target}: {report.state}", "bold"), f"  {report.done}{total} items  ({report.job})")
+        for error in report.errors:
+            yield line((f"{error.message} {error.hint}".strip(), "red"))
         yield line(counted(report.counts))
         yield from render_items(report.items, most=len(report.items))
         yield from _drift(report.staled, ())
