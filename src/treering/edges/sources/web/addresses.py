@@ -1,5 +1,6 @@
 """Addresses of pages: which are fetched, and how one is written so that it is always the same."""
 
+import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
@@ -9,6 +10,7 @@ from treering.edges.sources.web.connecting import FetchRefused
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST = 2_000
+_HOST = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,252}|[0-9a-f:.]{2,45}")
 _SAFE = "%/:=&?~#+!$,;'@()*[]"
 
 
@@ -81,9 +83,12 @@ def _address(text: str) -> WebAddress:
 def _host(parts: SplitResult) -> str:
     host = (parts.hostname or "").rstrip(".")
     try:
-        return host if host.isascii() else host.encode("idna").decode()
+        name = host if host.isascii() else host.encode("idna").decode()
     except UnicodeError:
-        raise FetchRefused("its host is no name") from None
+        name = ""
+    if not _HOST.fullmatch(name):
+        raise FetchRefused("its host is no name")
+    return name
 
 
 def _path(parts: SplitResult) -> str:
