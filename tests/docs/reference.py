@@ -25,6 +25,7 @@ from treering.core.locator import Locator
 from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
+from treering.edges.sources.packed_files import PackedBounds
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
 from treering.edges.surfaces.operations import OPERATIONS
 from treering.edges.surfaces.rest.bodies import MOST_VALUES
@@ -362,6 +363,8 @@ def _http_routes() -> str:
 
 def _body(path: str, holder: Mapping[str, Any]) -> str:
     """Name what a body holds. What the four tools take and give has a page of its own."""
+    if "application/octet-stream" in holder.get("content", {}):
+        return "bytes"
     if path.startswith("/v1/wiki/"):
         return "[envelope](#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
     if "content" not in holder:
@@ -403,7 +406,7 @@ def _http_failure() -> str:
 
 
 def _http_limits() -> str:
-    bounds = Bounds()
+    bounds, packed = Bounds(), PackedBounds()
     return "\n".join(
         (
             f"- A body has at most {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
@@ -412,6 +415,10 @@ def _http_limits() -> str:
             "counts by itself.",
             f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
             "A request counts when its body is complete; `/health` and `/ready` do not count.",
+            f"- A file that is sent has at most {bounds.max_upload_bytes:,} bytes; {bounds.uploads_at_once} are sent "
+            f"or read at once, {bounds.uploads_of_a_key} of one key. An archive holds at most {packed.max_files:,} "
+            f"members and {packed.max_bytes:,} bytes, and no more than {packed.max_ratio} times its own size from "
+            f"{packed.ratio_from:,} bytes on.",
             f"- {bounds.jobs_at_once} jobs are worked on at once, in threads of their own; {bounds.most_jobs} may run "
             "or wait, of one key as many as it may have answered at once.",
             f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "

@@ -23,6 +23,7 @@ NEEDED = {
     "/v1/wiki/query": ("space", "read"),
     "/v1/wiki/crystallize": ("space", "write"),
     "/v1/wiki/lint": ("space", "read"),
+    "/v1/wiki/ingest/upload": ("space", "write"),
     "/v1/jobs/{job_id}": ("space", "write"),
     "/v1/jobs/{job_id}/resume": ("space", "write"),
     "/v1/jobs/{job_id}/events": ("space", "write"),

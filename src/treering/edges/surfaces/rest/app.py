@@ -21,7 +21,7 @@ from treering.edges.project_models import ProjectModels
 from treering.edges.projects import ProjectSpaces, projects_place
 from treering.edges.settings import Settings
 from treering.edges.surfaces.recent_calls import RecentCalls
-from treering.edges.surfaces.rest import chat, jobs, operations, pages, projects, wiki
+from treering.edges.surfaces.rest import chat, jobs, operations, pages, projects, uploads, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.caretaker import Caretaker
@@ -211,6 +211,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     routes = (
         *_state_of(space),
         *wiki.routes(space, workers, bounds, calls, running),
+        uploads.route(uploads.UploadEndpoint(space, workers, bounds, calls, running)),
         *jobs.routes(jobs.JobsEndpoint(running, workers, bounds, admit=admit, ending=lambda: stop.said)),
         *operations.routes(space, workers, bounds),
         *projects.routes(project_memory, workers, bounds),
@@ -238,7 +239,13 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     ]
     gate = Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(most), ring=ring)
     _add_sign_in(app, SignIn(gate))
-    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY, METRICS)), gate=gate)
+    app.add_middleware(
+        RequestGuard,
+        bounds=bounds,
+        apart=frozenset((*_HEALTH, *_READY, METRICS)),
+        gate=gate,
+        streamed=frozenset({uploads.UPLOAD}),
+    )
     app.add_middleware(RequestObserver, templates=RouteTemplates(app.routes), metrics=metrics)
     return app
 

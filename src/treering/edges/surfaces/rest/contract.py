@@ -32,6 +32,7 @@ _REASONS: Mapping[HTTPStatus, str] = {
     HTTPStatus.BAD_GATEWAY: "The upstream cannot be reached.",
     HTTPStatus.GATEWAY_TIMEOUT: "The upstream did not answer in time.",
 }
+_BYTES: Schema = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _BEHIND = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 _WITHOUT_BODY = (
     HTTPStatus.UNAUTHORIZED,
@@ -60,6 +61,8 @@ class Route:
     """The good answer is one of these."""
     takes: tuple[type[BaseModel], ...] = ()
     """The JSON body is one of these; nothing: there is no body."""
+    takes_bytes: bool = False
+    """The body is bytes of any kind."""
     description: str = ""
     parameters: tuple[Schema, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
@@ -129,6 +132,8 @@ def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
             },
         },
     }
+    if route.takes_bytes:
+        described["requestBody"] = {"required": True, "content": _BYTES}
     if route.takes:
         content = _json([names[model, "validation"] for model in route.takes])
         shown = {what: {"value": body} for what, body in EXAMPLES[route.name].items()}

@@ -6,8 +6,8 @@ every job, also of those of a server that has ended.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -25,6 +25,7 @@ from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.ports.clock import fresh_id
 from treering.ports.interrupt import interruptible
 from treering.tools.catalog import find
+from treering.tools.engine import Engine
 from treering.tools.envelope import Envelope
 from treering.tools.ingest import parsed_job
 from treering.tools.ingest_report import ENDED, JobError, JobReport, JobRow
@@ -41,12 +42,22 @@ _LOG = logging.getLogger(__name__)
 class RunningJob:
     """A job that this server runs, or that waits here for a thread."""
 
-    def __init__(self, envelope: Envelope, caller: Caller, *, job_id: str = "", size: int = 0) -> None:
-        """`job_id`: empty for a new one. `size`: the bytes of the request."""
+    def __init__(
+        self,
+        envelope: Envelope,
+        caller: Caller,
+        *,
+        job_id: str = "",
+        size: int = 0,
+        lend: Callable[[Engine], Engine] | None = None,
+    ) -> None:
+        """`job_id`: empty for a new one. `size`: the bytes of the request. `lend`: as `ServedSpace.call` takes it."""
         self.id = job_id
         self.envelope = envelope
         self.caller = caller
         self.size = size
+        self.held = ExitStack()
+        self._lend = lend
         self.deadline = Deadline()
         self.cancelled = False
         self.begun = False
@@ -59,6 +70,15 @@ class RunningJob:
         if self._kept is None:
             raise Unavailable("The job is not kept yet.", hint="Try again in a moment.")
         return self._kept
+
+    @property
+    def holds_content(self) -> bool:
+        """Whether what it works on came with the request, and is not kept."""
+        return self._lend is not None or not _INGEST.find(self.envelope.mode).rights.reads_files
+
+    def lend(self, engine: Engine) -> Engine:
+        """Return the engine of its call from that of the space."""
+        return self.kept.lend(self._lend(engine) if self._lend else engine)
 
     def keep(self, kept: KeptJob) -> None:
         """Take its row."""
@@ -91,16 +111,28 @@ class RunningJobs:
         running = sum(job.begun for job in self._jobs)
         return running, len(self._jobs) - running
 
-    async def start(self, envelope: Envelope, caller: Caller, *, size: int) -> JobReport:
+    async def start(
+        self,
+        envelope: Envelope,
+        caller: Caller,
+        *,
+        size: int = 0,
+        lend: Callable[[Engine], Engine] | None = None,
+        after: ExitStack | None = None,
+    ) -> JobReport:
         """Keep a job, have it run, and tell how it stands.
 
-        `envelope`: a checked call of `ingest`. Raises `Unavailable` where too many jobs wait, `Refusal` where the
-        caller has too many.
+        `envelope`: a checked call of `ingest`. `size`: its bytes in memory. `lend`: makes the engine that it works
+        with. `after`: what is closed when the job has ended; it is empty from now on. Raises `Unavailable` where too
+        many jobs wait, `Refusal` where the caller has too many.
         """
-        mode = _INGEST.find(envelope.mode)
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
-        return await self._begin(RunningJob(placed, caller, size=size), repeats=mode.rights.reads_files)
+        job = RunningJob(placed, caller, size=size, lend=lend)
+        report = await self._begin(job)
+        if after:
+            job.held = after.pop_all()
+        return report
 
     async def resume(self, job_id: str, caller: Caller) -> JobReport:
         """Run a job again that ended before it was done. What it has written already is not written again.
@@ -118,7 +150,7 @@ class RunningJobs:
         envelope = Envelope.model_validate(row.request[0])
         _INGEST.require(_INGEST.find(envelope.mode), granted=caller.granted)
         caller.scope_for(envelope.scope)
-        return await self._begin(RunningJob(envelope, caller, job_id=job_id), repeats=True)
+        return await self._begin(RunningJob(envelope, caller, job_id=job_id))
 
     async def cancel(self, job_id: str, caller: Caller) -> JobReport:
         """Have a job end at its next look; one that waits ends at once. What it has written stays.
@@ -154,14 +186,14 @@ class RunningJobs:
                 job.task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _begin(self, job: RunningJob, *, repeats: bool) -> JobReport:
+    async def _begin(self, job: RunningJob) -> JobReport:
         self._stop.check()
         if job.id and self._running(job.id):
             raise Conflict("The job runs.", hint="Only a job that ended before it was done can be resumed.")
         self._check_room(job)
         self._jobs.add(job)
         try:
-            report = await run_sync(partial(self._keep, job, repeats=repeats), limiter=self._keeping)
+            report = await run_sync(partial(self._keep, job), limiter=self._keeping)
             job.task = asyncio.create_task(self._work(job))
             job.task.add_done_callback(_tell)
         finally:
@@ -184,7 +216,7 @@ class RunningJobs:
                 headers={"Retry-After": "1"},
             )
 
-    def _keep(self, job: RunningJob, *, repeats: bool) -> JobReport:
+    def _keep(self, job: RunningJob) -> JobReport:
         """Keep a job that waits. The space is made where there is none: the call will write."""
         envelope, mode = job.envelope, _INGEST.find(job.envelope.mode)
         engine = self._space.engine_for(mode, job.caller)
@@ -193,7 +225,7 @@ class RunningJobs:
             id=job.id or fresh_id("job", engine.clock),
             mode=mode.name,
             scope=envelope.scope,
-            target=_target(envelope.input) if repeats else "what was given inline",
+            target=_target(envelope) or "what was given inline",
             state="waiting",
             started_at=now,
             updated_at=now,
@@ -201,7 +233,7 @@ class RunningJobs:
             total=None,
             counts={},
             holder=job.caller.key,
-            request=(envelope.model_dump(mode="json"),) if repeats else (),
+            request=() if job.holds_content else (envelope.model_dump(mode="json"),),
         )
         kept = KeptJob(engine.jobs, row, engine.clock)
         kept.turn("waiting")
@@ -225,6 +257,7 @@ class RunningJobs:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
             self._jobs.discard(job)
+            job.held.close()
 
     def _run(self, job: RunningJob) -> None:
         def check() -> None:
@@ -235,7 +268,7 @@ class RunningJobs:
         ended: Any = ("failed", _UNFORESEEN)
         try:
             with interruptible(check):
-                self._space.call("ingest", job.envelope, job.caller, lend=job.kept.lend)
+                self._space.call("ingest", job.envelope, job.caller, lend=job.lend)
             ended = ("done",)
         except TreeringError as error:
             ended = self._ended(job, error)
@@ -276,8 +309,10 @@ def _may_see(row: JobRow, caller: Caller) -> bool:
     return not caller.has_key or caller.granted.destroys or row.holder == caller.key
 
 
-def _target(given: object) -> str:
-    return given if isinstance(given, str) else str(given.get("path", "")) if isinstance(given, dict) else ""
+def _target(envelope: Envelope) -> str:
+    given = envelope.input
+    named = isinstance(given, str) and _INGEST.find(envelope.mode).rights.reads_files
+    return str(given) if named else str(given.get("path", "")) if isinstance(given, dict) else ""
 
 
 def _tell(task: asyncio.Task[None]) -> None:
