@@ -303,6 +303,6 @@ _MODES = (
 
 TOOL = Tool(
     name="ingest",
-    summary="Bring outside input in: files, folders, repositories, pages, texts. Unchanged input changes nothing.",
+    summary="Bring outside input in: files, folders, repositories, texts. Unchanged input changes nothing.",
     modes={mode.name: mode for mode in _MODES},
 )
