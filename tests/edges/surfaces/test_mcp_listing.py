@@ -8,10 +8,13 @@ from mcp_types import ListToolsResult, Tool
 from treering.core.errors import InvalidInput
 from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
 from treering.edges.surfaces.mcp.instructions import instructions
-from treering.edges.surfaces.mcp.listing import OPEN, rendered, tool_listing
+from treering.edges.surfaces.mcp.listing import OPEN, granted_modes, rendered, tool_listing
 from treering.edges.surfaces.mcp.mode_help import help_on
 from treering.ports.files import NoFiles
 from treering.tools.catalog import TOOLS
+
+LISTED = {verb: granted_modes(tool) for verb, tool in TOOLS.items()}
+"""The tools with the modes that an agent may use."""
 
 
 def test_the_shipped_listing_is_what_the_catalogue_renders_to():
@@ -45,14 +48,14 @@ def test_the_listing_costs_a_model_little():
 def test_every_mode_and_every_field_of_every_mode_is_told():
     for tool in tool_listing():
         told = json.dumps(tool, ensure_ascii=False)
-        for mode in TOOLS[tool["name"].removeprefix("wiki.")].modes.values():
+        for mode in LISTED[tool["name"].removeprefix("wiki.")].modes.values():
             assert f"- {mode.name}" in tool["description"]
             for field in (*mode.input.model_fields, *mode.options.model_fields):
                 assert field in told, (tool["name"], mode.name, field)
 
 
 def test_help_tells_every_field_of_every_mode_with_its_values_and_meaning():
-    for verb, tool in TOOLS.items():
+    for verb, tool in LISTED.items():
         for mode in tool.modes.values():
             text, data = help_on(verb, mode.name)
             models = [mode.input, mode.options, *([OPEN[mode.input]] if mode.input in OPEN else [])]
@@ -64,7 +67,7 @@ def test_help_tells_every_field_of_every_mode_with_its_values_and_meaning():
 
 
 def test_help_of_a_tool_without_a_mode_tells_all_of_them():
-    for verb, tool in TOOLS.items():
+    for verb, tool in LISTED.items():
         assert [one["mode"] for one in help_on(verb, {})[1]["modes"]] == list(tool.modes)
 
 
