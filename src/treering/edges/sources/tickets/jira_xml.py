@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 from pydantic import JsonValue
 
 from treering.edges.sources.documents.html_text import text_of_html
-from treering.edges.sources.tickets.ticket import Ticket, TicketResult, UnreadTicket
+from treering.edges.sources.tickets.ticket import ExportedTicket, TicketResult, UnreadTicket
 from treering.tools.turns import Message
 
 _KEPT = ("type", "priority", "resolution", "assignee", "resolved", "due", "fixVersion", "link")
@@ -39,7 +39,7 @@ def _ticket(item: Element, place: int) -> TicketResult:
         return UnreadTicket(f"item {place + 1}", "it has no key, or no summary")
     labels: list[JsonValue] = [text for one in item.findall("./labels/label") if (text := (one.text or "").strip())]
     metadata: dict[str, JsonValue] = {name: text for name in _KEPT if (text := _text(item, name))}
-    return Ticket(
+    return ExportedTicket(
         "jira",
         key,
         title,

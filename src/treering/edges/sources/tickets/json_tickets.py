@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from treering.edges.sources.loose_json import Record, first_moment, first_words, listed, record, words
-from treering.edges.sources.tickets.ticket import Ticket, TicketResult, UnreadTicket
+from treering.edges.sources.tickets.ticket import ExportedTicket, TicketResult, UnreadTicket
 from treering.tools.turns import Message
 
 _UPDATED = ("updatedAt", "updated_at", "closedAt", "closed_at", "createdAt", "created_at")
@@ -26,7 +26,7 @@ def read_issue(value: object, place: int) -> TicketResult:
     found = record(value)
     is_gitlab = "iid" in found
     number = found.get("iid" if is_gitlab else "number")
-    return Ticket(
+    return ExportedTicket(
         "gitlab" if is_gitlab else "github",
         f"#{number}",
         words(found.get("title")),

@@ -14,7 +14,7 @@ from treering.edges.sources.text import decode, segment_inline_text
 from treering.edges.sources.tickets.jira_xml import read_rss
 from treering.edges.sources.tickets.json_tickets import are_issues, read_issue
 from treering.edges.sources.tickets.table_tickets import read_table
-from treering.edges.sources.tickets.ticket import Ticket, TicketResult, UnreadTicket
+from treering.edges.sources.tickets.ticket import ExportedTicket, TicketResult, UnreadTicket
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
 from treering.ports.format import FileToRead
 from treering.tools.inline_items import InlineItem, InlineReader
@@ -72,10 +72,10 @@ def _tickets(data: bytes, ending: str) -> Iterator[TicketResult] | None:
 def _each_once(found: Iterator[TicketResult]) -> Iterator[TicketResult]:
     seen: set[str] = set()
     for one in found:
-        if isinstance(one, Ticket) and one.key in seen:
+        if isinstance(one, ExportedTicket) and one.key in seen:
             yield UnreadTicket(one.key, "an earlier part of this file has the same key")
             continue
-        if isinstance(one, Ticket):
+        if isinstance(one, ExportedTicket):
             seen.add(one.key)
         yield one
 
@@ -95,7 +95,7 @@ def _reading(told: TicketResult, reader: InlineReader, origin: str) -> SourceDra
     return replace(draft, knowledge=(_stands(told, len(draft.segments) - 1),), screened=False)
 
 
-def _item(told: Ticket, place: str) -> InlineItem:
+def _item(told: ExportedTicket, place: str) -> InlineItem:
     opened: dict[str, JsonValue] = {"created_at": render_time(told.opened)} if told.opened else {}
     asked = Message(
         content="\n\n".join(filter(None, [told.title, told.description])), name=told.author or "author", at=told.opened
@@ -112,11 +112,11 @@ def _item(told: Ticket, place: str) -> InlineItem:
     )
 
 
-def _stands(told: Ticket, segment: int) -> KnowledgeDraft:
+def _stands(told: ExportedTicket, segment: int) -> KnowledgeDraft:
     payload = {"subject": _title(told), "predicate": "state", "value": told.state}
     return KnowledgeDraft("fact", f"{_title(told)} is {told.state}"[:_TITLE_CHARS], payload, segment)
 
 
-def _title(told: Ticket) -> str:
+def _title(told: ExportedTicket) -> str:
     title = f"{told.key}: {' '.join(told.title.split())}"
     return title if len(title) <= _TITLE_CHARS else f"{title[: _TITLE_CHARS - 1]}…"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pydantic import JsonValue
 
 from treering.edges.sources.loose_json import moment
-from treering.edges.sources.tickets.ticket import Ticket, TicketResult, UnreadTicket
+from treering.edges.sources.tickets.ticket import ExportedTicket, TicketResult, UnreadTicket
 from treering.tools.turns import Message
 
 _JIRA = {"issue key", "summary", "status"}
@@ -64,7 +64,7 @@ def _ticket(row: Row, place: int, tracker: str) -> TicketResult:
     metadata: dict[str, JsonValue] = {
         name.lower().replace(" ", "_"): ", ".join(row.get(name.lower(), ())) for name in _KEPT if row.get(name.lower())
     }
-    return Ticket(
+    return ExportedTicket(
         tracker,
         key,
         title,

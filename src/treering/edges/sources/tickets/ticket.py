@@ -10,7 +10,7 @@ from treering.tools.turns import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class ExportedTicket:
     """A ticket as it stands in an export. `state` is in the tracker's own word, such as `CLOSED` or `In Progress`."""
 
     tracker: str
@@ -33,4 +33,4 @@ class UnreadTicket:
     why: str
 
 
-TicketResult = Ticket | UnreadTicket
+TicketResult = ExportedTicket | UnreadTicket
