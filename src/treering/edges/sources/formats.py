@@ -17,6 +17,7 @@ from treering.edges.sources.notebook import NotebookFormat
 from treering.edges.sources.openapi import OpenApiFormat
 from treering.edges.sources.text import opening, segment_inline_text, segment_text
 from treering.edges.sources.text_format import CleanText, Cut, InlineTextFormat, TextFormat
+from treering.edges.sources.tickets.sources import TicketFormat
 from treering.ports.format import Formats
 
 
@@ -24,7 +25,7 @@ def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
     """Return the formats built in; `exports` bounds what is read of exports of conversations."""
     return Formats(
         documents=(*DOCUMENTS, MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
-        collections=(MemoryFormat(), ConversationFormat(exports or ExportBounds())),
+        collections=(MemoryFormat(), TicketFormat(), ConversationFormat(exports or ExportBounds())),
     )
 
 

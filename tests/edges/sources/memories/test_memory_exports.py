@@ -348,4 +348,4 @@ def test_deep_nesting_raises_nothing() -> None:
 
 
 def test_the_formats_built_in_ask_it_before_conversations() -> None:
-    assert [one.name for one in BUILT_IN.collections] == ["memories", "conversations"]
+    assert [one.name for one in BUILT_IN.collections] == ["memories", "tickets", "conversations"]

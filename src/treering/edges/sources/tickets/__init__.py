@@ -1,0 +1,1 @@
+"""Tickets that trackers export, each as a source with its comments as turns."""

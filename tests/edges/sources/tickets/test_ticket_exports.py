@@ -1,0 +1,198 @@
+"""Exports of trackers through the verb `ingest`: a source per ticket, its comments as turns."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from space_parts import all_of
+from treering.edges.sources.tickets.sources import TicketFormat
+from treering.ports.adapter import Failed, ReadLimits, Skipped, SourceDraft
+from treering.ports.format import FileToRead
+
+AT = "2026-03-01T09:30:00Z"
+GITHUB = [
+    {
+        "number": 17,
+        "title": "Retries wait too long",
+        "body": "After three failures a request waits for a minute.",
+        "state": "OPEN",
+        "author": {"login": "ada"},
+        "labels": [{"name": "bug"}, {"name": "http"}],
+        "assignees": [{"login": "bob"}],
+        "comments": [
+            {"id": "c1", "author": {"login": "bob"}, "body": "The cap is 60 seconds.", "createdAt": AT},
+            {"id": "c2", "author": {"login": "ada"}, "body": "Let us make it 10.", "createdAt": AT},
+        ],
+        "createdAt": "2026-02-01T08:00:00Z",
+        "updatedAt": AT,
+        "url": "https://github.com/acme/web/issues/17",
+    },
+    {"number": 18, "title": "Add a dark theme", "body": "", "state": "CLOSED", "labels": [], "createdAt": AT},
+]
+GITLAB = [
+    {
+        "iid": 5,
+        "title": "Move the index",
+        "description": "It lies on the wrong disk.",
+        "state": "opened",
+        "author": {"username": "ada"},
+        "labels": ["ops"],
+        "notes": [
+            {"id": 1, "body": "changed the label", "system": True, "author": {"username": "bot"}},
+            {"id": 2, "body": "Done on Monday.", "system": False, "author": {"username": "bob"}},
+        ],
+        "created_at": AT,
+        "updated_at": AT,
+        "web_url": "https://gitlab.com/acme/web/-/issues/5",
+    }
+]
+JIRA_TABLE = (
+    "Summary,Issue key,Status,Issue Type,Created,Reporter,Description,Comment,Comment\n"
+    'Login fails,ACME-7,Done,Bug,01/Mar/26 9:30 AM,ada,"It says\nno.",'
+    "01/Mar/26 9:40 AM;bob;The cookie was too long.,second\n"
+)
+LINEAR = (
+    "ID,Team,Title,Description,Status,Created,Updated\n"
+    "WEB-3,Web,Faster start,It takes 3 s.,In Progress,2026-02-01,2026-03-01\n"
+)
+JIRA_XML = """<?xml version="1.0"?><rss version="0.92"><channel><item>
+<title>[ACME-9] Cache grows</title><key id="1">ACME-9</key><summary>Cache grows</summary>
+<description>&lt;p&gt;It never shrinks.&lt;/p&gt;</description><status id="3">Open</status>
+<reporter username="ada">Ada</reporter><type id="1">Bug</type>
+<created>Sun, 1 Feb 2026 08:00:00 +0000</created><updated>Sun, 1 Mar 2026 09:30:00 +0000</updated>
+<labels><label>memory</label></labels>
+<comments><comment id="11" author="bob" created="Sun, 1 Mar 2026 09:30:00 +0000">
+&lt;p&gt;Since May.&lt;/p&gt;</comment></comments>
+</item></channel></rss>"""
+
+
+def brought(space, folder: Path, content: object, name: str) -> dict[str, Any]:
+    """Ingest a file; return its sources by their key."""
+    file = folder / name
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    space.ingest("path", input={"path": str(file)})
+    held = space.engine.ledger.sources(scope="/", root=f"file:{file}")
+    return {origin.partition("#")[2]: space.engine.ledger.get(state.id) for origin, state in held.items()}
+
+
+def turns(source) -> list[tuple[str, str]]:
+    """Return who said what; last comes how the ticket stands."""
+    *said, stands = [(segment.locator.speaker, segment.excerpt) for segment in source.segments]
+    assert stands == (source.metadata["tracker"], f"State: {source.metadata['state']}")
+    return said
+
+
+def stated(space) -> dict[str, str]:
+    live = [one for one in all_of(space, "knowledge") if one.status == "candidate"]
+    return {one.payload.subject: one.payload.value for one in live}
+
+
+def test_an_issue_of_github_is_a_source_whose_comments_can_be_cited(space, tmp_path: Path) -> None:
+    found = brought(space, tmp_path, GITHUB, "issues.json")
+    source = found["17"]
+    assert (source.title, source.captured_at.isoformat()) == ("#17: Retries wait too long", "2026-03-01T09:30:00+00:00")
+    assert turns(source) == [
+        ("ada", "Retries wait too long\n\nAfter three failures a request waits for a minute."),
+        ("bob", "The cap is 60 seconds."),
+        ("ada", "Let us make it 10."),
+    ]
+    told = {"tracker": "github", "state": "OPEN", "labels": ["bug", "http"], "assignees": ["bob"]}
+    assert told.items() <= source.metadata.items()
+    assert stated(space) == {"#17: Retries wait too long": "OPEN", "#18: Add a dark theme": "CLOSED"}
+
+
+def test_an_issue_that_was_closed_since_updates_its_source_and_what_is_stated_of_it(space, tmp_path: Path) -> None:
+    brought(space, tmp_path, GITHUB, "issues.json")
+    closed = [{**GITHUB[0], "state": "CLOSED", "updatedAt": "2026-04-01T00:00:00Z"}, GITHUB[1]]
+    found = brought(space, tmp_path, closed, "issues.json")
+    assert found["17"].metadata["state"] == "CLOSED"
+    assert stated(space)["#17: Retries wait too long"] == "CLOSED"
+    report = space.ingest("path", input={"path": str(tmp_path / "issues.json")})
+    assert report.status == "unchanged"
+
+
+def test_an_issue_of_gitlab_is_read_without_what_the_tracker_noted_itself(space, tmp_path: Path) -> None:
+    (source,) = brought(space, tmp_path, GITLAB, "issues.json").values()
+    assert [speaker for speaker, _ in turns(source)] == ["ada", "bob"]
+    assert source.metadata["tracker"] == "gitlab"
+
+
+def test_a_table_of_jira_is_read_with_its_repeated_columns(space, tmp_path: Path) -> None:
+    (source,) = brought(space, tmp_path, JIRA_TABLE, "jira.csv").values()
+    assert source.title == "ACME-7: Login fails"
+    assert turns(source)[1] == ("bob", "The cookie was too long.")
+    assert turns(source)[2][1] == "second"
+    assert source.segments[0].excerpt == "Login fails\n\nIt says\nno."
+
+
+def test_a_table_of_linear_is_read(space, tmp_path: Path) -> None:
+    (source,) = brought(space, tmp_path, LINEAR, "linear.csv").values()
+    assert (source.title, source.metadata["state"]) == ("WEB-3: Faster start", "In Progress")
+    assert source.captured_at.isoformat() == "2026-03-01T00:00:00+00:00"
+
+
+def test_the_xml_of_jira_is_read(space, tmp_path: Path) -> None:
+    (source,) = brought(space, tmp_path, JIRA_XML, "jira.xml").values()
+    assert turns(source) == [("Ada", "Cache grows\n\nIt never shrinks."), ("bob", "Since May.")]
+    assert source.metadata["labels"] == ["memory"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_xml_with_entities_is_no_file_of_tickets(encoding: str) -> None:
+    bomb = JIRA_XML.replace("<rss", '<!DOCTYPE rss [<!ENTITY a "aaaa">]><rss', 1).replace("Since", "&a;")
+    assert not _read(bomb.replace('"1.0"', f'"1.0" encoding="{encoding}"').encode(encoding), "jira.xml")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('{"name": "x", "title": "a package", "state": "ok"}', "package.json"),
+        ('[{"title": "a page", "state": "new"}]', "pages.json"),
+        ("name,status\nx,ok\n", "table.csv"),
+        ("<rss><channel><item><title>News</title></item></channel></rss>", "feed.rss"),
+    ],
+)
+def test_other_files_stay_what_they_are(text: str, name: str) -> None:
+    assert _read(text.encode(), name) is None
+
+
+def test_two_of_one_key_are_one_and_a_failure(space, tmp_path: Path) -> None:
+    found = brought(space, tmp_path, [GITHUB[0], GITHUB[0]], "issues.json")
+    assert set(found) == {"17"}
+
+
+MEMBERS = "number iid title body description state labels comments notes author login createdAt milestone".split()
+VALUES = st.one_of(st.none(), st.integers(), st.text(max_size=8), st.sampled_from(["\ud800", AT, "CLOSED"]))
+DOCUMENTS = st.recursive(
+    VALUES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=7),
+    max_leaves=20,
+)
+
+
+@given(DOCUMENTS, st.sampled_from(MEMBERS))
+@settings(max_examples=200)
+def test_whatever_stands_in_an_issue_it_has_a_result(value, name: str) -> None:
+    for found in _read(json.dumps([{**GITHUB[0], name: value}, GITHUB[1]]).encode(), "issues.json") or ():
+        assert isinstance(found, SourceDraft) or found.why
+
+
+@given(
+    st.sampled_from([(JIRA_TABLE, "a.csv"), (LINEAR, "a.csv"), (JIRA_XML, "a.xml")]), st.binary(max_size=30), st.data()
+)
+@settings(max_examples=200)
+def test_damaged_bytes_raise_nothing(sample, noise: bytes, data) -> None:
+    text, name = sample
+    whole = text.encode()
+    at = data.draw(st.integers(0, len(whole)))
+    _read(whole[:at] + noise + whole[at + len(noise) :], name)
+
+
+def _read(data: bytes, name: str) -> list[SourceDraft | Skipped | Failed] | None:
+    found = TicketFormat().read(io.BytesIO(data), FileToRead(name, ReadLimits()), origin=f"file:/{name}")
+    return None if found is None else list(found)
