@@ -1,5 +1,6 @@
 """The adapter for addresses of the web: a page, or the pages that a sitemap lists."""
 
+import codecs
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,10 @@ _PACKED = frozenset({"application/gzip", "application/x-gzip"})
 _MOST_SITEMAPS = 50
 _ROBOTS_TYPES = ("text/plain",)
 _UTF_8 = frozenset({"", "utf-8", "utf8"})
+_NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Encodings of Python that no page is written in. Some take very long to read."""
+_CHECKS_FOR_A_PAGE = 10
+"""So many addresses are compared with `robots.txt` for each page that may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +113,23 @@ class UrlAdapter:
     def _listed(self, address: WebAddress, sitemap: Sitemap, asked: "_Asked") -> Iterator[Reading]:
         politeness = self._politeness(address)
         wait = politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
-        read = 0
+        told, read = set[str](), 0
         for place in self._places(address, sitemap, wait):
             if isinstance(place, Failed):
                 yield place
                 continue
+            if place.text in told:
+                continue
+            if len(told) >= asked.limits.max_items:
+                yield Skipped(place.text, f"over the limit max_items of {asked.limits.max_items:,}, as all after it")
+                return
+            told.add(place.text)
             if place.root != address.root:
                 yield Skipped(place.text, f"it is on another host than the sitemap ({address.host})")
+            elif read >= self.pace.pages or len(told) > self.pace.pages * _CHECKS_FOR_A_PAGE:
+                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
             elif not politeness.allows(place.text):
                 yield Skipped(place.text, "robots.txt of its host asks not to read it")
-            elif read >= self.pace.pages:
-                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
             else:
                 self.pace.pause(wait)
                 read += 1
@@ -224,8 +235,9 @@ def _in_utf_8(page: FetchedPage) -> bytes:
     if page.charset in _UTF_8 or not (page.type.startswith("text/") or page.type.endswith(("xml", "json"))):
         return page.data
     try:
-        return page.data.decode(page.charset, "replace").encode()
-    except LookupError:  # an encoding that nobody knows
+        codec = codecs.lookup(page.charset)
+        return page.data if codec.name in _NO_TEXT else page.data.decode(codec.name, "replace").encode()
+    except (LookupError, ValueError):  # an encoding that nobody knows, or that is none of text
         return page.data
 
 
