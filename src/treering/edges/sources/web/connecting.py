@@ -80,7 +80,7 @@ def _check_reached(reached: socket.socket, address: str) -> None:
 
 
 @dataclass(slots=True)
-class Deadline:
+class ConnectionTimer:
     """Ends a connection at a moment, however slowly the other side talks."""
 
     seconds: float

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Protocol
 
 from treering.edges.sources.web.addresses import WebAddress, joined
-from treering.edges.sources.web.connecting import Connector, Deadline, FetchRefused, answered
+from treering.edges.sources.web.connecting import ConnectionTimer, Connector, FetchRefused, answered
 
 AGENT = f"Treering/{version('treering')} (+https://pypi.org/project/treering/)"
 """How Treering names itself to servers."""
@@ -87,7 +87,7 @@ class Fetcher:
         self, address: WebAddress, *, types: Sequence[str] | None, known: Validators | None = None
     ) -> FetchedPage | NotModified | Missing:
         """Fetch a page. Raises `FetchRefused`, whatever the reason."""
-        deadline = Deadline(self.bounds.seconds)
+        deadline = ConnectionTimer(self.bounds.seconds)
         try:
             return self._followed(address, types, known or Validators(), deadline)
         except (FetchRefused, OSError, HTTPException, ValueError) as error:
@@ -96,7 +96,7 @@ class Fetcher:
             deadline.stop()
 
     def _followed(
-        self, address: WebAddress, types: Sequence[str] | None, known: Validators, deadline: Deadline
+        self, address: WebAddress, types: Sequence[str] | None, known: Validators, deadline: ConnectionTimer
     ) -> FetchedPage | NotModified | Missing:
         for _ in range(self.bounds.redirects + 1):
             connection = self.connector.open(address.host, address.port, secure=address.secure)
@@ -118,7 +118,7 @@ class Fetcher:
         address: WebAddress,
         types: Sequence[str] | None,
         known: Validators,
-        deadline: Deadline,
+        deadline: ConnectionTimer,
     ) -> FetchedPage | NotModified | Missing | WebAddress:
         deadline.watch(connection.sock)
         headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip, deflate", "Connection": "close", **known.headers()}
@@ -134,7 +134,7 @@ class Fetcher:
         return self._page(answer, address, types, deadline)
 
     def _page(
-        self, answer: HTTPResponse, address: WebAddress, types: Sequence[str] | None, deadline: Deadline
+        self, answer: HTTPResponse, address: WebAddress, types: Sequence[str] | None, deadline: ConnectionTimer
     ) -> FetchedPage:
         kind = answer.headers.get_content_type() if answer.headers.get("Content-Type") else ""
         if types is not None and kind not in types:
@@ -148,7 +148,7 @@ class Fetcher:
         validators = Validators(_short(answer.headers.get("ETag")), _short(answer.headers.get("Last-Modified")))
         return FetchedPage(address, data, kind, answer.headers.get_content_charset() or "", validators)
 
-    def _refused(self, error: Exception, deadline: Deadline) -> FetchRefused:
+    def _refused(self, error: Exception, deadline: ConnectionTimer) -> FetchRefused:
         if deadline.over:  # whatever came of it that the connection was cut
             return FetchRefused(self._late())
         return error if isinstance(error, FetchRefused) else FetchRefused(f"it cannot be read ({_said(error)})")
