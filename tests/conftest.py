@@ -3,11 +3,16 @@
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import space_parts
 
 # Read when the framework is imported: nothing of a test is sent anywhere.
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+
+# No test fails because a machine is slow: neither an example nor the making of examples has a deadline.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

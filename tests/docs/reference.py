@@ -25,6 +25,7 @@ from treering.core.locator import Locator
 from treering.core.objects import TYPES
 from treering.core.policy import ALL_CHANNELS, FUNCTIONAL_PREDICATES, Policy
 from treering.edges.settings import Settings
+from treering.edges.sources.packed_files import PackedBounds
 from treering.edges.surfaces.cli.failures import EXIT_CODES, OTHER
 from treering.edges.surfaces.operations import OPERATIONS
 from treering.edges.surfaces.rest.bodies import MOST_VALUES
@@ -351,7 +352,7 @@ def _http_routes() -> str:
             method.upper(),
             f"`{path}`",
             _body(path, one.get("requestBody", {})),
-            _body(path, one["responses"]["200"]),
+            _body(path, next(answer for status, answer in one["responses"].items() if status.startswith("2"))),
             one["summary"],
         )
         for path, methods in _promised()["paths"].items()
@@ -362,10 +363,14 @@ def _http_routes() -> str:
 
 def _body(path: str, holder: Mapping[str, Any]) -> str:
     """Name what a body holds. What the four tools take and give has a page of its own."""
+    if "application/octet-stream" in holder.get("content", {}):
+        return "bytes"
     if path.startswith("/v1/wiki/"):
         return "[envelope](#envelope)" if holder.get("required") else "[report](verbs.md#envelope-and-reports)"
     if "content" not in holder:
         return ""
+    if "application/json" not in holder["content"]:
+        return _listed(holder["content"])
     name = holder["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
     items = _promised()["components"]["schemas"][name].get("items", {}).get("$ref", "").rpartition("/")[2]
     return f"list of `{items}`" if items else f"`{name}`"
@@ -379,7 +384,7 @@ def _http_project() -> str:
 
 def _http_statuses() -> str:
     told = {status: one["description"] for op in _operations() for status, one in op["responses"].items()}
-    rows = [(status, _codes_of(int(status)), told[status]) for status in sorted(told) if status != "200"]
+    rows = [(status, _codes_of(int(status)), told[status]) for status in sorted(told) if not status.startswith("2")]
     return _table(("status", "errors", "meaning"), rows)
 
 
@@ -401,7 +406,7 @@ def _http_failure() -> str:
 
 
 def _http_limits() -> str:
-    bounds = Bounds()
+    bounds, packed = Bounds(), PackedBounds()
     return "\n".join(
         (
             f"- A body has at most {bounds.max_body_bytes:,} bytes and {MOST_VALUES:,} values.",
@@ -410,6 +415,12 @@ def _http_limits() -> str:
             "counts by itself.",
             f"- {bounds.most_at_once} requests are let in at once, of which {bounds.worked_on_at_once} are worked on. "
             "A request counts when its body is complete; `/health` and `/ready` do not count.",
+            f"- A file that is sent has at most {bounds.max_upload_bytes:,} bytes; {bounds.uploads_at_once} are sent "
+            f"or read at once, {bounds.uploads_of_a_key} of one key. An archive holds at most {packed.max_files:,} "
+            f"members and {packed.max_bytes:,} bytes, and no more than {packed.max_ratio} times its own size from "
+            f"{packed.ratio_from:,} bytes on.",
+            f"- {bounds.jobs_at_once} jobs are worked on at once, in threads of their own; {bounds.most_jobs} may run "
+            "or wait, of one key as many as it may have answered at once.",
             f"- {bounds.most_connections} connections are open; for one more, the one is closed that has waited "
             "longest for its request.",
             f"- The head of a request has {bounds.header_seconds:g} seconds; a body has {bounds.body_seconds:g} "

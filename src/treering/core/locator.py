@@ -43,15 +43,16 @@ class Section(_Locator):
 
 
 class Page(_Locator):
-    """A page of a paginated document, with an optional box in points."""
+    """A page of a paginated document (from 1); `paragraph` counts on it from 1. `box` is in points."""
 
     type: Literal["page"] = "page"
     page: PositiveInt
     box: tuple[float, float, float, float] | None = None
+    paragraph: PositiveInt | None = Field(default=None, exclude_if=lambda paragraph: paragraph is None)
 
     def cite(self) -> str:
-        """Name the place for people."""
-        return f"page {self.page}"
+        """Name the place for people, as the fragment of an address that programs open PDF files with."""
+        return f"#page={self.page}"
 
 
 class Turn(_Locator):
@@ -90,4 +91,9 @@ Locator = Annotated[Lines | Section | Page | Turn | Pointer, Field(discriminator
 
 def place_in(locator: Locator, origin: str) -> str:
     """Name a place with what it is a place of; lines of a file name their file themselves."""
-    return locator.cite() if isinstance(locator, Lines) else f"{origin}: {locator.cite()}"
+    match locator:
+        case Lines():
+            return locator.cite()
+        case Page():
+            return f"{origin}{locator.cite()}"
+    return f"{origin}: {locator.cite()}"

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from treering.core.errors import Unavailable
+from treering.edges.file_lock import try_lock
 from treering.edges.memory_codecs import Packer
 from treering.edges.private_files import make_folder, sync_folder
 
@@ -84,7 +85,7 @@ class _HeldFile:
         # Locked before it bears a name that others look for.
         path = folder / f"{uuid4().hex}.new"
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
-        _lock(descriptor)
+        try_lock(descriptor)
         named = path.with_suffix(_ENDING)
         path.rename(named)
         sync_folder(folder)
@@ -98,7 +99,7 @@ class _HeldFile:
         except FileNotFoundError:
             return None
         # What its holder removed meanwhile is nobody's any more.
-        if _lock(descriptor) and path.exists():
+        if try_lock(descriptor) and path.exists():
             return cls(path, descriptor)
         os.close(descriptor)
         return None
@@ -132,14 +133,3 @@ def _records(data: bytes) -> Iterator[bytes]:
             return
         yield record
         at += _FRAME.size + length
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock a file for this process; tell whether nobody else holds it."""
-    import fcntl  # there is none on Windows
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

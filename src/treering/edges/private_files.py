@@ -5,6 +5,7 @@ The modes apply to POSIX systems. A file or folder that is there already keeps t
 
 import os
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 _FOLDER = 0o700
 _FILE = 0o600
@@ -28,6 +29,22 @@ def write_new(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
+
+
+def replace_file(file: Path, data: bytes, *, mode: int | None = None) -> None:
+    """Give a file new contents in one step, durably; where it is a link, what that leads to. Raises `OSError`.
+
+    Its mode stays. `mode`: that of a new file; default for its owner alone.
+    """
+    place = Path(os.path.realpath(file))
+    kept = place.stat().st_mode & 0o777 if place.exists() else mode
+    with NamedTemporaryFile(dir=place.parent, delete=False) as new:
+        new.write(data)
+        new.flush()
+        os.fsync(new.fileno())
+    if kept is not None:
+        Path(new.name).chmod(kept)
+    Path(new.name).replace(place)
 
 
 def sync_folder(folder: Path) -> None:

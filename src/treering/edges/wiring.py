@@ -94,17 +94,18 @@ class _MadeOnUse(Mapping[str, _Item]):
 
 
 def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
-    from treering.edges.sources.formats import BUILT_IN
+    from treering.edges.sources.formats import formats_here
     from treering.edges.sources.path import PathAdapter
     from treering.edges.sources.repo import RepoAdapter
 
-    return {"path": PathAdapter(BUILT_IN, access=access), "repo": RepoAdapter(BUILT_IN, access=access)}
+    formats = formats_here()
+    return {"path": PathAdapter(formats, access=access), "repo": RepoAdapter(formats, access=access)}
 
 
 def _segmenters() -> Mapping[str, Segmenter]:
-    from treering.edges.sources.formats import BUILT_IN
+    from treering.edges.sources.formats import formats_here
 
-    return BUILT_IN.segmenters
+    return formats_here().segmenters
 
 
 def _postgres() -> OpenStores:

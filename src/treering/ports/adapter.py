@@ -59,6 +59,8 @@ class KnowledgeDraft:
     confidence: float = 0.6
     about: str | None = None
     """Node it is about, as `kind:slug`."""
+    imported: bool = False
+    """Another memory held it to be true, and the source is all that it shows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ class Engine:
     backlog: Backlog | None = None
     """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
 
+    job: str = ""
+    """The id of the job that the call is, where somebody waits for it by that id; else ingest gives it one."""
+
     def with_author(self, author: Author) -> "Engine":
         """Return the same engine working in another name."""
         return replace(self, author=author)

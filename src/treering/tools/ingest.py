@@ -20,7 +20,6 @@ from treering.tools.inline_items import InlineItem, InlineReader
 from treering.tools.reading_ahead import reading_ahead
 from treering.tools.rights import READS, WRITES
 
-_SILENCE_SECONDS = 60.0
 _WARNINGS = 50
 
 
@@ -129,10 +128,11 @@ def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> Job
     return JobReport(
         mode="status",
         scope=row.scope,
+        status="failed" if row.state == "failed" else "ok",
         warnings=bounded(row.warnings, _WARNINGS),
         ids=(row.id,),
         job=row.id,
-        state=row.state_at(call.engine.clock.now(), silence_seconds=_SILENCE_SECONDS),
+        state=row.state_at(call.engine.clock.now()),
         target=row.target,
         started_at=row.started_at,
         updated_at=row.updated_at,
@@ -142,6 +142,7 @@ def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> Job
         items=shown,
         items_left_out=len(items) - len(shown),
         staled=row.staled,
+        errors=row.errors,
         pending_vectors=lag.pending,
         total_vectors=lag.total,
     )
@@ -208,7 +209,7 @@ def _job(call: Call, job_id: str) -> JobRow | None:
     """Return a job at or below the call's scope, or above it: the one asked for, or the newest."""
     rows: Iterator[Mapping[str, Any]] = iter(call.engine.jobs.recent(1, scope=call.scope))
     found = call.engine.jobs.find(job_id) if job_id else next(rows, None)
-    row = _parsed(found) if found else None
+    row = parsed_job(found) if found else None
     if job_id and (row is None or not sees(call.scope, row.scope, descend=True)):
         raise NotFound(
             f"There is no job {job_id}.",
@@ -218,7 +219,8 @@ def _job(call: Call, job_id: str) -> JobRow | None:
     return row
 
 
-def _parsed(found: Mapping[str, Any]) -> JobRow:
+def parsed_job(found: Mapping[str, Any]) -> JobRow:
+    """Read the row of a job. Raises `Corrupt` for one that is none."""
     try:
         return JobRow.model_validate(found)
     except ValidationError as error:

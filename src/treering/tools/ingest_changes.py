@@ -230,7 +230,7 @@ class SourceChanges:
             title=known.title,
             summary=known.summary,
             confidence=known.confidence,
-            memory_source="system_generated",
+            memory_source="imported" if known.imported else "system_generated",
             subject_refs=(about,) if about else (),
             evidence_refs=(EvidenceRef(source_id=source_id, segment_id=segments[known.segment].segment_id),),
             **fields,

@@ -170,4 +170,5 @@ def is_undated(item: Knowledge) -> bool:
 
 def _may_be_restated(item: Knowledge) -> bool:
     # What a person or an agent came to believe is not replaced because a file says the same again.
-    return item.status == "stale" and item.memory_source == "system_generated" and is_undated(item)
+    drawn_from_files = item.memory_source in {"system_generated", "imported"}
+    return item.status == "stale" and drawn_from_files and is_undated(item)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
@@ -13,7 +13,9 @@ Outcome = Literal["failed", "skipped", "proposed", "removed", "moved", "updated"
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 """In the order in which a person wants to see them."""
 
-JobState = Literal["running", "done", "interrupted"]
+JobState = Literal["waiting", "running", "done", "interrupted", "cancelled", "failed"]
+"""Interrupted: its process ended before it did. Failed: its call ended with an error."""
+ENDED: frozenset[JobState] = frozenset({"done", "interrupted", "cancelled", "failed"})
 
 
 class ItemResult(Value):
@@ -24,6 +26,14 @@ class ItemResult(Value):
     why: str = ""
     source_id: str = ""
     moved_from: str = ""
+
+
+class JobError(Value):
+    """What ended a job."""
+
+    code: str
+    message: str
+    hint: str = ""
 
 
 class IngestReport(Report):
@@ -63,6 +73,7 @@ class JobReport(Report):
     items: tuple[ItemResult, ...] = Field(default=(), description="Failures and skips first.")
     items_left_out: int = 0
     staled: tuple[str, ...] = ()
+    errors: tuple[JobError, ...] = Field(default=(), description="What ended it, where it failed.")
     pending_vectors: int = 0
     total_vectors: int = 0
 
@@ -83,14 +94,22 @@ class JobRow(Value):
     items: tuple[ItemResult, ...] = ()
     staled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    errors: tuple[JobError, ...] = ()
+    holder: str = ""
+    """The id of the key that asked for it; empty where there was none."""
+    request: tuple[dict[str, Any], ...] = ()
+    """The envelope that asked for it, where it holds no content: with it the job can be gone on with.
 
-    def state_at(self, now: datetime, *, silence_seconds: float) -> JobState:
-        """Tell the state: a running job that has not been heard of for so long was interrupted.
+    A list, as `items` are: what names something that is erased is taken out of it.
+    """
+
+    def state_at(self, now: datetime) -> JobState:
+        """Tell the state: a job that has not ended, nor been heard of for a minute, was interrupted.
 
         So was one heard of in the future: by a clock that was ahead.
         """
-        silent = abs((now - self.updated_at).total_seconds()) > silence_seconds
-        return "interrupted" if self.state == "running" and silent else self.state
+        silent = abs((now - self.updated_at).total_seconds()) > _SILENCE_SECONDS
+        return "interrupted" if self.state not in ENDED and silent else self.state
 
 
 def foremost(items: Iterable[ItemResult], limit: int) -> tuple[ItemResult, ...]:
@@ -118,4 +137,5 @@ def verdict(counts: Mapping[Outcome, int]) -> Literal["ok", "partial", "proposed
     return "unchanged" if happened <= {"unchanged", "skipped"} else "ok"
 
 
+_SILENCE_SECONDS = 60.0
 _RANKS = {outcome: rank for rank, outcome in enumerate(OUTCOMES)}

@@ -231,6 +231,8 @@ class Run:
 
     def _show(self, done: int) -> None:
         self._engine.progress(f"Reading {self._task.target}", done, self._task.total)
+        if self._engine.job:
+            self._save_now_and_then()
 
     def _close(self, state: JobState) -> None:
         # A ledger that cannot be written has said so already; the account must not hide that.
@@ -244,11 +246,11 @@ class Run:
             self._save(self._row("running", now, foremost(self.account.items, _SHOWN_WHILE_RUNNING)))
 
     def _is_worth_a_job(self) -> bool:
-        happened = bool(self.account.patches or self.account.counts["failed"])
+        happened = bool(self._engine.job or self.account.patches or self.account.counts["failed"])
         return happened and not self._writer.dry_run
 
     def _row(self, state: JobState, now: datetime, items: Iterable[ItemResult]) -> JobRow:
-        self._job = self._job or fresh_id("job", self._engine.clock)
+        self._job = self._job or self._engine.job or fresh_id("job", self._engine.clock)
         return JobRow(
             id=self._job,
             mode=self._task.mode,

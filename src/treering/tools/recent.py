@@ -94,14 +94,17 @@ def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[Sequ
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
     events = [event for event in whole(ledger).events(after=first, limit=last - first) if _within(event, since, until)]
     heads = ledger.heads((event.target for event in events), as_of=moment)
-    shown = []
-    for event in reversed(events):
-        head = heads.get(event.target)
-        if head and (not given.types or head.type in given.types):
-            change = change_of(event).model_dump()
-            shown.append(RecentChange(**change, id=head.id, type=head.type, title=head.title))
-    kept = shown[: given.limit]
-    return kept, [heads[identity] for identity in dict.fromkeys(change.id for change in kept)], len(shown)
+    # A window may hold the whole log: only what is shown is made a change.
+    found = [
+        (event, head)
+        for event in reversed(events)
+        if (head := heads.get(event.target)) and (not given.types or head.type in given.types)
+    ]
+    kept = [
+        RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
+        for event, head in found[: given.limit]
+    ]
+    return kept, [heads[identity] for identity in dict.fromkeys(change.id for change in kept)], len(found)
 
 
 def _happened(

@@ -487,8 +487,25 @@ class TestTheProcess:
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
-        assert process.returncode == 130
-        assert said.startswith("error: interrupted\nhint: ")
+        assert (process.returncode, said[:25]) == (130, "error: interrupted\nhint: ")
+
+    def test_ctrl_c_is_told_where_a_library_makes_another_error_of_it(self, stage: Stage) -> None:
+        code = """
+import os, signal, time
+from treering.edges.surfaces import cli
+
+def app(**options):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)
+    except KeyboardInterrupt:
+        raise ImportError("a module could not be loaded") from None
+
+cli.app = app
+cli.main([])
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
 
     def test_a_worker_for_vectors_leaves_the_terminal_alone(self, stage: Stage) -> None:
         environment = {**os.environ, "TREERING_BACKGROUND": "1"}

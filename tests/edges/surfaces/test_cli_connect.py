@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from space_parts import decide, note, open_space
+from space_parts import all_of, decide, note, open_space
 from treering.edges.surfaces.cli import run
 
 TURNS = [
@@ -154,6 +154,17 @@ def test_a_transcript_becomes_a_discussion_and_grows_by_what_is_new(folder, tmp_
     assert hook("keep", given, folder) == {}
     assert run(["session", "keep", "--now", str(file)]) == 0
     assert discussions(capsys) == {session: 4}
+
+
+def test_what_a_session_decided_is_a_candidate(folder, tmp_path, capsys):
+    file = tmp_path / "session.jsonl"
+    said = "We decided to keep sessions in SQLite because it needs no server."
+    transcript(file, [("user", "Where do sessions live?"), ("assistant", said)])
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    assert "2 messages, 1 candidate(s) to review" in capsys.readouterr().out
+    with open_space(f"sqlite:{folder}/.treering/treering.db") as space:
+        (decision,) = [one for one in all_of(space, "knowledge") if one.kind == "decision"]
+    assert (decision.status, decision.payload.question) == ("candidate", said)
 
 
 def test_secrets_of_a_transcript_are_not_kept(folder, tmp_path):

@@ -41,6 +41,7 @@ NO_OPERATIONS = {
     ),
     *("connect", "disconnect", "session begin", "session keep"),
     *("mongodb index", "mongodb status"),
+    *("watch", "hook install", "hook uninstall", "hook status", "hook run"),
     *("key create", "key list", "key revoke"),
     *("workflow run", "workflow check", "workflow examples"),
 }

@@ -2,20 +2,18 @@
 
 import base64
 import json
-import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound
 from treering.edges.clients.json_text import Inserted, insert_item, insert_member
 from treering.edges.clients.known_clients import NAME, CodingClient, StartCommand
-from treering.edges.private_files import make_folder
+from treering.edges.private_files import make_folder, replace_file
 
 _EMPTY = "{}\n"
 
@@ -99,10 +97,10 @@ class ConnectionRecords:
                 raise Conflict(f"{one.file} was changed meanwhile.", hint="Try again.")
         make_folder(self._folder)
         told = {"client": connection.client, "changes": [_data(one) for one in connection.changes]}
-        _replace(self._file(connection.client, connection.folder), json.dumps(told, indent=1).encode())
+        replace_file(self._file(connection.client, connection.folder), json.dumps(told, indent=1).encode())
         for one in connection.changes:
             one.file.parent.mkdir(parents=True, exist_ok=True)
-            _replace(one.file, one.after)
+            replace_file(one.file, one.after)
 
     def undo(self, client: str, folder: Path | None) -> list[Undone]:
         """Put the files back as they were. Raises `NotFound` where the client is not connected.
@@ -201,7 +199,7 @@ def _undo(change: FileChange) -> Undone:
             change.file.unlink()
             _remove_empty(change.file.parent)
             return Undone(change.file, "removed")
-        _replace(change.file, change.before)
+        replace_file(change.file, change.before)
         return Undone(change.file, "put back")
     text = now.decode("utf-8", "surrogateescape")
     for piece in reversed(change.pieces):
@@ -210,7 +208,7 @@ def _undo(change: FileChange) -> Undone:
                 f"{change.file} was changed where Treering stands in it.", hint=f"Take {NAME!r} out of it by hand."
             )
         text = text.replace(piece, "")
-    _replace(change.file, text.encode("utf-8", "surrogateescape"))
+    replace_file(change.file, text.encode("utf-8", "surrogateescape"))
     return Undone(change.file, "taken out")
 
 
@@ -222,18 +220,6 @@ def _remove_empty(folder: Path) -> None:
 
 def _bytes(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
-
-
-def _replace(file: Path, data: bytes) -> None:
-    mode = file.stat().st_mode & 0o777 if file.exists() else None
-    place = Path(os.path.realpath(file))
-    with NamedTemporaryFile(dir=place.parent, delete=False) as new:
-        new.write(data)
-        new.flush()
-        os.fsync(new.fileno())
-    if mode is not None:
-        Path(new.name).chmod(mode)
-    Path(new.name).replace(place)
 
 
 def _data(change: FileChange) -> dict[str, Any]:

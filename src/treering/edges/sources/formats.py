@@ -1,5 +1,8 @@
 """The formats built in: which are known, and in which order they are asked."""
 
+from dataclasses import replace
+from functools import cache
+
 from treering.edges.sources import markdown
 from treering.edges.sources.binary import BinaryFormat
 from treering.edges.sources.code.languages import language_of
@@ -7,6 +10,9 @@ from treering.edges.sources.code.outline_process import OutlineProcess, OutlineS
 from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.sources import ConversationFormat
+from treering.edges.sources.documents.formats import DOCUMENTS
+from treering.edges.sources.format_plugins import installed_formats
+from treering.edges.sources.memories.sources import MemoryFormat
 from treering.edges.sources.notebook import NotebookFormat
 from treering.edges.sources.openapi import OpenApiFormat
 from treering.edges.sources.text import opening, segment_inline_text, segment_text
@@ -17,9 +23,16 @@ from treering.ports.format import Formats
 def built_in_formats(*, exports: ExportBounds | None = None) -> Formats:
     """Return the formats built in; `exports` bounds what is read of exports of conversations."""
     return Formats(
-        documents=(MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
-        collections=(ConversationFormat(exports or ExportBounds()),),
+        documents=(*DOCUMENTS, MARKDOWN, NotebookFormat(), OpenApiFormat(), CODE, TEXT, BinaryFormat()),
+        collections=(MemoryFormat(), ConversationFormat(exports or ExportBounds())),
     )
+
+
+@cache
+def formats_here() -> Formats:
+    """Return the formats built in and those of packages that are installed here, which are asked first."""
+    taken = [*(one.name for one in BUILT_IN.documents), *(one.name for one in BUILT_IN.collections)]
+    return replace(BUILT_IN, documents=(*installed_formats(taken), *BUILT_IN.documents))
 
 
 def _is_markdown(path: str, _head: bytes) -> bool:

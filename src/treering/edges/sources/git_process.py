@@ -118,6 +118,19 @@ def user_settings() -> Settings:
     return _settings(done.stdout)
 
 
+def hooks_folder(top: Path) -> Path:
+    """Return where git looks for the hooks of a work tree, as the user's and its own configuration say.
+
+    Raises `Unavailable`. It is for a repository of the user's own, whose hooks they mean to change: git reads its
+    configuration here.
+    """
+    environment = _surroundings((*_SYSTEM, *_USER)) | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    done = run_git(git_command("-C", str(top), "rev-parse", "--git-path", "hooks"), environment, folder=top)
+    if done.returncode != 0:
+        raise failure("rev-parse", done, hint="Check that `git status` works there.")
+    return top / os.fsdecode(done.stdout.removesuffix(b"\n"))
+
+
 def user_file(name: str) -> Path | None:
     """Return a file of the user's git that counts where the configuration names none: `ignore`, `attributes`."""
     named = os.environ.get("XDG_CONFIG_HOME", "")

@@ -9,6 +9,7 @@ from treering.core.locator import Lines
 from treering.edges.sources import markdown, restructured
 from treering.edges.sources.manifests import is_manifest, manifest_facts
 from treering.edges.sources.markdown import Paragraph, is_markdown
+from treering.edges.sources.memories.basic_memory import noted
 from treering.edges.sources.sections import Heading, MarkupOutline
 from treering.ports.adapter import KnowledgeDraft, SegmentDraft
 
@@ -17,7 +18,8 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
     """Return what the text at `path` states, each pointing at the one of its `segments` that says so.
 
     Decisions come from decision records that are in force, rules (at most 30) from files that are there to
-    set them, such as CONTRIBUTING, facts from package manifests.
+    set them, such as CONTRIBUTING, facts from package manifests, observations and relations from notes that
+    another memory keeps as Markdown.
     """
     if not segments:
         return ()
@@ -25,6 +27,8 @@ def statements(path: str, text: str, segments: Sequence[SegmentDraft]) -> tuple[
         return tuple(_facts(path, text, segments))
     if is_markdown(path) and (found := _decision(path, text, segments)):
         return (found,)
+    if is_markdown(path) and (notes := tuple(_noted(path, text, segments))):
+        return notes
     return tuple(_constraints(path, text, segments)) if _sets_rules(path) else ()
 
 
@@ -217,6 +221,14 @@ def _facts(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[K
         payload = {"subject": fact.subject, "predicate": fact.predicate, "value": fact.value}
         title = f"{fact.subject}: {fact.predicate} {fact.value}"
         yield KnowledgeDraft("fact", title, payload, _segment_at(segments, line), confidence=0.9)
+
+
+# Notes of another memory
+
+
+def _noted(path: str, text: str, segments: Sequence[SegmentDraft]) -> Iterator[KnowledgeDraft]:
+    for one in noted(path, text):
+        yield KnowledgeDraft(one.kind, one.text[:120], one.payload, _segment_at(segments, one.line), one.text[:300])
 
 
 def _segment_at(segments: Sequence[SegmentDraft], line: int) -> int:

@@ -10,17 +10,15 @@ from pydantic import Field
 from treering.core.errors import NotFound
 from treering.edges.wiki_files.folder import WikiFolder
 from treering.edges.wiki_files.link_check import BrokenLink, broken_links
+from treering.edges.wiki_files.reading import PAGE, kept_wiki
 from treering.edges.wiki_files.subject import CitedTexts, WikiSubject, digests_now, find_subject
 from treering.memories.wiki.files.addresses import LinkForm
 from treering.memories.wiki.files.changes import KnownFile, is_edited
 from treering.memories.wiki.files.manifest import WikiManifest
 from treering.memories.wiki.files.page_paths import RESERVED
 from treering.memories.wiki.files.standing import PageStanding, standings
-from treering.memories.wiki.kept_wikis import KeptWikis
 from treering.memories.wiki.pages import PublishedWiki, WikiPage, WikiPlan, WikiWriter
 from treering.memories.wiki.rules.writer import rule_writer
-from treering.memories.wiki.space_memories import SpaceWikiMemories
-from treering.memories.wiki_memory import WikiRepository
 from treering.tools.engine import Progress
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import READS
@@ -98,7 +96,7 @@ def publish(call: Call, given: PublishInput, options: BuildOptions) -> WikiWritt
 
     Raises `NotFound` where `generated` names a wiki that the space does not keep.
     """
-    kept = _kept(call, given) if given.generated else None
+    kept = kept_wiki(call.engine, given.generated, given.branch) if given.generated else None
     subject = _subject(call, given.repository)
     elsewhere = replace(subject, top=None) if options.links == "auto" else subject
     return _write(call, elsewhere, _folder(given.to, elsewhere), options, kept)
@@ -133,19 +131,6 @@ def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, lis
         pages.append(writer.write(plan, page))
     progress("Writing the wiki", len(plan.pages), len(plan.pages))
     return plan, pages
-
-
-def _kept(call: Call, given: PublishInput) -> tuple[WikiPlan, list[WikiPage]]:
-    """Return the current generation of a wiki that agents wrote."""
-    about = WikiRepository.of(given.generated, branch=given.branch)
-    kept = KeptWikis(call.engine, about, SpaceWikiMemories(call.engine))
-    wiki = kept.current()
-    if wiki is None:
-        raise NotFound(
-            f"The space keeps no wiki of {given.generated!r}" + (f" on {given.branch!r}." if given.branch else "."),
-            hint="Generate it first: generate_wiki(…); or leave `generated` out, and the wiki is made of rules.",
-        )
-    return wiki.plan, list(kept.pages(wiki).values())
 
 
 def _write(
@@ -228,4 +213,4 @@ STATUS = Operation(
     status,
     rights=_READS_FILES,
 )
-OPERATIONS = (BUILD, STATUS, PUBLISH)
+OPERATIONS = (BUILD, STATUS, PUBLISH, PAGE)

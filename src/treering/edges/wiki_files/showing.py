@@ -49,8 +49,8 @@ class WikiBrowser:
             index="/" + quoted_path(INDEX),
             log="/" + quoted_path(LOG),
             status=escape(_status(text)),
-            navigation=_html(_PURPOSE.sub(r"\1", without_matter(index)), INDEX, headings=False),
-            body=_html(body, path, headings=True),
+            navigation=html_of(_PURPOSE.sub(r"\1", without_matter(index)), INDEX, headings=False),
+            body=html_of(body, path, headings=True),
         )
 
     def _text(self, path: str) -> str | None:
@@ -69,7 +69,8 @@ def style_sheet() -> bytes:
     return (files("treering.edges.wiki_files") / "style.css").read_bytes()
 
 
-def _html(body: str, path: str, *, headings: bool) -> str:
+def html_of(body: str, path: str, *, headings: bool, base: str = "/") -> str:
+    """Return the Markdown of a page as HTML in which nothing is obeyed; links to pages lead below `base`."""
     shown = _OURS.sub("", body)
     tokens = _MARKDOWN.parse(shown)
     tokens = [part for token in tokens for part in (_folded(token) if _is_diagram(token) else [token])]
@@ -78,7 +79,7 @@ def _html(body: str, path: str, *, headings: bool) -> str:
         if token.type == "heading_open" and token.map and token.map[0] in anchors:
             token.attrSet("id", anchors[token.map[0]])
         if token.children:
-            token.children = _with_safe_links(token.children, path)
+            token.children = _with_safe_links(token.children, path, base)
     return str(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
 
 
@@ -92,12 +93,12 @@ def _folded(token: Token) -> list[Token]:
     return [before, token, after]
 
 
-def _with_safe_links(tokens: list[Token], path: str) -> list[Token]:
+def _with_safe_links(tokens: list[Token], path: str, base: str) -> list[Token]:
     """Make links that lead to no page here plain text; pages are found from the root, so that any of them can link."""
     made, dropped = list[Token](), list[bool]()
     for token in tokens:
         if token.type == "link_open":
-            where = _address(str(token.attrGet("href") or ""), path)
+            where = _address(str(token.attrGet("href") or ""), path, base)
             dropped.append(where is None)
             if where is None:
                 continue
@@ -107,13 +108,13 @@ def _with_safe_links(tokens: list[Token], path: str) -> list[Token]:
         elif token.type == "link_close" and dropped.pop():
             continue
         elif token.type == "image":  # its text stands for it
-            made += _with_safe_links(token.children or [], path)
+            made += _with_safe_links(token.children or [], path, base)
             continue
         made.append(token)
     return made
 
 
-def _address(target: str, path: str) -> str | None:
+def _address(target: str, path: str, base: str) -> str | None:
     if _WEB.match(target) or target.startswith("#"):
         return target
     way, mark, fragment = target.partition("#")
@@ -126,7 +127,7 @@ def _address(target: str, path: str) -> str | None:
         elif name not in ("", "."):
             parts.append(name)
     page = "/".join(parts)
-    return f"/{quoted_path(page)}{mark}{fragment}" if is_page_path(page) else None
+    return f"{base}{quoted_path(page)}{mark}{fragment}" if is_page_path(page) else None
 
 
 def _title(body: str) -> str:

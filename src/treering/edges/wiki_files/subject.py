@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from treering.core.errors import InvalidInput, NotFound, TreeringError
+from treering.core.errors import InvalidInput, NotFound, TreeringError, nearest
 from treering.core.filters import And, Compare
 from treering.core.objects import Source
 from treering.edges.sources.git import open_repository
@@ -121,6 +121,28 @@ def find_subject(engine: Engine, scope: str, *, repository: Path | None, files: 
             hint="Bring it in first: treering ingest .",
         )
     return WikiSubject(f"file:{folder.as_posix()}", folder)
+
+
+def known_subject(engine: Engine, scope: str, name: str) -> WikiSubject:
+    """Return the repository of a name or an origin, else the only one that the scope holds. Looks at no file.
+
+    Raises `NotFound` where there is none, `InvalidInput` where there are several.
+    """
+    maps = list(_maps(engine, scope))
+    found = [one for one in maps if not name or name in (one.title, one.origin)]
+    if not found:
+        told = [one.title for one in maps]
+        raise NotFound(
+            f"The scope {scope} holds no repository" + (f" {name!r}." if name else "."),
+            hint=nearest(name, told) if name and told else "Bring it in first: treering ingest .",
+        )
+    if len(found) > 1:
+        raise InvalidInput(
+            f"The scope {scope} holds {len(found)} repositories.",
+            hint="Name one of them.",
+            details={"known": [one.origin for one in found]},
+        )
+    return _subject(found[0], None)
 
 
 def digests_now(engine: Engine, scope: str, root: str, paths: Sequence[str]) -> dict[str, Collection[str]]:

@@ -17,6 +17,7 @@ from treering.memories.discussion.log.blocks import StoredMessage
 from treering.memories.discussion.log.message_log import DeletedMessages, Recorded
 from treering.memories.discussion.making import MakingReport
 from treering.memories.discussion.memory import Discussion, DiscussionMemory
+from treering.memories.discussion.outcomes import propose_outcomes
 from treering.memories.discussion.recall.search import DiscussionHit, DiscussionSearch, RecallKind, RecallMode
 from treering.memories.discussion.settings import MakingPlan
 from treering.memories.discussion.summaries.memories import Memory
@@ -44,6 +45,9 @@ class RecordOptions(Value):
     """What follows."""
 
     update: bool = Field(default=True, description="Make the memories that are due then.")
+    propose: bool = Field(
+        default=False, description="Propose as candidates what new messages say was decided, and why something failed."
+    )
 
 
 class UpdateOptions(Value):
@@ -103,11 +107,15 @@ class Discussions(Value):
 
 
 class RecordReport(Value):
-    """What recording did. `made`: what became of the memories that were due, where they were made."""
+    """What recording did. `made`: what became of the memories that were due, where they were made.
+
+    `proposed`: the candidates that new messages gave, or the patch that waits for review.
+    """
 
     id: str
     recorded: Recorded
     made: MakingReport | None
+    proposed: tuple[str, ...] = ()
 
 
 class UpdateReport(Value):
@@ -198,7 +206,9 @@ def _record(call: Call, given: RecordInput, options: RecordOptions, *, plan: Mak
     discussion = _discussions(call, plan).open(given.id)
     recorded = discussion.record(given.messages)
     made = discussion.update() if options.update and recorded.count else None
-    return RecordReport(id=discussion.id, recorded=recorded, made=made)
+    new = discussion.last_messages(recorded.appended) if options.propose and recorded.appended else ()
+    proposed = propose_outcomes(call, new) if new else ()
+    return RecordReport(id=discussion.id, recorded=recorded, made=made, proposed=proposed)
 
 
 def _update(

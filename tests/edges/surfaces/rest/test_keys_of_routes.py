@@ -23,6 +23,10 @@ NEEDED = {
     "/v1/wiki/query": ("space", "read"),
     "/v1/wiki/crystallize": ("space", "write"),
     "/v1/wiki/lint": ("space", "read"),
+    "/v1/wiki/ingest/upload": ("space", "write"),
+    "/v1/jobs/{job_id}": ("space", "write"),
+    "/v1/jobs/{job_id}/resume": ("space", "write"),
+    "/v1/jobs/{job_id}/events": ("space", "write"),
     "/v1/review/list": ("whole space", "read"),
     "/v1/review/show": ("whole space", "read"),
     "/v1/review/apply": ("whole space", "review"),
@@ -103,7 +107,7 @@ def opens(what, reach):
 
 
 def ask(server, key, method, path, body):
-    return server.ask(key, method, path.format(project_id="acme"), json=body).status_code
+    return server.ask(key, method, path.format(project_id="acme", job_id="job:none"), json=body).status_code
 
 
 def test_every_route_says_who_may_ask_it(tmp_path):

@@ -35,7 +35,7 @@ def offered(client):
     """Return the operations on spaces that the contract names."""
     paths = client.get("/openapi.json").json()["paths"]
     return {path.removeprefix("/v1/") for path in paths if path.startswith("/v1/")} - {
-        *(path.removeprefix("/v1/") for path in paths if path.startswith("/v1/wiki/")),
+        *(path.removeprefix("/v1/") for path in paths if path.startswith(("/v1/wiki/", "/v1/jobs/"))),
         "chat/completions",
         "models",
     }

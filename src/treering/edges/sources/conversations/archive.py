@@ -60,12 +60,27 @@ class Archive:
         """Return the names of all members that are files, in order."""
         return sorted(self._members)
 
+    @property
+    def passed_over(self) -> Sequence[str]:
+        """Return the names of all other members that are no folders."""
+        names = {info.filename for info in self._archive.infolist() if info.filename[-1:] != "/"}
+        return sorted(names - self._members.keys())
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Return the size of all members by their own account."""
+        return sum(info.file_size for info in self._members.values())
+
+    def info(self, name: str) -> ZipInfo:
+        """Return what is said of a member."""
+        return self._members[name]
+
     def leading_out(self) -> str | None:
         """Return the first entry by whose name, or as a symbolic link, a file outside of the zip file is reached."""
         return next((info.orig_filename for info in self._archive.infolist() if self._leads_out(info)), None)
 
     def _leads_out(self, info: ZipInfo) -> bool:
-        if _OUTSIDE.search(info.orig_filename):
+        if leads_out(info.orig_filename):
             return True
         if not stat.S_ISLNK(info.external_attr >> 16) or info.file_size > _LONGEST_LINK:
             return False
@@ -94,6 +109,16 @@ class Archive:
 
     def _is_bloated(self, size: int, info: ZipInfo) -> bool:
         return size > self._bounds.ratio_from and size > info.compress_size * self._bounds.max_ratio
+
+
+def is_plain(name: str) -> bool:
+    """Tell whether a name is a path below the folder it is in, without characters that no path should have."""
+    return not _LEADS_OUT.search(name)
+
+
+def leads_out(name: str) -> bool:
+    """Tell whether a name leads out of the folder it is in."""
+    return bool(_OUTSIDE.search(name))
 
 
 def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
@@ -136,4 +161,4 @@ def _directory_bytes(stream: BinaryIO) -> int:
 
 def _stays_inside(info: ZipInfo) -> bool:
     # `is_dir` fails on an empty name.
-    return info.filename[-1:] not in {"", "/"} and not _LEADS_OUT.search(info.filename)
+    return info.filename[-1:] not in {"", "/"} and is_plain(info.filename)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from treering.edges.sources.conversations.branches import BRANCHES, way_to
 from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
-from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said
+from treering.edges.sources.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.tools.turns import Message
 
 

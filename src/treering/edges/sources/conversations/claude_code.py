@@ -11,8 +11,8 @@ from treering.edges.sources.conversations.conversation import (
     Unread,
     named_apart,
 )
-from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said
+from treering.edges.sources.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.tools.turns import Message
 
 Line = tuple[int, object]

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 
-from treering.edges.sources.conversations.loose_json import moment
+from treering.edges.sources.loose_json import moment
 
 
 def begun_at(name: str, heads: str) -> datetime | None:

@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from treering.edges.sources.conversations import chatgpt, claude_ai, claude_code, role_messages
 from treering.edges.sources.conversations.conversation import Conversation, Parsed, Unread, beginning
-from treering.edges.sources.conversations.loose_json import (
+from treering.edges.sources.loose_json import (
     Malformed,
     Record,
     elements,

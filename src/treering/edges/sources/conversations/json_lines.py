@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from treering.edges.sources.conversations import claude_code, role_messages
 from treering.edges.sources.conversations.conversation import Parsed, Unread, named_apart
-from treering.edges.sources.conversations.loose_json import Malformed, Record, over_limit, parse, record
+from treering.edges.sources.loose_json import Malformed, Record, over_limit, parse, record
 
 Line = tuple[int, object]
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from treering.edges.sources.conversations.loose_json import Record, first_words, listed, record, words
+from treering.edges.sources.loose_json import Record, first_words, listed, record, words
 
 OTHER_PARTS = "part(s) that are no text are only named where they stand"
 """What a conversation's notes say of parts that only have a name in it."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
-from treering.edges.sources.conversations.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said, tool_line
+from treering.edges.sources.loose_json import Record, first_moment, first_words, listed, record, words
 from treering.tools.turns import Message
 
 NOT_SPOKEN = "message(s) of the system or of tools were left out"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from treering.core.times import render_time
 from treering.edges.sources.conversations.archive import Archive, Refused
 from treering.edges.sources.conversations.conversation import ConversationDraft, Parsed, Unread
-from treering.edges.sources.conversations.loose_json import (
+from treering.edges.sources.conversations.parts import OTHER_PARTS
+from treering.edges.sources.loose_json import (
     Malformed,
     Record,
     first_moment,
@@ -18,7 +19,6 @@ from treering.edges.sources.conversations.loose_json import (
     record,
     words,
 )
-from treering.edges.sources.conversations.parts import OTHER_PARTS
 from treering.tools.conversation_exports import SINCE
 from treering.tools.turns import Message
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from treering.edges.sources.conversations.conversation import Conversation, ConversationDraft
 from treering.edges.sources.conversations.dated import begun_at
-from treering.edges.sources.conversations.loose_json import moment
+from treering.edges.sources.loose_json import moment
 from treering.tools.turns import Message
 
 

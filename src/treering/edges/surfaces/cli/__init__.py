@@ -5,9 +5,11 @@ modules that are imported when it runs.
 """
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from types import FrameType
 
 import typer
 
@@ -30,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _accept_any_text()
     clean_terminals()
     sys.excepthook = tell_crash
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     raise SystemExit(run(arguments))
 
 
@@ -42,17 +46,34 @@ def run(arguments: Sequence[str] | None = None) -> int:
     _accept_any_text()
     try:
         outcome = app(args=given, prog_name="treering", standalone_mode=False)
-    except TreeringError as error:
-        return failures.tell(error, as_json="--json" in given)
-    except failures.Misuse as error:
-        return failures.tell(failures.misuse(error), as_json="--json" in given)
-    except OSError as error:
-        return failures.tell(failures.blocked(error), as_json="--json" in given)
-    except typer.Abort:
-        outcome = _INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - what is not known here is raised again
+        outcome = _INTERRUPTED if _interrupts or isinstance(error, typer.Abort) else _told(error, given)
     if outcome == _INTERRUPTED:
         failures.tell_interrupted()
     return outcome if isinstance(outcome, int) else 0
+
+
+_interrupts: list[int] = []
+"""Each Ctrl-C. A library that is being imported may turn the exception of one into another, such as `ImportError`."""
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _interrupts.append(number)
+    signal.default_int_handler(number, frame)
+
+
+def _told(error: Exception, given: Sequence[str]) -> int:
+    """Tell an error on stderr and return its exit code. Raises it where it is nobody's fault but ours."""
+    match error:
+        case TreeringError():
+            known = error
+        case failures.Misuse():
+            known = failures.misuse(error)
+        case OSError():
+            known = failures.blocked(error)
+        case _:
+            raise error
+    return failures.tell(known, as_json="--json" in given)
 
 
 def _accept_any_text() -> None:

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.edges.settings import Settings
 from treering.edges.sources.git import open_repository
 from treering.edges.surfaces.cli.printing import say, tell
+
+if TYPE_CHECKING:
+    from treering.memories.discussion.operations import RecordReport
 
 _MOST_INPUT = 1_000_000
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
@@ -49,7 +52,7 @@ def keep(now: Path | None) -> None:
 
 
 def _keep(file: Path) -> None:
-    """Record what is new in a transcript, and make the memories that are due, by rules."""
+    """Record what is new in a transcript, make the memories that are due, and propose what was decided, by rules."""
     # Imported here: whoever only answers a hook has no time for it.
     from treering.edges.sources.conversations.exports import read_conversations
     from treering.edges.surfaces.cli.flags import WriteFlags
@@ -65,11 +68,16 @@ def _keep(file: Path) -> None:
         for one in found.conversations:
             if one.messages:
                 given = {"id": one.id or file.stem, "messages": one.messages}
-                report = space.perform(recording(MakingPlan()), input=given, options={"update": True})
-                say(f"{report.id}: {len(one.messages)} messages")
+                report = space.perform(recording(MakingPlan()), input=given, options={"update": True, "propose": True})
+                say(_kept(report, len(one.messages)))
         embed_later(space, writing)
     for problem in found.problems:
         tell(f"treering: {problem}")
+
+
+def _kept(report: "RecordReport", messages: int) -> str:
+    proposed = f", {len(report.proposed)} candidate(s) to review" if report.proposed else ""
+    return f"{report.id}: {messages} messages{proposed}"
 
 
 def _start(file: Path, folder: Path) -> None:

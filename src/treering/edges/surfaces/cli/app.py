@@ -14,6 +14,7 @@ from treering.edges.surfaces.cli import (
     space_commands,
     supervise_commands,
     verb_commands,
+    watch_commands,
     wiki_commands,
     workflow_commands,
 )
@@ -32,6 +33,7 @@ for commands in (
     review_commands,
     space_commands,
     connect_commands,
+    watch_commands,
     serving_commands,
     key_commands,
     supervise_commands,

@@ -55,6 +55,9 @@ def record(
         str, Option("--conversation", metavar="NAME", help="Which one, by id or title, where a file holds several.")
     ] = "",
     no_update: Annotated[bool, Option("--no-update", help="Leave memories that are due to a later update.")] = False,
+    propose: Annotated[
+        bool, Option("--propose", help="Propose what was decided, and why something failed, as candidates.")
+    ] = False,
     within: Within = "/",
 ) -> None:
     """Keep the messages of a file, and make what is due.
@@ -65,7 +68,7 @@ def record(
     """
     from treering.edges.surfaces.cli import discussions
 
-    told = discussions.RecordArguments(file, conversation, making, update=not no_update)
+    told = discussions.RecordArguments(file, conversation, making, update=not no_update, propose=propose)
     discussions.record(identity, within, told, access, writing)
 
 

@@ -26,6 +26,7 @@ from treering.edges.surfaces.cli.rendering.discussions import (
     render_imported_file,
     render_made,
     render_notes,
+    render_proposed,
     render_recorded,
     render_shown,
 )
@@ -57,12 +58,16 @@ _ISO_DAY = 10  # characters of 2026-05-01
 
 @dataclass(frozen=True, slots=True)
 class RecordArguments:
-    """What is recorded: a file, which of its conversations, and whether what is due is made then, and how."""
+    """What is recorded: a file, which of its conversations, whether what is due is made then, and how.
+
+    `propose`: what was decided, and why something failed, becomes candidates.
+    """
 
     file: Path
     conversation: str
     making: MakingFlags
     update: bool
+    propose: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +98,10 @@ def record(identity: str, within: str, told: RecordArguments, access: Access, wr
     operation = recording(plan_of(told.making)) if told.update else RECORD
     with opened(access, writing, create=RECORD.makes_space) as space:
         with watched(space) as busy:
-            report = busy.perform(operation, within, given, {"update": told.update})
+            report = busy.perform(operation, within, given, {"update": told.update, "propose": told.propose})
         made = report.made
-        data = {"id": report.id, "recorded": report.recorded, "made": made, "notes": notes}
-        recorded = render_recorded(report.id, report.recorded)
+        data = {**dict(report), "notes": notes}
+        recorded = [*render_recorded(report.id, report.recorded), *render_proposed(report.proposed)]
         answer(access, data, [*recorded, *(render_made(made) if made else ()), *render_notes(notes)])
         embed_later(space, writing)
     _leave(made)

@@ -50,6 +50,15 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("verify the audit log; who changed this", "treering lint audit know:01k…"),
         ("rebuild the indexes", "treering lint reindex --apply"),
     ),
+    "watch": (
+        ("the commits of the repository you are in, as they come", "treering watch"),
+        ("its files as they lie, with uncommitted changes", "treering watch --worktree"),
+        ("a folder of documents, a JSON object per line", "treering watch ~/notes --json"),
+    ),
+    "hook install": (("bring in each commit of this repository", "treering hook install"),),
+    "hook uninstall": (("leave the hooks as they were", "treering hook uninstall"),),
+    "hook status": (("see whether the hooks are there, and how the last run ended", "treering hook status"),),
+    "hook run": (("do now what the hooks do", "treering hook run"),),
     "review list": (("what waits for a decision", "treering review list"),),
     "review show": (("what a patch would change", "treering review show patch:01k…"),),
     "review apply": (("let it happen", "treering review apply patch:01k…"),),
@@ -134,6 +143,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "wiki status": (
         ("what is stale, edited or broken", "treering wiki status"),
         ("in a check that fails where anything is", "treering wiki status --check"),
+    ),
+    "wiki page": (
+        ("which pages there are", "treering wiki page"),
+        ("one of them", "treering wiki page modules/flask-app.md"),
     ),
     "wiki publish": (("into the folder of a site", "treering wiki publish site/docs"),),
     "wiki serve": (("the pages in a browser of this machine", "treering wiki serve"),),

@@ -151,6 +151,9 @@ class LimitFlags:
     max_body: Annotated[
         int, Option("--max-body", metavar="BYTES", min=1, help="The largest request; a key may be allowed less.")
     ] = 20_000_000
+    max_upload: Annotated[
+        int, Option("--max-upload", metavar="BYTES", min=1, help="The largest file that may be sent to be read.")
+    ] = 200_000_000
 
 
 def serve(
@@ -240,6 +243,7 @@ def serve(
         making=_plan(making),
         bounds=Bounds(
             max_body_bytes=limits.max_body,
+            max_upload_bytes=limits.max_upload,
             most_of_a_key=limits.at_once,
             requests_per_minute=limits.per_minute or Bounds().requests_per_minute,
             requests_per_minute_without_key=limits.per_minute,

@@ -40,6 +40,7 @@ from treering.tools.lint_audit import AuditReport
 
 _FAILED = 1
 _STDIN = "-"
+_STDIN_MODE = "source"
 
 
 def ingest(
@@ -51,7 +52,7 @@ def ingest(
             "treering ingest needs a path, a mode or --input.", hint="Name a path, such as `treering ingest .`."
         )
     with opened(access, writing, create=catalog.find("ingest").find(mode).makes_space) as space:
-        chosen = mode or _mode_for(what, calling, space)
+        chosen = mode or (_STDIN_MODE if what == _STDIN or not what else mode_for(what, space))
         envelope = envelope_of("ingest", chosen, calling, given=_brought(what, chosen, note), options=asked(bringing))
         with watched(space) as busy:
             report = _called(busy, "ingest", envelope)
@@ -134,12 +135,10 @@ def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:
     return catalog.call(space.engine, verb, envelope, granted=rights_of_verbs())
 
 
-def _mode_for(what: str, calling: Calling, space: Space) -> str:
+def mode_for(path: str, space: Space) -> str:
     """Choose the mode for what is to be read: a repository where git knows it, else files."""
-    if what == _STDIN or (not what and calling.input):
-        return "source"
     try:
-        space.engine.adapters["repo"].origin(what)
+        space.engine.adapters["repo"].origin(path)
     except (InvalidInput, Unavailable):
         return "path"  # no folder, no repository, or no git here
     return "repo"

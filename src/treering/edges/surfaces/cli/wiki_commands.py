@@ -24,7 +24,13 @@ def add_to(app: Typer) -> None:
     """Add the commands to the command line."""
     wiki = Typer(rich_markup_mode=None, invoke_without_command=True)
     wiki.callback()(tell)
-    for name, command in (("build", build), ("status", status), ("publish", publish), ("serve", serve)):
+    for name, command in (
+        ("build", build),
+        ("status", status),
+        ("page", page),
+        ("publish", publish),
+        ("serve", serve),
+    ):
         wiki.command(name, cls=Command)(spread(command))
     app.add_typer(wiki, name="wiki")
 
@@ -64,6 +70,26 @@ def status(
     from treering.edges.surfaces.cli import wikis
 
     wikis.status(access, scope, {"to": to, "repository": repository}, check=check)
+
+
+def page(
+    access: Access,
+    path: Annotated[str, Argument(metavar="PAGE", help="Such as modules/flask-app.md. Default: the index.")] = "",
+    of: Annotated[str, Option("--of", metavar="NAME", help="The repository, where the space holds several.")] = "",
+    scope: Scope = "/",
+    generated: Annotated[
+        str, Option("--generated", metavar="ID", help="Show what generate_wiki keeps of this repository_id.")
+    ] = "",
+    branch: Annotated[str, Option("--branch", metavar="NAME", help="The branch that --generated is of.")] = "",
+) -> None:
+    """Show a page as it would be written now.
+
+    With the pages that link to it, and the last changes of its files.
+    Nothing is written.
+    """
+    from treering.edges.surfaces.cli import wikis
+
+    wikis.page(access, scope, {"path": path, "repository": of, "generated": generated, "branch": branch})
 
 
 def publish(

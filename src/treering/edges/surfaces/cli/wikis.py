@@ -5,11 +5,13 @@ from pathlib import Path
 
 import typer
 
+from treering.core.times import render_time
 from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.printing import say
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.edges.surfaces.cli.session import answer, opened, watched
 from treering.edges.wiki_files.operations import BUILD, PUBLISH, STATUS, WikiStatus, WikiWritten
+from treering.edges.wiki_files.reading import PAGE
 from treering.tools.envelope import Operation
 
 _NOT_IN_ORDER = 1
@@ -33,6 +35,23 @@ def status(access: Access, scope: str, given: Mapping[str, str], *, check: bool)
     answer(access, told, _standing(told))
     if check and not told.in_order:
         raise typer.Exit(_NOT_IN_ORDER)
+
+
+def page(access: Access, scope: str, given: Mapping[str, str]) -> None:
+    """Show a page."""
+    with opened(access) as space, watched(space) as busy:
+        told = busy.perform(PAGE, scope, given)
+    linked = [line(f"{one.path}  {one.title}", indent=2) for one in told.linked_from[:_MOST_LISTED]]
+    changed = [
+        line(f"{render_time(one.at)[:16].replace('T', ' ')}  {one.what} {one.path}  by {one.actor}", indent=2)
+        for one in told.changes
+    ]
+    lines = [
+        *(line(one) for one in told.text.strip().splitlines()),
+        *([line(""), line("Linked from:"), *linked] if linked else []),
+        *([line(""), line("Changes of its files:"), *changed] if changed else []),
+    ]
+    answer(access, told, lines)
 
 
 def serve(folder: str, port: int) -> None:

@@ -224,10 +224,15 @@ def _ingested(report: IngestReport | JobReport) -> str:
     title = _counted("items", report.counts)
     job = f" Job {report.job}." if report.job else ""
     left = f" {report.items_left_out} more results: mode status." if report.items_left_out else ""
-    state = f" {report.state}: {report.done} of {report.total or '?'}." if isinstance(report, JobReport) else ""
+    state = _state(report) if isinstance(report, JobReport) else ""
     waiting = f" {report.pending_vectors} texts wait for their vector." if report.pending_vectors else ""
     stale = f" Now stale: {', '.join(report.staled)}." if report.staled else ""
     return f"{report.mode}: {report.status}. {title}{state}{stale}{job}{left}{waiting}"
+
+
+def _state(report: JobReport) -> str:
+    errors = "".join(f" {label(error.message, most=_SAID)}" for error in report.errors)
+    return f" {report.state}: {report.done} of {report.total or '?'}.{errors}"
 
 
 def _item(item: ItemResult) -> AnswerEntry:

@@ -21,7 +21,7 @@ from treering.edges.project_models import ProjectModels
 from treering.edges.projects import ProjectSpaces, projects_place
 from treering.edges.settings import Settings
 from treering.edges.surfaces.recent_calls import RecentCalls
-from treering.edges.surfaces.rest import chat, operations, pages, projects, wiki
+from treering.edges.surfaces.rest import chat, jobs, operations, pages, projects, uploads, wiki
 from treering.edges.surfaces.rest.bounds import Bounds
 from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.caretaker import Caretaker
@@ -35,6 +35,7 @@ from treering.edges.surfaces.rest.metrics import Metrics, SpaceState
 from treering.edges.surfaces.rest.observing import RequestObserver, RouteTemplates
 from treering.edges.surfaces.rest.remembering import MemorySettings
 from treering.edges.surfaces.rest.request_guard import RequestGuard
+from treering.edges.surfaces.rest.running_jobs import RunningJobs
 from treering.edges.surfaces.rest.served import ALLOWED, Allowed, ServedSpace, Stop, allowed, granted, report_progress
 from treering.edges.surfaces.rest.sign_in import ACCESS as SIGN_IN_ACCESS
 from treering.edges.surfaces.rest.sign_in import SIGN_OUT, SignIn
@@ -168,6 +169,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
 
     bounds = serving.bounds
     workers = Workers(bounds.worked_on_at_once, stop=stop)
+    running = RunningJobs(space, bounds, stop=stop)
     upstream = Upstream(serving.upstream) if serving.upstream else None
     memory = ChatMemory(
         space.engine,
@@ -192,6 +194,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
                 yield
         finally:
             stop.say()
+            await running.close()
             await run_sync(caretaker.stop)
             if upstream:
                 await upstream.close()
@@ -201,10 +204,15 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
             if ring:
                 await run_sync(ring.keys.close)
 
+    async def admit(request: Request) -> Caller:
+        return await gate.admit(request, request.method)
+
     calls = RecentCalls()
     routes = (
         *_state_of(space),
-        *wiki.routes(space, workers, bounds, calls),
+        *wiki.routes(space, workers, bounds, calls, running),
+        uploads.route(uploads.UploadEndpoint(space, workers, bounds, calls, running)),
+        *jobs.routes(jobs.JobsEndpoint(running, workers, bounds, admit=admit, ending=lambda: stop.said)),
         *operations.routes(space, workers, bounds),
         *projects.routes(project_memory, workers, bounds),
         *chat.routes(chat.ChatEndpoint(upstream, memory, serving.memory)),
@@ -216,15 +224,12 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     for one in routes:
         app.add_api_route(one.path, one.answer, methods=[one.method], response_model=None)
 
-    async def admit(request: Request) -> Caller:
-        return await gate.admit(request, request.method)
-
     app.router.routes.extend(pages.routes(space, spaces, calls, workers, bounds, stop, admit=admit))
     described = document(routes)
     app.router.routes.append(agents.route)
     app.openapi = lambda: described  # type: ignore[method-assign]  # the documented way to give one's own
     answer_failures(app)
-    metrics = Metrics(spaces=partial(_state_of_spaces, space, spaces), running=workers.load)
+    metrics = Metrics(spaces=partial(_state_of_spaces, space, spaces), running=partial(_load, workers, running))
     app.add_api_route(METRICS, metrics.answer, methods=["GET"], response_model=None)
     access = [
         (METRICS, _ANYBODY if serving.metrics_to_all else _ADMIN),
@@ -234,7 +239,13 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     ]
     gate = Gate([*access, *SIGN_IN_ACCESS, *pages.ACCESS], anybody=Caller(most), ring=ring)
     _add_sign_in(app, SignIn(gate))
-    app.add_middleware(RequestGuard, bounds=bounds, apart=frozenset((*_HEALTH, *_READY, METRICS)), gate=gate)
+    app.add_middleware(
+        RequestGuard,
+        bounds=bounds,
+        apart=frozenset((*_HEALTH, *_READY, METRICS)),
+        gate=gate,
+        streamed=frozenset({uploads.UPLOAD}),
+    )
     app.add_middleware(RequestObserver, templates=RouteTemplates(app.routes), metrics=metrics)
     return app
 
@@ -242,6 +253,11 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
 def _state_of_spaces(space: ServedSpace, projects: ProjectSpaces) -> SpaceState:
     count, waiting = projects.count_open()
     return SpaceState(spaces_open=count + space.is_open, waiting_vectors=waiting + space.pending_vectors())
+
+
+def _load(workers: Workers, jobs: RunningJobs) -> tuple[int, int]:
+    (running, waiting), (jobs_running, jobs_waiting) = workers.load(), jobs.load()
+    return running + jobs_running, waiting + jobs_waiting
 
 
 def _add_sign_in(app: FastAPI, sign_in: SignIn) -> None:

@@ -38,12 +38,22 @@ class Arrival:
     """Hands an app the messages of one request.
 
     `arrived` is called when the body is there; what it raises is raised where the app receives the body.
+    `in_memory`: the body waits in memory until it is complete.
     """
 
-    def __init__(self, receive: Receive, arrivals: Arrivals, *, max_bytes: int, arrived: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        arrivals: Arrivals,
+        *,
+        max_bytes: int,
+        arrived: Callable[[], None],
+        in_memory: bool = True,
+    ) -> None:
         self._receive = receive
         self._arrivals = arrivals
         self._max_bytes = max_bytes
+        self._in_memory = in_memory
         self._arrived = arrived
         self._began = monotonic()
         self._complete = False
@@ -64,7 +74,7 @@ class Arrival:
             self._finish()
             return message
         if message.get("more_body", False):
-            size = len(message.get("body", b""))
+            size = len(message.get("body", b"")) if self._in_memory else 0
             self._arrivals.keep(size)
             self._kept += size
             return message

@@ -22,6 +22,17 @@ class Bounds:
     """Requests of one key in a minute; its others are told when to try again."""
     requests_per_minute_without_key: int | None = None
     """Requests in a minute of all who ask without a key, on a server without keys; `None`: any number."""
+    max_upload_bytes: int = 200_000_000
+    """Bytes of a file that is sent; of a key that says how large its bodies may be, no more than that."""
+    uploads_at_once: int = 4
+    """Files that are being sent or read."""
+    uploads_of_a_key: int = 2
+    """Files of one key that are being sent or read."""
+    jobs_at_once: int = 2
+    """Jobs that are worked on, in threads of their own; the others wait."""
+    most_jobs: int = 32
+    """Jobs that run or wait; for one more the client is told to try again. Of one key, as many as it may have
+    answered at once."""
     most_connections: int = 256
     """Connections that are open. For one more, the one that has waited longest for its request is closed."""
     read_seconds: float = 30.0
@@ -45,6 +56,7 @@ class Bounds:
             requests_per_minute=of_all if limits.requests_per_minute is None else limits.requests_per_minute,
             at_once=self.most_of_a_key if limits.at_once is None else limits.at_once,
             max_body_bytes=min(self.max_body_bytes, limits.max_body_bytes or self.max_body_bytes),
+            max_upload_bytes=min(self.max_upload_bytes, limits.max_body_bytes or self.max_upload_bytes),
         )
 
     @property
@@ -61,3 +73,4 @@ class CallerBounds:
     """`None`: any number."""
     at_once: int
     max_body_bytes: int
+    max_upload_bytes: int

@@ -15,8 +15,8 @@ from treering.tools.crystallize_work import LinkFields, WorkItemInput
 from treering.tools.drafting import KnowledgeFields, NodeFields, WorkItemFields
 from treering.tools.envelope import Envelope, Mode, TextInput, Tool, Value
 
-_SCOPE = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
-_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=_SCOPE))]
+SCOPE_PATTERN = r"^(/|(/(?!\.{1,2}(/|$))[^\s/\x00-\x1f][^/\x00-\x1f]{0,127}){1,16}/?)$"
+_Scope = Annotated[ScopeGiven, WithJsonSchema(scope_schema(pattern=SCOPE_PATTERN))]
 
 
 class _OrText:

@@ -32,6 +32,7 @@ _REASONS: Mapping[HTTPStatus, str] = {
     HTTPStatus.BAD_GATEWAY: "The upstream cannot be reached.",
     HTTPStatus.GATEWAY_TIMEOUT: "The upstream did not answer in time.",
 }
+_BYTES: Schema = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 _BEHIND = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 _WITHOUT_BODY = (
     HTTPStatus.UNAUTHORIZED,
@@ -47,7 +48,7 @@ _WITHOUT_BODY = (
 class Route:
     """One thing the server can be asked: where, with what, and what it gives."""
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "POST", "DELETE"]
     path: str
     name: str
     """Unique: the route's id."""
@@ -60,12 +61,20 @@ class Route:
     """The good answer is one of these."""
     takes: tuple[type[BaseModel], ...] = ()
     """The JSON body is one of these; nothing: there is no body."""
+    takes_bytes: bool = False
+    """The body is bytes of any kind."""
     description: str = ""
     parameters: tuple[Schema, ...] = ()
     links: Mapping[str, Schema] = field(default_factory=dict)
     """What can be asked next with what this route was asked and gave."""
     also: Schema = field(default_factory=dict)
     """Other content than JSON that the good answer may have, by its type."""
+    good: HTTPStatus = HTTPStatus.OK
+    """The status of the good answer."""
+    besides: Mapping[str, Schema] = field(default_factory=dict)
+    """Other answers than the good one and failures, by their status."""
+    refuses: tuple[HTTPStatus, ...] = ()
+    """Failures of a route without a body, beside those that every route has."""
     fails: type[BaseModel] = Failure
     """What a failure is."""
     behind: bool = False
@@ -102,7 +111,7 @@ def document(routes: Sequence[Route]) -> Schema:
 def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
     good: Schema = {
         "description": "Done.",
-        "content": _json([names[model, "serialization"] for model in route.gives]) | route.also,
+        "content": _json([names[model, "serialization"] for model in route.gives]) | dict(route.also),
     }
     if route.links:
         good["links"] = dict(route.links)
@@ -112,7 +121,8 @@ def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
         **({"description": route.description} if route.description else {}),
         **({"parameters": list(route.parameters)} if route.parameters else {}),
         "responses": {
-            "200": good,
+            str(route.good.value): good,
+            **route.besides,
             **{
                 str(status.value): {
                     "description": _REASONS[status],
@@ -122,6 +132,8 @@ def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
             },
         },
     }
+    if route.takes_bytes:
+        described["requestBody"] = {"required": True, "content": _BYTES}
     if route.takes:
         content = _json([names[model, "validation"] for model in route.takes])
         shown = {what: {"value": body} for what, body in EXAMPLES[route.name].items()}
@@ -133,13 +145,15 @@ def _described(route: Route, names: Mapping[Any, Schema]) -> Schema:
 def _failures(route: Route) -> Iterator[HTTPStatus]:
     """Return the statuses of a route's failures, in their order."""
     for status in _REASONS:
-        possible = status not in _BEHIND and (route.takes or status in _WITHOUT_BODY)
+        possible = status not in _BEHIND and (route.takes or status in (*_WITHOUT_BODY, *route.refuses))
         # Without an upstream even what takes no body is refused as a call that cannot be accepted.
         if possible or (route.behind and status in {*_BEHIND, HTTPStatus.UNPROCESSABLE_ENTITY}):
             yield status
 
 
 def _json(choices: Sequence[Schema]) -> Schema:
+    if not choices:
+        return {}
     schema = choices[0] if len(choices) == 1 else {"anyOf": list(choices)}
     return {"application/json": {"schema": schema}}
 

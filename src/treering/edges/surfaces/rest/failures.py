@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from treering.core.errors import (
     Conflict,
@@ -120,14 +121,23 @@ def _refused(request: Request, error: Exception) -> Response:
         raise error
     if error.status_code == HTTPStatus.NOT_FOUND:
         return failure_response(_no_such_place(request), path=request.url.path)
-    allowed = (error.headers or {}).get("Allow", "")
+    headers = dict(error.headers or {})
+    if "Allow" in headers:  # as the first route of the path says it, which may not be the only one
+        headers["Allow"] = _allowed(request)
+    allowed = headers.get("Allow", "")
     failure = Failure(
         code=HTTPStatus(error.status_code).name.casefold(),
         message=f"{request.method} {request.url.path}: {error.detail}.",
         hint=f"Allowed: {allowed}." if allowed else "",
         details={},
     )
-    return _response(request.url.path, error.status_code, failure, error.headers or {})
+    return _response(request.url.path, error.status_code, failure, headers)
+
+
+def _allowed(request: Request) -> str:
+    """Name the methods of a path, of all its routes."""
+    matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in matching for method in getattr(route, "methods", None) or ()}))
 
 
 def _no_such_place(request: Request) -> NotFound:

@@ -59,7 +59,8 @@ class RequestObserver:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+                # What a model server answered keeps its id: that server's people ask for it.
+                MutableHeaders(scope=message).setdefault(REQUEST_ID, request_id)
             await send(message)
 
         began = monotonic()

@@ -43,14 +43,17 @@ class RequestGuard:
 
     Conversations with a model take long, and wait for others: they are counted by themselves, so that as many of
     them as are let in leave the tools as free as before. A request is counted when its body is there, not while it
-    arrives. `apart`: paths that are always let in.
+    arrives. `apart`: paths that are always let in. `streamed`: paths whose bodies are files, kept on the disk.
     """
 
-    def __init__(self, app: ASGIApp, *, bounds: Bounds, apart: frozenset[str], gate: Gate) -> None:
+    def __init__(
+        self, app: ASGIApp, *, bounds: Bounds, apart: frozenset[str], gate: Gate, streamed: frozenset[str] = frozenset()
+    ) -> None:
         self._app = app
         self._gate = gate
         self._bounds = bounds
         self._apart = apart
+        self._streamed = streamed
         self._arrivals = Arrivals(bounds)
         self._rates = RequestRates()
         self._inside: Counter[bool | str] = Counter()
@@ -85,7 +88,9 @@ class RequestGuard:
         self._rates.count(caller.key, allowed.requests_per_minute)
         talk = scope["path"] in OF_OPENAI
         place = _Slot(self._inside, self._bounds.most_at_once, allowed, talk=talk, key=caller.key)
-        arrival = Arrival(receive, self._arrivals, max_bytes=allowed.max_body_bytes, arrived=place.take)
+        streamed = scope["path"] in self._streamed
+        most = allowed.max_upload_bytes if streamed else allowed.max_body_bytes
+        arrival = Arrival(receive, self._arrivals, max_bytes=most, arrived=place.take, in_memory=not streamed)
         try:
             if scope["method"] in _WITHOUT_BODY:
                 place.take()

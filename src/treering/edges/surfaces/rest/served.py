@@ -114,8 +114,18 @@ class ServedSpace:
         self._space: Space | None = None
         self._lock = threading.Lock()
 
-    def call(self, verb: str, envelope: Envelope, caller: Caller, *, progress: Progress = report_progress) -> Report:
+    def call(
+        self,
+        verb: str,
+        envelope: Envelope,
+        caller: Caller,
+        *,
+        progress: Progress = report_progress,
+        lend: Callable[[Engine], Engine] | None = None,
+    ) -> Report:
         """Run a verb. Only what brings something in makes a new space: a read of a wrong address must fail.
+
+        `lend`: makes the engine of the call from that of the space.
 
         Raises `Denied`, before the space is opened, for a mode that does more than the caller is granted, and for a
         scope that the caller is not let into.
@@ -125,8 +135,8 @@ class ServedSpace:
         tool.require(mode, granted=caller.granted)
         named = envelope.scope if "scope" in envelope.model_fields_set else None
         placed = envelope.model_copy(update={"scope": caller.scope_for(named)})
-        engine = self._engine_for(mode, caller).with_progress(progress)
-        return tool.call(engine, placed, granted=caller.granted)
+        engine = self.engine_for(mode, caller).with_progress(progress)
+        return tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
 
     def grants(self, operation: Operation[Any]) -> bool:
         """Tell whether some caller may do all that an operation does which is no mode of a verb."""
@@ -137,8 +147,16 @@ class ServedSpace:
     ) -> Answer:
         """Run an operation that is no mode of a verb. Raises `Denied` where it does more than the caller is granted."""
         require(operation.name, operation.rights, granted=caller.granted_besides)
-        engine = self._engine_for(operation, caller)
+        engine = self.engine_for(operation, caller)
         return operation.perform(engine, given=given, options=options, granted=caller.granted_besides)
+
+    def engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
+        """Open the space. What a person has to decide is done as a person, since the operator allowed that."""
+        engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
+        author = caller.author or engine.author
+        decides = operation.rights.needs_person
+        engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
+        return confined(engine, scope=caller.scope)
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
@@ -173,14 +191,6 @@ class ServedSpace:
             if self._space:
                 self._space.close()
             self._space = None
-
-    def _engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
-        """Open the space. What a person has to decide is done as a person, since the operator allowed that."""
-        engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
-        author = caller.author or engine.author
-        decides = operation.rights.needs_person
-        engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
-        return confined(engine, scope=caller.scope)
 
     def _opened(self, *, create: bool, stopping: bool = False) -> Space:
         """Open the space; while the server stops, only for what has to be brought to its end."""

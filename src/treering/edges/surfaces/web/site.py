@@ -24,6 +24,7 @@ from treering.edges.surfaces.web.pages.health import decide, health
 from treering.edges.surfaces.web.pages.inspect_object import inspect_object
 from treering.edges.surfaces.web.pages.projects import list_projects
 from treering.edges.surfaces.web.pages.timeline import timeline
+from treering.edges.surfaces.web.pages.wiki import wiki
 from treering.edges.surfaces.web.pages.work import work
 from treering.edges.surfaces.web.rendering import HEADERS, STATIC, error_page, respond
 from treering.edges.surfaces.web.view import PageView, ReadSpace, Rendered
@@ -85,6 +86,8 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
         Route("/live/events", pages.events),
         Route("/discussions", pages.page(list_discussions)),
         Route("/discussions/{identity}", pages.page(show_discussion)),
+        Route("/wiki", pages.page(wiki)),
+        Route("/wiki/{page:path}", pages.page(wiki)),
         Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
         *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in _OF_ANY_SPACE.items()),

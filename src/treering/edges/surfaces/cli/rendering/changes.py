@@ -13,7 +13,8 @@ from treering.tools.ingest_report import OUTCOMES, IngestReport, ItemResult, Job
 from treering.tools.submission import WriteReport
 
 _STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta"}
-_TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
+TOLD: frozenset[Outcome] = frozenset({"failed", "skipped", "proposed", "removed", "moved"})
+"""Outcomes of which a person wants to see the items."""
 _MACHINERY = {"id", "type", "title", "fingerprint", "content_type", "captured_at", "last_verified_at"}
 """Fields of an object that tell a reviewer nothing beside its title and id."""
 _MOST_PER_OUTCOME = 10
@@ -23,8 +24,8 @@ _NAME_CHARS = 400
 
 def render_ingest(report: IngestReport) -> Iterator[IndentedLine]:
     """Show counts, then the items a person may want to act on, with reasons."""
-    yield line((f"{'Would ingest' if report.dry_run else 'Ingested'}: ", "bold"), _counts(report.counts))
-    yield from _items([item for item in report.items if item.outcome in _TOLD], most=_MOST_PER_OUTCOME)
+    yield line((f"{'Would ingest' if report.dry_run else 'Ingested'}: ", "bold"), counted(report.counts))
+    yield from render_items([item for item in report.items if item.outcome in TOLD])
     yield from _drift(report.staled, report.contested)
     if report.pending_vectors and not report.dry_run:
         yield line(f"Found by words now; {report.pending_vectors} texts still wait for their vector.")
@@ -37,8 +38,10 @@ def render_job(report: JobReport) -> Iterator[IndentedLine]:
     else:
         total = "" if report.total is None else f" of {report.total}"
         yield line((f"{report.target}: {report.state}", "bold"), f"  {report.done}{total} items  ({report.job})")
-        yield line(_counts(report.counts))
-        yield from _items(report.items, most=len(report.items))
+        for error in report.errors:
+            yield line((f"{error.message} {error.hint}".strip(), "red"))
+        yield line(counted(report.counts))
+        yield from render_items(report.items, most=len(report.items))
         yield from _drift(report.staled, ())
     if report.items_left_out:
         yield line(f"{report.items_left_out} more; --option max_items=… or offset=… shows them")
@@ -113,11 +116,13 @@ def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
     yield from (line(f"- {place}", indent=2) for place in receipt.out_of_reach)
 
 
-def _counts(counts: Mapping[Outcome, int]) -> str:
+def counted(counts: Mapping[Outcome, int]) -> str:
+    """Say how many items had which outcome."""
     return ", ".join(f"{counts[one]} {one}" for one in reversed(OUTCOMES) if counts.get(one)) or "nothing"
 
 
-def _items(items: Sequence[ItemResult], *, most: int) -> Iterator[IndentedLine]:
+def render_items(items: Sequence[ItemResult], *, most: int = _MOST_PER_OUTCOME) -> Iterator[IndentedLine]:
+    """Show items by outcome, at most so many of each, with reasons."""
     for outcome in OUTCOMES:
         these = [item for item in items if item.outcome == outcome]
         for item in these[:most]:

@@ -37,6 +37,12 @@ def render_recorded(name: str, recorded: Recorded) -> Iterator[IndentedLine]:
         yield line(("Stale now: ", "yellow"), ", ".join(recorded.staled), indent=2)
 
 
+def render_proposed(proposed: Sequence[str]) -> Iterator[IndentedLine]:
+    """Show the candidates that were proposed, or the patch that waits for review."""
+    if proposed:
+        yield line(("Proposed: ", "bold"), ", ".join(proposed), indent=2)
+
+
 def render_made(made: MakingReport) -> Iterator[IndentedLine]:
     """Show what became of the memories that were due."""
     counts = {"done": made.done, "empty": made.empty, "failed": made.failed, "waiting": made.waiting}

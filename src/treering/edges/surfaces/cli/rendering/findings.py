@@ -31,7 +31,7 @@ def render_findings(report: LintReport) -> Iterator[IndentedLine]:
         if found:
             yield line((f"{title} of {report.mode}", style))
             for one in found:
-                yield from _finding(one)
+                yield from render_finding(one)
     if total > len(report.findings):
         yield line(f"{total} in all; --limit shows more")
     for rule, reason in report.silenced.items():
@@ -80,12 +80,8 @@ def render_audit(report: AuditReport) -> Iterator[IndentedLine]:
             yield line((f"{one.field}: ", "dim"), f"{_value(one.before)} → {_value(one.after)}", indent=4)
 
 
-def _value(value: object) -> str:
-    text = value if isinstance(value, str) else canonical_json(value)
-    return label(text, most=_VALUE_CHARS) if value not in (None, "", [], {}) else "nothing"
-
-
-def _finding(one: Finding) -> Iterator[IndentedLine]:
+def render_finding(one: Finding) -> Iterator[IndentedLine]:
+    """Show a finding, with what it is about and what would put it right."""
     more = f" and {len(one.ids) - _MOST_IDS} more" if len(one.ids) > _MOST_IDS else ""
     yield line((f"{one.rule}: ", "bold"), one_line(one.explanation, most=_SAID_CHARS), indent=2)
     yield line((f"{', '.join(one.ids[:_MOST_IDS])}{more}", "dim"), indent=4)
@@ -96,3 +92,8 @@ def _finding(one: Finding) -> Iterator[IndentedLine]:
             "  (treering lint repair)" if one.fix else "",
             indent=4,
         )
+
+
+def _value(value: object) -> str:
+    text = value if isinstance(value, str) else canonical_json(value)
+    return label(text, most=_VALUE_CHARS) if value not in (None, "", [], {}) else "nothing"

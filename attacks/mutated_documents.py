@@ -1,0 +1,153 @@
+"""Files that somebody damaged on purpose, and what reading each costs.
+
+`python -m attacks.mutated_documents READER TIMES [FILE ...]` reads so many mutations of files of a reader (`pdf`,
+`office`, `mail`, `code`), of those given or else of small ones, and prints what it cost as JSON.
+"""
+
+import gc
+import json
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from treering.edges.sources.bounded_process import BoundedProcess
+from treering.edges.sources.files import draft_file
+from treering.ports.adapter import Failed, ReadLimits, SourceDraft
+
+_TESTS = Path(__file__).parents[1] / "tests" / "edges" / "sources"
+_MOST_CHANGES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What the reading of many damaged files cost."""
+
+    read: int
+    failed: int
+    other: int
+    """Neither a source nor a failure of the item: a crash of the run."""
+    slowest: float
+    """Seconds for one file."""
+    slowest_at: int
+    """The number of the mutation: with it, the file can be made again."""
+    memory_mb: float
+    """The most that the child process had."""
+
+
+def mutated(data: bytes, random: Random) -> bytes:
+    """Return a file with some of its bytes changed; for an office file mostly within its parts, packed again."""
+    if data.startswith(b"PK") and random.random() < 0.8:
+        return _repacked(data, random)
+    return _changed(data, random)
+
+
+def files_of(reader: str) -> Mapping[str, bytes]:
+    """Return small files of a reader, by name."""
+    sys.path.append(str(_TESTS))
+    made: Any = import_module("document_files")
+    if reader == "pdf":
+        return {"a.pdf": made.pdf_of("One two.\n\nThree.", "Four."), "b.pdf": made.pdf_bomb(4)}
+    if reader == "mail":
+        mail = made.eml_of("Words.", Message_ID="<1@x>")
+        return {"a.eml": mail, "a.mbox": made.mbox_of(mail, made.eml_of("Yes.", In_Reply_To="<1@x>"))}
+    if reader == "code":
+        sources = (Path(__file__), _TESTS.parents[1] / "docs" / "blocks.py")
+        return {file.name: file.read_bytes() for file in sources}
+    return {
+        "a.docx": made.docx_of("Words.\nMore words."),
+        "a.xlsx": made.xlsx_of(A=[["x", 1.5], ["=A1*2", date(2025, 1, 2)]]),
+        "a.pptx": made.pptx_of(("Title", "Body", "Notes")),
+        "a.odt": made.odt_of("Words."),
+        "a.ods": made.ods_of("A", [["x", "1"]]),
+        "a.odp": made.odp_of(("Title", "Body")),
+        "a.epub": made.epub_of("Words."),
+    }
+
+
+def damage(files: Mapping[str, bytes], times: int) -> Damage:
+    """Read so many mutations of files, each made by its number."""
+    results, slowest, slowest_at = Counter[str](), 0.0, 0
+    names = sorted(files)
+    for at in range(times):
+        name = names[at % len(names)]
+        data = mutated(files[name], Random(at))
+        began = time.monotonic()
+        results[_outcome(name, data)] += 1
+        took = time.monotonic() - began
+        if took > slowest:
+            slowest, slowest_at = took, at
+    return Damage(results["read"], results["failed"], results["other"], slowest, slowest_at, _memory_of_children())
+
+
+def _outcome(name: str, data: bytes) -> str:
+    try:
+        found = draft_file(data, path=name, origin=f"file:/{name}", commit=None, limits=ReadLimits())
+    except Exception as error:  # noqa: BLE001 - whatever comes out is what the attack is after
+        print(f"{name}: {error!r}", file=sys.stderr)
+        return "other"
+    return "read" if isinstance(found, SourceDraft) else "failed" if isinstance(found, Failed) else "other"
+
+
+def _memory_of_children() -> float:
+    """Return the most memory that a child had, after all have ended."""
+    for process in [one for one in gc.get_objects() if isinstance(one, BoundedProcess)]:
+        process._end()
+    unit = 1 if sys.platform == "darwin" else 1_000
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit / 1e6
+
+
+def _repacked(data: bytes, random: Random) -> bytes:
+    with ZipFile(BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in random.sample(sorted(members), min(3, len(members))):
+        members[name] = _changed(members[name], random)
+    out = BytesIO()
+    with ZipFile(out, "w", ZIP_DEFLATED) as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
+    return out.getvalue()
+
+
+def _changed(data: bytes, random: Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(random.randint(1, _MOST_CHANGES)):
+        if not changed:
+            return b""
+        at = random.randrange(len(changed))
+        some = changed[at : at + random.randint(1, 40)]
+        match random.randrange(8):
+            case 0:
+                del changed[at : at + len(some)]
+            case 1:
+                changed[at:at] = some * random.choice((1, 3, 50))
+            case 2:
+                there = random.randrange(len(changed))
+                changed[there : there + len(some)] = some
+            case 3:
+                changed[at : at + 1] = str(random.choice((0, -1, 2**31, 2**63, 10**30))).encode()
+            case 4:
+                del changed[random.randrange(max(1, len(changed) * 9 // 10), len(changed) + 1) :]
+            case 5:
+                changed[at] ^= 1 << random.randrange(8)
+            case _:
+                changed[at] = random.randrange(256)
+    return bytes(changed)
+
+
+def _main(reader: str, times: str, files: Sequence[str]) -> None:
+    chosen = {file.name: file.read_bytes() for file in map(Path, files)} or files_of(reader)
+    print(json.dumps(asdict(damage(chosen, int(times)))))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -1,0 +1,1 @@
+"""Documents that are no plain text: PDF, office files, books and mail."""

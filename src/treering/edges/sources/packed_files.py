@@ -1,0 +1,208 @@
+"""Archives that strangers sent: checked as a whole first, then read file by file into memory, never put on a disk."""
+
+import stat
+import struct
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from gzip import GzipFile
+from typing import BinaryIO, Protocol
+
+from treering.core.errors import InvalidInput
+from treering.edges.sources.conversations.archive import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
+from treering.edges.sources.names import shown
+
+_MB = 1_000_000
+_BROKEN = (tarfile.TarError, zlib.error, struct.error, OSError, EOFError, ValueError, ArithmeticError)
+_HINT = "Nothing of it was kept. Send its files one by one, or in several archives."
+_SHOWN = 80
+_NO_PATH = Refused("its name is no path that could be kept")
+
+Limit = Callable[[str], int]
+"""Says by its name how many bytes of a file are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBounds:
+    """How much an archive may hold. Sizes in bytes, of what is packed in it."""
+
+    max_files: int = 20_000
+    max_bytes: int = 1_000 * _MB
+    max_ratio: int = 200
+    """How many times larger it may be unpacked, from `ratio_from` on."""
+    ratio_from: int = 10 * _MB
+
+    def most_of(self, size: int) -> int:
+        """Return how many bytes an archive of a size may hold."""
+        return min(self.max_bytes, max(self.ratio_from, size * self.max_ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFile:
+    """A file of an archive: its bytes, or why it is not read."""
+
+    name: str
+    data: bytes | Refused
+
+
+class PackedFiles(Protocol):
+    """An archive that was checked."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of its files."""
+        ...
+
+    def files(self, most: Limit) -> Iterator[PackedFile]:
+        """Read its files, of each no more than it may have."""
+        ...
+
+
+def open_packed(stream: BinaryIO, name: str, bounds: PackedBounds) -> PackedFiles | None:
+    """Open a zip file, or a tar file, also one packed by gzip, by its name; `None` for any other name.
+
+    Raises `InvalidInput` for one that is damaged, holds too much, or holds a name or a link that leads out of it.
+    """
+    lower = name.lower()
+    if lower.endswith(".zip"):
+        return _ZipFiles(stream, name, bounds)
+    if lower.endswith((".tar", ".tar.gz", ".tgz")):
+        return _TarFiles(stream, name, bounds, packed=not lower.endswith(".tar"))
+    return None
+
+
+class _ZipFiles:
+    def __init__(self, stream: BinaryIO, name: str, bounds: PackedBounds) -> None:
+        most = bounds.most_of(_size(stream))
+        limits = ZipBounds(max_members=bounds.max_files, max_bytes=most, max_ratio=bounds.max_ratio)
+        opened = open_archive(stream, limits)
+        if isinstance(opened, Refused):
+            raise _refused(name, opened.why)
+        if (outside := opened.leading_out()) is not None:
+            raise _leads_out(name, outside)
+        if opened.unpacked_bytes > most:
+            raise _too_much(name, most)
+        self._archive: Archive = opened
+
+    @property
+    def names(self) -> Sequence[str]:
+        return (*self._archive.names, *self._archive.passed_over)
+
+    def files(self, most: Limit) -> Iterator[PackedFile]:
+        for name in self._archive.names:
+            yield PackedFile(name, self._read(name, most(name)))
+        for name in self._archive.passed_over:
+            yield PackedFile(name, _NO_PATH)
+
+    def _read(self, name: str, most: int) -> bytes | Refused:
+        info = self._archive.info(name)
+        if stat.S_ISLNK(info.external_attr >> 16):
+            return Refused("it is a link")
+        return Refused(_over(info.file_size, most)) if info.file_size > most else self._archive.read(name)
+
+
+class _TarFiles:
+    def __init__(self, stream: BinaryIO, name: str, bounds: PackedBounds, *, packed: bool) -> None:
+        self._stream = stream
+        self._name = name
+        self._packed = packed
+        self._most = bounds.most_of(_size(stream))
+        self._max_files = bounds.max_files
+        # Once through all of it: where something is wrong, nothing was kept yet.
+        self.names: Sequence[str] = [member.name for _, member in self._members() if not member.isdir()]
+
+    def files(self, most: Limit) -> Iterator[PackedFile]:
+        for archive, member in self._members():
+            if not member.isdir():
+                yield PackedFile(member.name, self._read(archive, member, most(member.name)))
+
+    def _read(self, archive: tarfile.TarFile, member: tarfile.TarInfo, most: int) -> bytes | Refused:
+        if not is_plain(member.name):
+            return _NO_PATH
+        if member.issparse() or not member.isreg():
+            return Refused("it is a link" if member.issym() or member.islnk() else "it is no regular file")
+        if member.size > most:
+            return Refused(_over(member.size, most))
+        file = archive.extractfile(member)
+        if file is None:
+            return Refused("it is no regular file")
+        return b"".join(iter(lambda: file.read(_MB), b""))
+
+    def _members(self) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+        try:
+            self._stream.seek(0)
+            plain: BinaryIO = GzipFile(fileobj=self._stream) if self._packed else self._stream  # type: ignore[assignment]
+            bounded = _Bounded(plain, self._name, self._most)
+            with tarfile.open(fileobj=bounded, mode="r:", errors="replace") as archive:  # type: ignore[call-overload]
+                for number, member in enumerate(archive):
+                    self._check(number, member)
+                    yield archive, member
+        except _BROKEN as error:
+            raise _refused(
+                self._name, f"it cannot be unpacked ({str(error)[:_SHOWN] or type(error).__name__})"
+            ) from error
+
+    def _check(self, number: int, member: tarfile.TarInfo) -> None:
+        if number >= self._max_files:
+            raise _refused(self._name, f"it has more than {self._max_files:,} members")
+        if leads_out(member.name) or (member.issym() and leads_out(member.linkname)):
+            raise _leads_out(self._name, member.name)
+
+
+class _Bounded:
+    """The unpacked bytes of an archive, of which no more are read than it may hold, and only some at once.
+
+    What an archive says of itself, such as the length of a name, is read as a whole before anybody sees it.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, most: int) -> None:
+        self._stream = stream
+        self._name = name
+        self._most = most
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes."""
+        if size < 0 or size > _MOST_AT_ONCE:
+            raise _refused(self._name, "a name or a header in it is too long")
+        self._check(self._stream.tell() + size)
+        return self._stream.read(size)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        """Go to a place."""
+        if whence == 0:
+            self._check(place)
+        return self._stream.seek(place, whence)
+
+    def tell(self) -> int:
+        """Tell the place."""
+        return self._stream.tell()
+
+    def _check(self, place: int) -> None:
+        if place > self._most + tarfile.RECORDSIZE:
+            raise _too_much(self._name, self._most)
+
+
+_MOST_AT_ONCE = 2 * _MB
+
+
+def _size(stream: BinaryIO) -> int:
+    size = stream.seek(0, 2)
+    stream.seek(0)
+    return size
+
+
+def _over(size: int, most: int) -> str:
+    return f"{size:,} bytes are over the limit of {most:,}"
+
+
+def _refused(name: str, why: str) -> InvalidInput:
+    return InvalidInput(f"The archive {shown(name)} is refused: {why}.", hint=_HINT)
+
+
+def _too_much(name: str, most: int) -> InvalidInput:
+    return _refused(name, f"unpacked it is over the limit of {most:,} bytes")
+
+
+def _leads_out(name: str, member: str) -> InvalidInput:
+    return _refused(name, f"its entry {shown(member[:_SHOWN])!r} points outside of it")

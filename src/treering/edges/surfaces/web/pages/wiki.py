@@ -1,0 +1,25 @@
+"""The wiki of the repository that the space holds, page by page, as it would be written now."""
+
+from treering.edges.surfaces.web.view import PageView, Rendered
+from treering.edges.wiki_files.reading import PAGE
+from treering.edges.wiki_files.showing import html_of
+
+_BASE = "wiki/"
+
+
+def wiki(view: PageView) -> Rendered:
+    """Show a page; without a path the index. Raises `NotFound` where the space holds no repository."""
+    path = str(view.path.get("page", ""))
+    given = {"path": path, "repository": view.text("repository")}
+    told = view.perform(PAGE, given)
+    body = html_of(told.text, told.path, headings=True, base=f"{view.base}/{_BASE}")
+    return Rendered(
+        "wiki.html",
+        {
+            "told": told,
+            # Made from Markdown without raw HTML, with links that lead to pages here or to the web. A head without
+            # words is no head to somebody who listens.
+            "body": body.replace("<th></th>", "<td></td>"),
+            "command": ("treering", "wiki", "page", told.path),
+        },
+    )

@@ -1,0 +1,56 @@
+"""What is taken for a decision or a failure, and what is not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.derived.outcomes import Outcome, outcomes_of
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("We decided to keep the ledger in one file because it needs no server.", "it needs no server"),
+        ("Decision: the worker polls every two seconds.", ""),
+        ("Okay, let's use SQLite for the queue.", ""),
+        ("We'll go with plan B since the first one costs too much.", "the first one costs too much"),
+        ("From now on every migration has a test.", ""),
+        ("I've settled on three retries.", ""),
+    ],
+)
+def test_what_is_said_to_be_settled_is_a_decision_with_its_reason(said: str, reason: str) -> None:
+    assert list(outcomes_of(f"Good morning. {said} Thanks!")) == [Outcome("decision", said.rstrip(".") + ".", reason)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The build failed because the certificate had expired.",
+        "That did not work since the port was taken.",
+        "The root cause was a missing index.",
+    ],
+)
+def test_why_something_failed_is_a_failure(said: str) -> None:
+    assert [(one.kind, one.text) for one in outcomes_of(said)] == [("failure", said)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Have we decided to use Postgres?",
+        "We have not decided on a name yet.",
+        "If we decided to move, it would take a week.",
+        "Let's keep going!",
+        "I chose blue.",
+        "The test failed.",
+        "```\nwe decided to use tabs\n```",
+        "We decided if it rains.",
+    ],
+)
+def test_questions_wishes_and_code_are_neither(said: str) -> None:
+    assert list(outcomes_of(said)) == []
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    assert all(one.text in " ".join(text.split()) for one in outcomes_of(f"{text}"))

@@ -1,0 +1,41 @@
+import sys
+
+import pytest
+
+from treering.edges.sources.bounded_process import BoundedProcess
+
+
+@pytest.fixture
+def process():
+    return BoundedProcess("children")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system limits no CPU time of a process")
+@pytest.mark.parametrize("hostile", [b"loop", b"crash"])
+def test_a_question_that_ends_its_child_costs_no_other_one(process, hostile):
+    assert process.ask(hostile, seconds=1) is None
+    assert process.ask(b"next", seconds=1) == b"answer to next"
+
+
+def test_a_child_that_gets_no_answer_in_time_is_ended():
+    process = BoundedProcess("children", wall_seconds=0.5)
+    assert process.ask(b"loop", seconds=100) is None
+    assert process.ask(b"next", seconds=100) == b"answer to next"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps to the limit of the address space")
+def test_a_child_gets_no_more_memory_than_allowed(process):
+    assert process.ask(b"eat", seconds=10) == b"refused"
+
+
+def test_what_a_library_prints_is_no_answer(process):
+    assert process.ask(b"print", seconds=10) == b"answer to print"
+    assert process.ask(b"next", seconds=10) == b"answer to next"
+
+
+def test_one_child_answers_many_questions(process):
+    assert len({process.ask(b"who", seconds=10) for _ in range(50)}) == 1
+
+
+def test_a_child_is_replaced_after_many_answers(process):
+    assert len({process.ask(b"who", seconds=10) for _ in range(1_500)}) == 2
