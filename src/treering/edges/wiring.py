@@ -97,9 +97,14 @@ def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
     from treering.edges.sources.formats import formats_here
     from treering.edges.sources.path import PathAdapter
     from treering.edges.sources.repo import RepoAdapter
+    from treering.edges.sources.web.url import UrlAdapter
 
     formats = formats_here()
-    return {"path": PathAdapter(formats, access=access), "repo": RepoAdapter(formats, access=access)}
+    return {
+        "path": PathAdapter(formats, access=access),
+        "repo": RepoAdapter(formats, access=access),
+        "url": UrlAdapter(formats),
+    }
 
 
 def _segmenters() -> Mapping[str, Segmenter]:

@@ -56,6 +56,14 @@ class RepoInput(TextInput):
     path: str = Field(min_length=1, description="A git work tree or a bare repository.")
 
 
+class UrlInput(TextInput):
+    """What to read."""
+
+    TEXT = "url"
+
+    url: str = Field(min_length=1, description="An address of http or https: a page, or a sitemap.")
+
+
 class StatusInput(TextInput):
     """Which job to tell of."""
 
@@ -109,6 +117,11 @@ def ingest_path(call: Call, given: PathInput, options: IngestOptions) -> IngestR
 def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestReport:
     """Bring in a git repository. Raises `InvalidInput` where it is none."""
     return _ingest_with(call, "repo", given.path, options)
+
+
+def ingest_url(call: Call, given: UrlInput, options: IngestOptions) -> IngestReport:
+    """Bring in a page of the web, or those that a sitemap lists. Raises `InvalidInput` where it is no address."""
+    return _ingest_with(call, "url", given.url, options)
 
 
 def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
@@ -252,6 +265,17 @@ _MODES = (
         IngestReport,
         ingest_repo,
         rights=_BRINGS_IN_FILES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "url",
+        "Read a page of the web, or all that a sitemap lists.",
+        UrlInput,
+        IngestOptions,
+        IngestReport,
+        ingest_url,
+        rights=replace(WRITES, fetches=True),
         repeatable=True,
         makes_space=True,
     ),

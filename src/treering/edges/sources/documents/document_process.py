@@ -23,6 +23,7 @@ _READERS: Mapping[str, str] = {
     "pdf": "treering.edges.sources.documents.pdf_reader",
     "office": "treering.edges.sources.documents.office_reader",
     "mail": "treering.edges.sources.documents.mail_reader",
+    "html": "treering.edges.sources.documents.html_page",
 }
 """The modules whose function `read` reads a format. Only the child imports them."""
 

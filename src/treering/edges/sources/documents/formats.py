@@ -20,6 +20,8 @@ _HEADER = re.compile(
     rb"^(?:Received|Message-ID|From|To|Date|Subject|MIME-Version|Return-Path):", re.IGNORECASE | re.MULTILINE
 )
 _FEWEST_HEADERS = 3
+_HTML = frozenset({".html", ".htm", ".xhtml"})
+_TEMPLATE = re.compile(rb"\{%|\{\{|<\?php|<%[@=\s]")
 
 
 def _is_pdf(path: str, head: bytes) -> bool:
@@ -44,6 +46,10 @@ def _is_mail(path: str, head: bytes) -> bool:
     )
 
 
+def _is_page(path: str, head: bytes) -> bool:
+    return _suffix(path) in _HTML and _TEMPLATE.search(head) is None
+
+
 def _suffix(path: str) -> str:
     return PurePosixPath(path).suffix.lower()
 
@@ -51,4 +57,5 @@ def _suffix(path: str) -> str:
 PDF = DocumentFormat("pdf", _is_pdf, _PDF, "pdf", ("pypdfium2", "pypdf"))
 OFFICE = DocumentFormat("office", _is_office, _OFFICE, "office")
 MAIL = DocumentFormat("mail", _is_mail, _MAIL, "office")
-DOCUMENTS = (PDF, OFFICE, MAIL)
+HTML = DocumentFormat("html", _is_page, _HTML, "web")
+DOCUMENTS = (PDF, OFFICE, MAIL, HTML)

@@ -41,6 +41,7 @@ from treering.tools.lint_audit import AuditReport
 _FAILED = 1
 _STDIN = "-"
 _STDIN_MODE = "source"
+_ADDRESSES = ("http://", "https://")
 
 
 def ingest(
@@ -136,7 +137,9 @@ def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:
 
 
 def mode_for(path: str, space: Space) -> str:
-    """Choose the mode for what is to be read: a repository where git knows it, else files."""
+    """Choose the mode for what is to be read: an address, a repository where git knows it, else files."""
+    if path.lower().startswith(_ADDRESSES):
+        return "url"
     try:
         space.engine.adapters["repo"].origin(path)
     except (InvalidInput, Unavailable):
@@ -157,6 +160,8 @@ def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
             raise InvalidInput(
                 "The mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."
             )
+        case "url":
+            return {"url": what}
         case _:
             return {"path": what}
 

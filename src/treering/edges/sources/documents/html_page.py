@@ -1,0 +1,68 @@
+"""Pages of the web (HTML): their headings and main content. Nothing is fetched, no script is run.
+
+With the extra `web` the main content is found by trafilatura; without it, navigation and the like is left out by the
+names of its elements alone.
+"""
+
+import logging
+import re
+from html import unescape
+from importlib.util import find_spec
+
+from treering.edges.sources.documents.contents import DocumentContents, NotThatFormat, Outliner
+from treering.edges.sources.documents.html_text import outline_html
+
+_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
+_AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
+_HEAD_BYTES = 4_096
+_TITLE_CHARS = 200
+_MOST_FOR_CONTENT = 3_000_000
+"""A longer page is read whole: looking for its main content takes too long."""
+
+
+def read(data: bytes) -> DocumentContents:
+    """Read a page."""
+    text = _decoded(data)
+    if "<" not in text:
+        raise NotThatFormat
+    title = _TITLE.search(text)
+    outliner, warnings = Outliner(), list[str]()
+    main = _main_content(text) if len(data) <= _MOST_FOR_CONTENT else None
+    outline_html(_AROUND.sub(" ", text) if main is None else main, outliner)
+    units = outliner.units()
+    if not units:
+        outliner = Outliner()
+        outline_html(text, outliner)
+        units = outliner.units()
+    if main is None and len(data) > _MOST_FOR_CONTENT:
+        warnings.append("it is too long for its main content to be found: all of it is kept")
+    name = " ".join(unescape(title["title"]).split())[:_TITLE_CHARS] if title else outliner.title
+    return DocumentContents(units, name, warnings)
+
+
+def _decoded(data: bytes) -> str:
+    """Return the text of a page: in UTF-8, else in what it says that it is in, else as old browsers read it."""
+    for encoding in ("utf-8-sig", *(["utf-16"] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else [])):
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    told = _CHARSET.search(data[:_HEAD_BYTES])
+    try:
+        return data.decode(told[1].decode() if told else "cp1252", "replace")
+    except (LookupError, ValueError):
+        return data.decode("cp1252", "replace")
+
+
+def _main_content(text: str) -> str | None:
+    """Return the main content of a page as HTML; `None` where nobody looks for it, or none is found."""
+    if find_spec("trafilatura") is None:
+        return None
+    import trafilatura
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
+    found: str | None = trafilatura.extract(
+        text, output_format="html", favor_recall=True, include_comments=False, include_tables=True
+    )
+    return found or None

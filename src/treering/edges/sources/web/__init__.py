@@ -1,0 +1,1 @@
+"""Pages of the web as sources: one address, or all that a sitemap lists."""

@@ -1,0 +1,96 @@
+"""Addresses of pages: which are fetched, and how one is written so that it is always the same."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+from treering.core.errors import InvalidInput
+from treering.core.redaction import redact
+from treering.edges.sources.web.connecting import FetchRefused
+
+_PORTS = {"http": 80, "https": 443}
+_LONGEST = 2_000
+_HOST = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,252}|[0-9a-f:.]{2,45}")
+_SAFE = "%/:=&?~#+!$,;'@()*[]"
+
+
+@dataclass(frozen=True, slots=True)
+class WebAddress:
+    """An address of http or https, without a fragment. `text` is how it is written."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """With the query."""
+
+    @property
+    def secure(self) -> bool:
+        """Tell whether it is of https."""
+        return self.scheme == "https"
+
+    @property
+    def root(self) -> str:
+        """Return the address of its server."""
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}{port}"
+
+    @property
+    def text(self) -> str:
+        """Return the address as it is written."""
+        return self.root + self.path
+
+
+def parse_address(text: str) -> WebAddress:
+    """Read an address. Raises `InvalidInput` for one that is not fetched."""
+    try:
+        return _address(text)
+    except FetchRefused as error:
+        raise InvalidInput(
+            f"The address cannot be fetched: {error}.", hint="Give an address such as https://example.org/page."
+        ) from None
+
+
+def joined(base: WebAddress, place: str) -> WebAddress:
+    """Return the address that a page at `base` names. Raises `FetchRefused`."""
+    if not place:
+        raise FetchRefused("it leads to another address and does not say which")
+    try:
+        return _address(urljoin(base.text, place))
+    except ValueError:
+        raise FetchRefused("it leads to an address that cannot be read") from None
+
+
+def _address(text: str) -> WebAddress:
+    text = text.strip()
+    if len(text) > _LONGEST or any(char.isspace() or not char.isprintable() for char in text):
+        raise FetchRefused(f"it is over {_LONGEST:,} characters, or has some that no address has")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise FetchRefused(f"it is no address ({error})") from None
+    if parts.scheme.lower() not in _PORTS or not parts.hostname:
+        raise FetchRefused("only http and https with a host are fetched")
+    if parts.username is not None or parts.password is not None:
+        raise FetchRefused("it holds a user name or a password, which would be kept with the page")
+    if redact(text).findings:
+        raise FetchRefused("it holds a secret, which would be kept with the page")
+    return WebAddress(parts.scheme.lower(), _host(parts), port or _PORTS[parts.scheme.lower()], _path(parts))
+
+
+def _host(parts: SplitResult) -> str:
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        name = ""
+    if not _HOST.fullmatch(name):
+        raise FetchRefused("its host is no name")
+    return name
+
+
+def _path(parts: SplitResult) -> str:
+    path = quote(parts.path or "/", safe=_SAFE)
+    return path + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")

@@ -1,0 +1,240 @@
+"""The adapter for addresses of the web: a page, or the pages that a sitemap lists."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any
+
+from treering.core.errors import InvalidInput
+from treering.edges.sources.files import draft_file
+from treering.edges.sources.formats import BUILT_IN
+from treering.edges.sources.web.addresses import WebAddress, joined, parse_address
+from treering.edges.sources.web.connecting import FetchRefused
+from treering.edges.sources.web.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
+from treering.edges.sources.web.sitemaps import Politeness, Sitemap, is_sitemap, parse_sitemap
+from treering.ports.adapter import (
+    AlreadyRead,
+    Failed,
+    Reading,
+    ReadLimits,
+    Skipped,
+    SourceDraft,
+    Unchanged,
+    Vanished,
+)
+from treering.ports.format import Formats
+
+_ENDINGS = {
+    "text/html": ".html",
+    "application/xhtml+xml": ".html",
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+    "text/csv": ".csv",
+    "application/json": ".json",
+    "application/yaml": ".yaml",
+    "application/xml": ".xml",
+    "text/xml": ".xml",
+    "application/pdf": ".pdf",
+    "application/epub+zip": ".epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.oasis.opendocument.text": ".odt",
+    "application/gzip": ".xml",
+    "application/x-gzip": ".xml",
+}
+"""The media types that are read, and what a file of each is called: formats know files by their names."""
+_PACKED = frozenset({"application/gzip", "application/x-gzip"})
+_MOST_SITEMAPS = 50
+_ROBOTS_TYPES = ("text/plain",)
+_UTF_8 = frozenset({"", "utf-8", "utf8"})
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlPace:
+    """How many pages of a sitemap are read, and how fast: one after another, with so many seconds between."""
+
+    pages: int = 500
+    delay: float = 1.0
+    most_delay: float = 30.0
+    pause: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class UrlAdapter:
+    """Reads what stands at an address. A sitemap gives a source per page that it lists on its own host.
+
+    What a server says is the same (304) is not fetched again; a page that it says is gone archives its source. One
+    address that is asked for by name is fetched whatever `robots.txt` says; the pages of a sitemap only where it lets.
+    """
+
+    formats: Formats = BUILT_IN
+    fetcher: Fetcher = field(default_factory=Fetcher)
+    pace: CrawlPace = CrawlPace()
+
+    def origin(self, target: str) -> str:
+        """Return the address as it is always written. Raises `InvalidInput` for one that is not fetched."""
+        return parse_address(target).text
+
+    def count(self, target: str, options: Mapping[str, Any]) -> int | None:
+        """How many pages there are shows when they are read."""
+        del target, options
+        return None
+
+    def read(
+        self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
+    ) -> Iterator[Reading]:
+        """Yield the page, or a result per page of a sitemap. Raises `InvalidInput` for an address of another kind."""
+        address = parse_address(target)
+        redact_secrets = options.get("redact_secrets", True)
+        if not isinstance(redact_secrets, bool):
+            raise InvalidInput("`redact_secrets` must be true or false.", hint="Correct it, or leave it out.")
+        return self._readings(address, _Asked(known, limits, redact_secrets))
+
+    def _readings(self, address: WebAddress, asked: "_Asked") -> Iterator[Reading]:
+        try:
+            page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=asked.validators(address))
+            listed = _sitemap_of(page)
+        except FetchRefused as error:
+            yield Failed(address.text, str(error))
+            return
+        if listed is None:
+            yield self._reading(address, page, asked)
+        else:
+            yield from self._listed(address, listed, asked)
+
+    def _listed(self, address: WebAddress, sitemap: Sitemap, asked: "_Asked") -> Iterator[Reading]:
+        politeness = self._politeness(address)
+        wait = politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
+        read = 0
+        for place in self._places(address, sitemap, wait):
+            if isinstance(place, Failed):
+                yield place
+                continue
+            if place.root != address.root:
+                yield Skipped(place.text, f"it is on another host than the sitemap ({address.host})")
+            elif not politeness.allows(place.text):
+                yield Skipped(place.text, "robots.txt of its host asks not to read it")
+            elif read >= self.pace.pages:
+                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
+            else:
+                self.pace.pause(wait)
+                read += 1
+                yield self._page(place, asked)
+
+    def _places(self, address: WebAddress, sitemap: Sitemap, wait: float) -> Iterator[WebAddress | Failed]:
+        """Return the pages of a sitemap, and of those that an index lists."""
+        for at, text in enumerate(sitemap.places):
+            try:
+                place = joined(address, text)
+                if not sitemap.is_index:
+                    yield place
+                    continue
+                if at >= _MOST_SITEMAPS or place.root != address.root:
+                    yield Failed(place.text, f"only {_MOST_SITEMAPS} sitemaps of one host are read")
+                    continue
+                self.pace.pause(wait)
+                inner = _sitemap_of(self.fetcher.fetch(place, types=tuple(_ENDINGS)))
+                if inner is None or inner.is_index:
+                    yield Failed(place.text, "it is no sitemap with pages")
+                else:
+                    yield from self._places(address, inner, wait)
+            except FetchRefused as error:
+                yield Failed(f"{address.text}#{at + 1}", str(error))
+
+    def _page(self, address: WebAddress, asked: "_Asked") -> Reading:
+        try:
+            page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=asked.validators(address))
+            return self._reading(address, page, asked)
+        except FetchRefused as error:
+            return Failed(address.text, str(error))
+
+    def _reading(self, address: WebAddress, page: FetchedPage | NotModified | Missing, asked: "_Asked") -> Reading:
+        origin = address.text
+        before = asked.fingerprint(address)
+        match page:
+            case NotModified():
+                return Unchanged(origin)
+            case Missing(status) if before:
+                del status
+                return Vanished(origin)
+            case Missing(status):
+                return Failed(origin, f"nothing stands there: the server answers {status}")
+        digest = sha256(page.data).hexdigest()
+        if before.partition(_APART)[0] == digest:
+            return Unchanged(origin)
+        draft = draft_file(
+            _in_utf_8(page),
+            path=_file_name(page),
+            origin=origin,
+            commit=None,
+            limits=asked.limits,
+            redact_secrets=asked.redact_secrets,
+            formats=self.formats,
+        )
+        if not isinstance(draft, SourceDraft):
+            return draft
+        fingerprint = _APART.join((digest, page.validators.etag, page.validators.modified))
+        payload = {**draft.payload, "url": page.address.text}
+        return replace(draft, kind="web", fingerprint=fingerprint, payload=payload, title=_title(draft, origin))
+
+    def _politeness(self, address: WebAddress) -> Politeness:
+        agent = "Treering"
+        try:
+            found = self.fetcher.fetch(joined(address, "/robots.txt"), types=_ROBOTS_TYPES)
+        except FetchRefused:
+            return Politeness.of("", agent)
+        return Politeness.of(found.data.decode("utf-8", "replace") if isinstance(found, FetchedPage) else "", agent)
+
+
+_APART = " | "
+"""What stands in a fingerprint between the digest of a page and the validators of its server."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    known: AlreadyRead
+    limits: ReadLimits
+    redact_secrets: bool
+
+    def fingerprint(self, address: WebAddress) -> str:
+        """Return the fingerprint of a page as it is kept; empty where it is not."""
+        origin = address.text
+        return self.known.fingerprints.get(origin) or self.known.below(origin).get(origin, "")
+
+    def validators(self, address: WebAddress) -> Validators | None:
+        parts = self.fingerprint(address).split(_APART)
+        return Validators(parts[1], parts[2]) if len(parts) == 3 else None
+
+
+def _sitemap_of(page: FetchedPage | NotModified | Missing) -> Sitemap | None:
+    if not isinstance(page, FetchedPage):
+        return None
+    data = unpacked(page.data, _MOST_SITEMAP) if page.type in _PACKED else page.data
+    return parse_sitemap(data) if is_sitemap(data) else None
+
+
+_MOST_SITEMAP = 50_000_000  # as the protocol allows
+
+
+def _in_utf_8(page: FetchedPage) -> bytes:
+    """Return text in the encoding that formats expect, where its server says which it has."""
+    if page.charset in _UTF_8 or not (page.type.startswith("text/") or page.type.endswith(("xml", "json"))):
+        return page.data
+    try:
+        return page.data.decode(page.charset, "replace").encode()
+    except LookupError:  # an encoding that nobody knows
+        return page.data
+
+
+def _file_name(page: FetchedPage) -> str:
+    """Return what a page would be called as a file."""
+    ending = _ENDINGS.get(page.type, "")
+    name = PurePosixPath(page.address.path.partition("?")[0]).name or "index"
+    return name if PurePosixPath(name).suffix.lower() == ending else f"{name}{ending}"
+
+
+def _title(draft: SourceDraft, origin: str) -> str:
+    return draft.title if draft.title and not draft.title.endswith(tuple(_ENDINGS.values())) else origin

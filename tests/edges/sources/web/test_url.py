@@ -1,0 +1,308 @@
+"""Pages of the web: what is fetched becomes a source, and what is hostile is refused with its reason."""
+
+import gzip
+import time
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hostile_site import page, site
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.core.errors import InvalidInput
+from treering.edges.sources.web.addresses import parse_address
+from treering.edges.sources.web.connecting import Connector
+from treering.edges.sources.web.fetching import FetchBounds, Fetcher
+from treering.edges.sources.web.public_addresses import is_public
+from treering.edges.sources.web.sitemaps import parse_sitemap
+from treering.edges.sources.web.url import CrawlPace, UrlAdapter
+from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
+
+PAGE = """<html><head><title>Retries &amp; waits</title></head><body>
+<nav><a href="/">Home</a> <a href="/about">About us</a></nav>
+<article><h1>Retries</h1><p>A failed request is tried again three times, and each time it waits twice as long.
+That is long enough for most servers to come back.</p>
+<h2>Limits</h2><p>More than sixty seconds are never waited, since nobody waits that long for a page.</p></article>
+<footer>All rights reserved</footer></body></html>"""
+HERE = "127.0.0.1"
+
+
+def adapter(
+    *, places: dict[str, list[str]] | None = None, pauses: list[float] | None = None, **bounds: Any
+) -> UrlAdapter:
+    """An adapter that may reach the loopback, where `site.test` is; other hosts are where `places` says."""
+    known = {"site.test": [HERE], **(places or {})}
+    connector = Connector(
+        allowed=lambda address: address == HERE or is_public(address), resolve=lambda host, _port: known[host]
+    )
+    pace = CrawlPace(pause=(pauses if pauses is not None else []).append)
+    return UrlAdapter(fetcher=Fetcher(connector, replace(FetchBounds(), **bounds)), pace=pace)
+
+
+def read(one: UrlAdapter, address: str, known: AlreadyRead | None = None) -> list[Any]:
+    return list(one.read(address, known=known or AlreadyRead(), limits=ReadLimits(), options={}))
+
+
+def refused(answer, **bounds: Any) -> str:
+    """Return why the page of a server is refused."""
+    with site({"/p": answer}) as (root, _):
+        (found,) = read(adapter(**bounds), f"{root}/p")
+    assert isinstance(found, Failed)
+    return found.why
+
+
+def test_a_page_is_a_source_with_its_headings_and_without_its_navigation() -> None:
+    with site({"/p": page(PAGE, ETag='"v1"')}) as (root, asked):
+        (source,) = read(adapter(), f"{root}/p#limits")
+    assert isinstance(source, SourceDraft)
+    assert (source.kind, source.origin, source.title) == ("web", f"{root}/p", "Retries & waits")
+    text = "\n".join(segment.text for segment in source.segments)
+    assert "tried again three times" in text
+    assert "About us" not in text
+    assert [segment.heading for segment in source.segments] == ["Retries", "Retries > Limits"]
+    assert asked[0][1]["User-Agent"].startswith("Treering/")
+
+
+def test_what_a_server_says_is_the_same_is_not_fetched_again() -> None:
+    def answer(handler) -> None:
+        known = handler.headers.get("If-None-Match") == '"v1"'
+        (page(b"", status=304) if known else page(PAGE, ETag='"v1"'))(handler)
+
+    with site({"/p": answer}) as (root, asked):
+        (first,) = read(adapter(), f"{root}/p")
+        known = AlreadyRead({first.origin: first.fingerprint})
+        assert read(adapter(), f"{root}/p", known) == [Unchanged(first.origin)]
+    assert len(asked) == 2
+
+
+def test_the_same_bytes_are_unchanged_though_the_server_says_nothing_of_it() -> None:
+    with site({"/p": page(PAGE)}) as (root, _):
+        (first,) = read(adapter(), f"{root}/p")
+        assert read(adapter(), f"{root}/p", AlreadyRead({first.origin: first.fingerprint})) == [Unchanged(first.origin)]
+
+
+def test_a_known_page_that_is_gone_has_vanished_and_an_unknown_one_failed() -> None:
+    with site({}) as (root, _):
+        assert read(adapter(), f"{root}/p", AlreadyRead({f"{root}/p": "x"})) == [Vanished(f"{root}/p")]
+        (failed,) = read(adapter(), f"{root}/p")
+    assert "404" in failed.why
+
+
+def test_a_redirect_is_followed_and_the_source_keeps_the_address_asked_for() -> None:
+    with site({"/old": page("", status=301, Location="/new"), "/new": page(PAGE)}) as (root, _):
+        (source,) = read(adapter(), f"{root}/old")
+    assert (source.origin, source.payload["url"]) == (f"{root}/old", f"{root}/new")
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["127.0.0.2", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+     "::1", "fe80::1", "fc00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "255.255.255.255", "::"],
+)  # fmt: skip
+def test_a_redirect_to_an_address_of_a_private_network_is_refused(inner: str) -> None:
+    with site({"/p": page("", status=302, Location="http://inner.test/secret")}) as (root, asked):
+        (found,) = read(adapter(places={"inner.test": [inner]}), f"{root}/p")
+    assert "not on the public internet" in found.why
+    assert len(asked) == 1
+
+
+def test_a_host_with_one_private_address_among_public_ones_is_refused() -> None:
+    (found,) = read(adapter(places={"two.test": ["93.184.216.34", "10.0.0.1"]}), "http://two.test/")
+    assert "10.0.0.1" in found.why
+
+
+def test_a_name_whose_address_changes_is_resolved_once_and_used_as_it_was_checked() -> None:
+    answers = iter([[HERE], ["10.0.0.1"], ["10.0.0.1"]])
+    connector = Connector(allowed=lambda address: address == HERE, resolve=lambda _host, _port: next(answers))
+    with site({"/p": page(PAGE)}) as (root, _):
+        (found,) = read(UrlAdapter(fetcher=Fetcher(connector)), f"{root}/p")
+        assert isinstance(found, SourceDraft)
+        (again,) = read(UrlAdapter(fetcher=Fetcher(connector)), f"{root}/p")
+    assert "not on the public internet" in again.why
+
+
+def test_redirects_without_end_are_refused() -> None:
+    assert "more than 5 times" in refused(page("", status=302, Location="/p"))
+
+
+@pytest.mark.parametrize(
+    "place", ["file:///etc/passwd", "ftp://site.test/x", "http://", "gopher://x", "http://u:p@site.test/"]
+)
+def test_a_redirect_to_something_else_than_a_page_is_refused(place: str) -> None:
+    assert refused(page("", status=302, Location=place))
+
+
+def test_a_body_without_end_is_cut_off() -> None:
+    def endless(handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/html")
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"x" * 65_536)
+
+    assert "over 300,000 bytes" in refused(endless, max_bytes=300_000)
+
+
+@pytest.mark.parametrize("before", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 999\r\n\r\n"])
+def test_a_server_that_drips_is_left(before: bytes) -> None:
+    def slow(handler) -> None:
+        handler.wfile.write(before)
+        for _ in range(400):
+            handler.wfile.write(b"H")
+            time.sleep(0.05)
+
+    assert "longer than 0.5 s" in refused(slow, seconds=0.5)
+
+
+@pytest.mark.parametrize("packed", ["gzip", "deflate"])
+def test_a_packed_bomb_is_refused(packed: str) -> None:
+    bomb = b"\0" * 30_000_000
+    data = gzip.compress(bomb) if packed == "gzip" else zlib.compress(bomb)
+    assert "when it is unpacked" in refused(page(data, Content_Encoding=packed))
+
+
+def test_a_packed_page_is_read() -> None:
+    with site({"/p": page(gzip.compress(PAGE.encode()), Content_Encoding="gzip")}) as (root, _):
+        assert isinstance(read(adapter(), f"{root}/p")[0], SourceDraft)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (page(b"\x89PNG", "image/png"), "image/png"),
+        (page(PAGE, "application/octet-stream"), "octet-stream"),
+        (page(PAGE, Content_Encoding="br"), "packed in a way"),
+        (page(b"no gzip", Content_Encoding="gzip"), "damaged"),
+        (page(gzip.compress(PAGE.encode())[:-20], Content_Encoding="gzip"), "too early"),
+        (page(PAGE, status=500), "500"),
+        (page(PAGE, status=401), "401"),
+        (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "no HTTP"),
+        (lambda handler: None, "no HTTP"),
+    ],
+)
+def test_an_answer_that_is_no_page_is_refused_with_its_reason(answer, why: str) -> None:
+    assert why in refused(answer)
+
+
+def test_a_body_that_is_shorter_than_was_announced_is_refused() -> None:
+    assert refused(page(PAGE, Content_Length="100000"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://x.org", "file:///etc/passwd", "https://", "x.org", "https://ada:secret@x.org/", "https://x.org/a b",
+     "https://x.org/?key=AKIAIOSFODNN7EXAMPLE", "https://x.org:99999/", "https://[::1", "https://x.org/" + "a" * 3_000],
+)  # fmt: skip
+def test_an_address_of_another_kind_is_refused_before_anything_is_asked(address: str) -> None:
+    with pytest.raises(InvalidInput):
+        read(adapter(), address)
+
+
+def test_an_address_is_always_written_the_same() -> None:
+    assert parse_address(" HTTPS://Example.ORG:443/a%20b?q=ü#part ").text == "https://example.org/a%20b?q=%C3%BC"
+    assert parse_address("http://bücher.example").text == "http://xn--bcher-kva.example/"
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_an_address_or_refused(text: str) -> None:
+    try:
+        address = parse_address(f"https://{text}")
+    except InvalidInput:
+        return
+    assert parse_address(address.text) == address
+
+
+def sitemap(*places: str, index: bool = False) -> str:
+    outer, inner = ("sitemapindex", "sitemap") if index else ("urlset", "url")
+    listed = "".join(f"<{inner}><loc>{place}</loc></{inner}>" for place in places)
+    return f'<?xml version="1.0"?><{outer} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</{outer}>'
+
+
+def test_a_sitemap_gives_the_pages_of_its_host_slowly_and_only_those_that_robots_txt_lets() -> None:
+    answers: dict[str, Any] = {
+        "/robots.txt": page("User-agent: *\nDisallow: /private\nCrawl-delay: 3", "text/plain"),
+        "/a": page(PAGE),
+        "/broken": page(PAGE, status=500),
+    }
+    pauses: list[float] = []
+    with site(answers) as (root, asked):
+        places = [f"{root}/a", f"{root}/private/x", "http://elsewhere.test/", f"{root}/broken"]
+        answers["/sitemap.xml"] = page(sitemap(*places), "application/xml")
+        found = read(adapter(pauses=pauses), f"{root}/sitemap.xml")
+    assert [(type(one), one.origin.removeprefix(root)) for one in found] == [
+        (SourceDraft, "/a"),
+        (Skipped, "/private/x"),
+        (Skipped, "http://elsewhere.test/"),
+        (Failed, "/broken"),
+    ]
+    assert pauses == [3.0, 3.0]
+    assert "/private/x" not in [path for path, _ in asked]
+
+
+def test_an_index_of_sitemaps_is_followed_one_level() -> None:
+    answers: dict[str, Any] = {"/a": page(PAGE)}
+    with site(answers) as (root, _):
+        answers["/i.xml"] = page(sitemap(f"{root}/s.xml.gz", f"{root}/i.xml", index=True), "text/xml")
+        answers["/s.xml.gz"] = page(gzip.compress(sitemap(f"{root}/a").encode()), "application/gzip")
+        found = read(adapter(), f"{root}/i.xml")
+    assert [type(one) for one in found] == [SourceDraft, Failed]
+
+
+def test_a_sitemap_with_entities_is_refused() -> None:
+    bomb = '<!DOCTYPE urlset [<!ENTITY a "aaaa">]><urlset><url><loc>&a;</loc></url></urlset>'
+    assert "DOCTYPE" in refused(page(bomb, "text/xml"))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_after_a_sitemap_begins_are_read_or_refused(data: bytes) -> None:
+    from treering.edges.sources.web.connecting import FetchRefused
+
+    try:
+        parse_sitemap(b"<urlset>" + data)
+    except FetchRefused:
+        return
+
+
+def test_the_usual_adapter_reaches_no_server_of_this_machine() -> None:
+    with site({"/p": page(PAGE)}) as (root, asked):
+        (found,) = read(UrlAdapter(), root.replace("site.test", "127.0.0.1") + "/p")
+        (named,) = read(UrlAdapter(), root.replace("site.test", "localhost") + "/p")
+    assert "not on the public internet" in found.why
+    assert "not on the public internet" in named.why
+    assert asked == []
+
+
+def test_what_is_kept_through_the_verb_is_updated_and_archived(space) -> None:
+    answers: dict[str, Any] = {"/p": page(PAGE)}
+    adapters = {**space.engine.adapters, "url": adapter()}
+    engine = replace(space.engine, adapters=adapters)
+    with site(answers) as (root, _):
+        first = ingest(engine, f"{root}/p")
+        assert (first.counts, ingest(engine, f"{root}/p").counts) == ({"created": 1}, {"unchanged": 1})
+        answers["/p"] = page(PAGE.replace("three", "five"))
+        assert ingest(engine, f"{root}/p").counts == {"updated": 1}
+        del answers["/p"]
+        gone = ingest(engine, f"{root}/p")
+    assert gone.counts == {"removed": 1}
+
+
+def ingest(engine, address: str):
+    from treering.tools import catalog
+    from treering.tools.envelope import Envelope
+    from treering.tools.rights import EVERYTHING
+
+    return catalog.call(engine, "ingest", Envelope(mode="url", input={"url": address}), granted=EVERYTHING)
+
+
+def test_only_who_may_reach_the_network_may_ask_for_an_address(space) -> None:
+    from treering.core.errors import Denied
+    from treering.edges.surfaces.mcp.listing import GRANTED
+    from treering.tools import catalog
+    from treering.tools.envelope import Envelope
+
+    with pytest.raises(Denied, match="reads from the network"):
+        catalog.call(
+            space.engine, "ingest", Envelope(mode="url", input={"url": "https://example.org"}), granted=GRANTED
+        )
