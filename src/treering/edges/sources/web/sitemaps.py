@@ -10,6 +10,8 @@ from treering.edges.sources.web.connecting import FetchRefused
 MOST_PLACES = 50_000
 """As many as the protocol allows in one sitemap."""
 _LONGEST_PLACE = 2_000
+_MOST_ROBOTS = 512_000
+"""How many characters of a `robots.txt` are read; RFC 9309 asks for 500 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ def parse_sitemap(data: bytes) -> Sitemap:
         parser.Parse(data, True)
     except ExpatError as error:
         raise FetchRefused(f"it is a damaged sitemap ({ErrorString(error.code)})") from None
+    except (ValueError, LookupError):
+        raise FetchRefused("it is a sitemap in an encoding that is not read") from None
     return Sitemap(tuple(reader.places()), reader.is_index)
 
 
@@ -83,7 +87,7 @@ class Politeness:
     def of(cls, robots: str, agent: str) -> "Politeness":
         """Read a `robots.txt`; an empty one asks nothing."""
         rules = RobotFileParser()
-        rules.parse(robots.splitlines())
+        rules.parse([line for line in robots[:_MOST_ROBOTS].lstrip("\ufeff").splitlines() if _is_rule(line)])
         return cls(rules, agent)
 
     def allows(self, address: str) -> bool:
@@ -93,4 +97,13 @@ class Politeness:
     def delay(self, *, least: float, most: float) -> float:
         """Return how many seconds to wait between two pages."""
         asked = self.rules.crawl_delay(self.agent)
-        return min(most, max(least, float(asked))) if asked else least
+        return float(min(most, max(least, int(asked)))) if asked else least
+
+
+def _is_rule(line: str) -> bool:
+    """Tell whether a line can be read: one that cannot is as if it were not there, as RFC 9309 says."""
+    try:
+        RobotFileParser().parse(["User-agent: *", line])
+    except ValueError:
+        return False
+    return True
