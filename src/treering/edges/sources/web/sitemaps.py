@@ -14,6 +14,8 @@ _DEEPEST = 16
 _MOST_ELEMENTS = 2_000_000
 _MOST_RULES = 5_000
 """So many lines of a `robots.txt` are kept to: each page is compared with each of them."""
+_MOST_ROBOTS = 512_000
+"""How many characters of a `robots.txt` are read; RFC 9309 asks for 500 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def parse_sitemap(data: bytes) -> Sitemap:
         parser.Parse(data, True)
     except ExpatError as error:
         raise FetchRefused(f"it is a damaged sitemap ({ErrorString(error.code)})") from None
-    except (LookupError, ValueError):
+    except (ValueError, LookupError):
         raise FetchRefused("it is a sitemap in an encoding that is not read") from None
     return Sitemap(tuple(reader.places()), reader.is_index)
 
@@ -96,7 +98,8 @@ class Politeness:
     def of(cls, robots: str, agent: str) -> "Politeness":
         """Read a `robots.txt`; an empty one asks nothing."""
         rules = RobotFileParser()
-        rules.parse(robots.splitlines()[:_MOST_RULES])
+        lines = robots[:_MOST_ROBOTS].lstrip("\ufeff").splitlines()
+        rules.parse([line for line in lines if _is_rule(line)][:_MOST_RULES])
         return cls(rules, agent)
 
     def allows(self, address: str) -> bool:
@@ -106,4 +109,13 @@ class Politeness:
     def delay(self, *, least: float, most: float) -> float:
         """Return how many seconds to wait between two pages."""
         asked = self.rules.crawl_delay(self.agent)
-        return min(most, max(least, float(asked))) if asked else least
+        return float(min(most, max(least, int(asked)))) if asked else least
+
+
+def _is_rule(line: str) -> bool:
+    """Tell whether a line can be read: one that cannot is as if it were not there, as RFC 9309 says."""
+    try:
+        RobotFileParser().parse(["User-agent: *", line])
+    except ValueError:
+        return False
+    return True

@@ -51,10 +51,8 @@ _PACKED = frozenset({"application/gzip", "application/x-gzip"})
 _MOST_SITEMAPS = 50
 _ROBOTS_TYPES = ("text/plain",)
 _UTF_8 = frozenset({"", "utf-8", "utf8"})
-_NO_TEXT = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Encodings of Python that no page is written in. Some take very long to read."""
-_CHECKS_FOR_A_PAGE = 10
-"""So many addresses are compared with `robots.txt` for each page that may be read."""
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
+"""Encodings of Python that no page has; some take very long for long texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +62,8 @@ class CrawlPace:
     pages: int = 500
     delay: float = 1.0
     most_delay: float = 30.0
+    looked_at: int = 5_000
+    """For how many addresses `robots.txt` is asked."""
     pause: Callable[[float], None] = time.sleep
 
 
@@ -113,20 +113,16 @@ class UrlAdapter:
     def _listed(self, address: WebAddress, sitemap: Sitemap, asked: "_Asked") -> Iterator[Reading]:
         politeness = self._politeness(address)
         wait = politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
-        told, read = set[str](), 0
-        for place in self._places(address, sitemap, wait):
-            if isinstance(place, Failed):
+        read = looked_at = 0
+        for place in _distinct(self._places(address, sitemap, wait), asked.limits.max_items):
+            if not isinstance(place, WebAddress):
                 yield place
                 continue
-            if place.text in told:
-                continue
-            if len(told) >= asked.limits.max_items:
-                yield Skipped(place.text, f"over the limit max_items of {asked.limits.max_items:,}, as all after it")
-                return
-            told.add(place.text)
             if place.root != address.root:
                 yield Skipped(place.text, f"it is on another host than the sitemap ({address.host})")
-            elif read >= self.pace.pages or len(told) > self.pace.pages * _CHECKS_FOR_A_PAGE:
+                continue
+            looked_at += 1
+            if read >= self.pace.pages or looked_at > self.pace.looked_at:
                 yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
             elif not politeness.allows(place.text):
                 yield Skipped(place.text, "robots.txt of its host asks not to read it")
@@ -220,6 +216,20 @@ class _Asked:
         return Validators(parts[1], parts[2]) if len(parts) == 3 else None
 
 
+def _distinct(places: Iterator[WebAddress | Failed], most: int) -> Iterator[WebAddress | Failed | Skipped]:
+    """Return each address once, however it is written, and say so where there are more than `most`."""
+    told = set[str]()
+    for place in places:
+        if isinstance(place, Failed):
+            yield place
+        elif place.text not in told:
+            if len(told) >= most:
+                yield Skipped(place.text, f"over the limit max_items of {most:,}, as all after it")
+                return
+            told.add(place.text)
+            yield place
+
+
 def _sitemap_of(page: FetchedPage | NotModified | Missing) -> Sitemap | None:
     if not isinstance(page, FetchedPage):
         return None
@@ -235,9 +245,10 @@ def _in_utf_8(page: FetchedPage) -> bytes:
     if page.charset in _UTF_8 or not (page.type.startswith("text/") or page.type.endswith(("xml", "json"))):
         return page.data
     try:
-        codec = codecs.lookup(page.charset)
-        return page.data if codec.name in _NO_TEXT else page.data.decode(codec.name, "replace").encode()
-    except (LookupError, ValueError):  # an encoding that nobody knows, or that is none of text
+        if codecs.lookup(page.charset).name in _NO_CHARSETS:
+            return page.data
+        return page.data.decode(page.charset, "replace").encode(errors="replace")
+    except (LookupError, ValueError):  # an encoding that nobody knows
         return page.data
 
 
