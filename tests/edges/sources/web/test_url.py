@@ -16,7 +16,7 @@ from treering.edges.sources.web.addresses import parse_address
 from treering.edges.sources.web.connecting import Connector
 from treering.edges.sources.web.fetching import FetchBounds, Fetcher
 from treering.edges.sources.web.public_addresses import is_public
-from treering.edges.sources.web.sitemaps import parse_sitemap
+from treering.edges.sources.web.sitemaps import Politeness, parse_sitemap
 from treering.edges.sources.web.url import CrawlPace, UrlAdapter
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
 
@@ -306,3 +306,43 @@ def test_only_who_may_reach_the_network_may_ask_for_an_address(space) -> None:
         catalog.call(
             space.engine, "ingest", Envelope(mode="url", input={"url": "https://example.org"}), granted=GRANTED
         )
+
+
+@pytest.mark.parametrize(
+    "charset", ["idna", "undefined", "utf-7", "unicode_escape", "punycode", "a\0b", "zlib", "none"]
+)
+def test_a_page_in_an_encoding_that_no_page_has_is_read_as_it_is(charset: str) -> None:
+    with site({"/p": page(b"hello +2AA- \\ud800 world", f"text/plain; charset={charset}")}) as (root, _):
+        (found,) = read(adapter(), f"{root}/p")
+    assert "hello" in found.segments[0].text
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "idna", "shift_jis", "nonsense", "undefined"])
+def test_a_sitemap_in_an_encoding_that_is_not_read_is_refused(encoding: str) -> None:
+    data = f'<?xml version="1.0" encoding="{encoding}"?><urlset><url><loc>http://x.org/</loc></url></urlset>'
+    assert "encoding" in refused(page(data, "text/xml"))
+
+
+@pytest.mark.parametrize("line", ["Crawl-delay: ²", "Crawl-delay: " + "9" * 5_000, "Disallow: http://[x"])
+def test_a_line_of_robots_txt_that_cannot_be_read_hides_no_other(line: str) -> None:
+    rules = Politeness.of(f"\ufeffUser-agent: *\n{line}\nDisallow: /private", "Treering")
+    assert (rules.allows("https://x.org/private/a"), rules.allows("https://x.org/a")) == (False, True)
+    assert rules.delay(least=1, most=30) == 1
+
+
+def test_a_delay_that_never_ends_is_cut() -> None:
+    assert Politeness.of("User-agent: *\nCrawl-delay: " + "9" * 4_000, "Treering").delay(least=1, most=30) == 30
+
+
+def test_robots_txt_is_asked_for_so_many_addresses_and_no_more() -> None:
+    answers: dict[str, Any] = {"/robots.txt": page("User-agent: *\nDisallow: /private", "text/plain")}
+    one = replace(adapter(), pace=CrawlPace(looked_at=2, pause=lambda _: None))
+    with site(answers) as (root, _):
+        answers["/p"] = page(sitemap(*(f"{root}/private/{at}" for at in range(3))), "text/xml")
+        found = read(one, f"{root}/p")
+    assert ["limit" in skipped.why for skipped in found] == [False, False, True]
+
+
+@pytest.mark.parametrize("address", ["192.0.0.192", "168.63.129.16", "192.88.99.1", "fec0::1", "3fff::1"])
+def test_a_service_of_a_cloud_and_an_old_local_address_are_not_public(address: str) -> None:
+    assert not is_public(address)

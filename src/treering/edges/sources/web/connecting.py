@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from ipaddress import ip_address
@@ -10,6 +10,9 @@ from threading import Timer
 from time import monotonic
 
 from treering.edges.sources.web.public_addresses import Resolve, is_public, resolve
+
+_MOST_TRIED = 3
+"""So many addresses of a host are tried."""
 
 
 class FetchRefused(Exception):
@@ -38,17 +41,36 @@ class Connector:
         if inner is not None or not addresses:
             raise FetchRefused(f"{host} is at {inner or 'no address'}, which is not on the public internet")
         connection = HTTPConnection(host, port)
-        connection.sock = self._socket(addresses[0], host, port, secure=secure)
+        connection.sock = self._socket(addresses, host, port, secure=secure)
         return connection
 
-    def _socket(self, address: str, host: str, port: int, *, secure: bool) -> socket.socket:
-        plain = socket.create_connection((address, port), self.connect_seconds)
+    def _socket(self, addresses: Sequence[str], host: str, port: int, *, secure: bool) -> socket.socket:
+        plain = self._reached(addresses[:_MOST_TRIED], port)
         try:
-            _check_reached(plain, address)
             return self.trust.wrap_socket(plain, server_hostname=host) if secure else plain
         except BaseException:
             plain.close()
             raise
+
+    def _reached(self, addresses: Sequence[str], port: int) -> socket.socket:
+        """Connect to the first address where somebody answers."""
+        *others, last = addresses
+        for address in others:
+            try:
+                return _connected(address, port, self.connect_seconds)
+            except OSError:
+                continue
+        return _connected(last, port, self.connect_seconds)
+
+
+def _connected(address: str, port: int, seconds: float) -> socket.socket:
+    reached = socket.create_connection((address, port), seconds)
+    try:
+        _check_reached(reached, address)
+    except BaseException:
+        reached.close()
+        raise
+    return reached
 
 
 def _check_reached(reached: socket.socket, address: str) -> None:

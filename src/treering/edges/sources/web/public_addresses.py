@@ -2,13 +2,17 @@
 
 import socket
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 Resolve = Callable[[str, int], Sequence[str]]
 """Returns the addresses of a host and port. Raises `OSError` where there are none."""
 
 _WRAPPING = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"), IPv6Network("2002::/16"))
 """Addresses that carry one of IPv4 in them (NAT64, RFC 6052 and 8215; 6to4, RFC 3056), which may be any."""
+_INNER = tuple(
+    ip_network(text) for text in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "fec0::/10", "3fff::/20")
+)
+"""Addresses that some versions of Python take for public: services of clouds, relays, old local ones, examples."""
 
 
 def is_public(address: str) -> bool:
@@ -22,6 +26,8 @@ def is_public(address: str) -> bool:
             return is_public(str(found.ipv4_mapped))
         if found.teredo is not None or any(found in network for network in _WRAPPING):
             return False
+    if any(found in network for network in _INNER):
+        return False
     return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
 
 

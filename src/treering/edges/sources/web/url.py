@@ -1,5 +1,6 @@
 """The adapter for addresses of the web: a page, or the pages that a sitemap lists."""
 
+import codecs
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ _PACKED = frozenset({"application/gzip", "application/x-gzip"})
 _MOST_SITEMAPS = 50
 _ROBOTS_TYPES = ("text/plain",)
 _UTF_8 = frozenset({"", "utf-8", "utf8"})
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
+"""Encodings of Python that no page has; some take very long for long texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class CrawlPace:
     pages: int = 500
     delay: float = 1.0
     most_delay: float = 30.0
+    looked_at: int = 5_000
+    """For how many addresses `robots.txt` is asked."""
     pause: Callable[[float], None] = time.sleep
 
 
@@ -108,17 +113,19 @@ class UrlAdapter:
     def _listed(self, address: WebAddress, sitemap: Sitemap, asked: "_Asked") -> Iterator[Reading]:
         politeness = self._politeness(address)
         wait = politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
-        read = 0
-        for place in self._places(address, sitemap, wait):
-            if isinstance(place, Failed):
+        read = looked_at = 0
+        for place in _distinct(self._places(address, sitemap, wait), asked.limits.max_items):
+            if not isinstance(place, WebAddress):
                 yield place
                 continue
             if place.root != address.root:
                 yield Skipped(place.text, f"it is on another host than the sitemap ({address.host})")
+                continue
+            looked_at += 1
+            if read >= self.pace.pages or looked_at > self.pace.looked_at:
+                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
             elif not politeness.allows(place.text):
                 yield Skipped(place.text, "robots.txt of its host asks not to read it")
-            elif read >= self.pace.pages:
-                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
             else:
                 self.pace.pause(wait)
                 read += 1
@@ -209,6 +216,20 @@ class _Asked:
         return Validators(parts[1], parts[2]) if len(parts) == 3 else None
 
 
+def _distinct(places: Iterator[WebAddress | Failed], most: int) -> Iterator[WebAddress | Failed | Skipped]:
+    """Return each address once, however it is written, and say so where there are more than `most`."""
+    told = set[str]()
+    for place in places:
+        if isinstance(place, Failed):
+            yield place
+        elif place.text not in told:
+            if len(told) >= most:
+                yield Skipped(place.text, f"over the limit max_items of {most:,}, as all after it")
+                return
+            told.add(place.text)
+            yield place
+
+
 def _sitemap_of(page: FetchedPage | NotModified | Missing) -> Sitemap | None:
     if not isinstance(page, FetchedPage):
         return None
@@ -224,8 +245,10 @@ def _in_utf_8(page: FetchedPage) -> bytes:
     if page.charset in _UTF_8 or not (page.type.startswith("text/") or page.type.endswith(("xml", "json"))):
         return page.data
     try:
-        return page.data.decode(page.charset, "replace").encode()
-    except LookupError:  # an encoding that nobody knows
+        if codecs.lookup(page.charset).name in _NO_CHARSETS:
+            return page.data
+        return page.data.decode(page.charset, "replace").encode(errors="replace")
+    except (LookupError, ValueError):  # an encoding that nobody knows
         return page.data
 
 
