@@ -241,6 +241,20 @@ def test_a_sitemap_gives_the_pages_of_its_host_slowly_and_only_those_that_robots
     assert "/private/x" not in [path for path, _ in asked]
 
 
+@pytest.mark.parametrize(("status", "kind"), [(403, SourceDraft), (404, SourceDraft), (500, Skipped), (503, Skipped)])
+def test_a_site_that_cannot_tell_what_it_asks_is_left_alone(status: int, kind: type) -> None:
+    answers: dict[str, Any] = {"/a": page(PAGE), "/robots.txt": page("", status=status)}
+    with site(answers) as (root, _):
+        answers["/s.xml"] = page(sitemap(f"{root}/a"), "text/xml")
+        assert [type(one) for one in read(adapter(), f"{root}/s.xml")] == [kind]
+
+
+def test_the_signature_of_a_redirect_is_not_kept() -> None:
+    with site({"/p": page("", status=302, Location="/q?token=abc"), "/q?token=abc": page(PAGE)}) as (root, _):
+        (source,) = read(adapter(), f"{root}/p")
+    assert source.payload["url"] == f"{root}/q"
+
+
 def test_an_index_of_sitemaps_is_followed_one_level() -> None:
     answers: dict[str, Any] = {"/a": page(PAGE)}
     with site(answers) as (root, _):

@@ -16,7 +16,11 @@ _MOST_TRIED = 3
 
 
 class FetchRefused(Exception):
-    """Nothing is read from an address. Its text says why, for a person."""
+    """Nothing is read from an address. Its text says why, for a person; `status` is what a server answered, else 0."""
+
+    def __init__(self, why: str, *, status: int = 0) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)

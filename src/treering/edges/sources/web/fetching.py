@@ -130,7 +130,7 @@ class Fetcher:
         if answer.status in _GONE:
             return Missing(answer.status)
         if answer.status != 200:
-            raise FetchRefused(f"the server answers {answer.status} {answer.reason}".strip())
+            raise FetchRefused(f"the server answers {answer.status} {answer.reason}".strip(), status=answer.status)
         return self._page(answer, address, types, deadline)
 
     def _page(

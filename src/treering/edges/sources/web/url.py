@@ -49,7 +49,8 @@ _ENDINGS = {
 """The media types that are read, and what a file of each is called: formats know files by their names."""
 _PACKED = frozenset({"application/gzip", "application/x-gzip"})
 _MOST_SITEMAPS = 50
-_ROBOTS_TYPES = ("text/plain",)
+_ASKS_NOTHING = range(400, 500)
+_EVERYTHING = "User-agent: *\nDisallow: /"
 _UTF_8 = frozenset({"", "utf-8", "utf8"})
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 """Encodings of Python that no page has; some take very long for long texts."""
@@ -125,7 +126,7 @@ class UrlAdapter:
             if read >= self.pace.pages or looked_at > self.pace.looked_at:
                 yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
             elif not politeness.allows(place.text):
-                yield Skipped(place.text, "robots.txt of its host asks not to read it")
+                yield Skipped(place.text, "robots.txt of its host asks not to read it, or cannot be read")
             else:
                 self.pace.pause(wait)
                 read += 1
@@ -184,15 +185,16 @@ class UrlAdapter:
         if not isinstance(draft, SourceDraft):
             return draft
         fingerprint = _APART.join((digest, page.validators.etag, page.validators.modified))
-        payload = {**draft.payload, "url": page.address.text}
+        payload = {**draft.payload, "url": _without_query(page.address, address)}
         return replace(draft, kind="web", fingerprint=fingerprint, payload=payload, title=_title(draft, origin))
 
     def _politeness(self, address: WebAddress) -> Politeness:
         agent = "Treering"
         try:
-            found = self.fetcher.fetch(joined(address, "/robots.txt"), types=_ROBOTS_TYPES)
-        except FetchRefused:
-            return Politeness.of("", agent)
+            found = self.fetcher.fetch(joined(address, "/robots.txt"), types=None)
+        except FetchRefused as error:
+            # RFC 9309: a site that cannot tell now what it asks, asks for everything; one that keeps it to itself, not.
+            return Politeness.of("" if error.status in _ASKS_NOTHING else _EVERYTHING, agent)
         return Politeness.of(found.data.decode("utf-8", "replace") if isinstance(found, FetchedPage) else "", agent)
 
 
@@ -228,6 +230,11 @@ def _distinct(places: Iterator[WebAddress | Failed], most: int) -> Iterator[WebA
                 return
             told.add(place.text)
             yield place
+
+
+def _without_query(found: WebAddress, asked: WebAddress) -> str:
+    """Return where a page was found. The query that a redirect led to may be a signature for one visit."""
+    return found.text if found == asked else found.text.partition("?")[0]
 
 
 def _sitemap_of(page: FetchedPage | NotModified | Missing) -> Sitemap | None:
