@@ -1,6 +1,7 @@
 """Pages of the web: what is fetched becomes a source, and what is hostile is refused with its reason."""
 
 import gzip
+import sys
 import time
 import zlib
 from dataclasses import replace
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
+from treering.edges.sources.documents import html_page
 from treering.edges.sources.web.addresses import parse_address
 from treering.edges.sources.web.connecting import Connector
 from treering.edges.sources.web.fetching import FetchBounds, Fetcher
@@ -63,6 +65,22 @@ def test_a_page_is_a_source_with_its_headings_and_without_its_navigation() -> No
     assert "About us" not in text
     assert [segment.heading for segment in source.segments] == ["Retries", "Retries > Limits"]
     assert asked[0][1]["User-Agent"].startswith("Treering/")
+
+
+def test_without_the_extra_a_page_is_read_without_what_its_elements_call_navigation(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "trafilatura", None)
+    found = html_page.read(PAGE.encode())
+    assert found.title == "Retries & waits"
+    assert [unit.heading for unit in found.units] == ["Retries", "Retries > Limits"]
+    text = "\n".join(unit.text for unit in found.units)
+    assert "About us" not in text
+    assert "All rights reserved" not in text
+
+
+def test_a_short_page_keeps_its_headings_and_not_its_navigation() -> None:
+    text = "<body><nav>menu</nav><article><h1>Retries</h1><p>A request is tried three times.</p></article></body>"
+    (unit,) = html_page.read(text.encode()).units
+    assert (unit.heading, unit.text) == ("Retries", "A request is tried three times.")
 
 
 def test_what_a_server_says_is_the_same_is_not_fetched_again() -> None:

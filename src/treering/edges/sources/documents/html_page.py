@@ -7,7 +7,6 @@ names of its elements alone.
 import logging
 import re
 from html import unescape
-from importlib.util import find_spec
 
 from treering.edges.sources.documents.contents import DocumentContents, NotThatFormat, Outliner
 from treering.edges.sources.documents.html_text import outline_html
@@ -15,6 +14,7 @@ from treering.edges.sources.documents.html_text import outline_html
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
 _AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
+_HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
 _HEAD_BYTES = 4_096
 _TITLE_CHARS = 200
 _MOST_FOR_CONTENT = 3_000_000
@@ -57,12 +57,14 @@ def _decoded(data: bytes) -> str:
 
 def _main_content(text: str) -> str | None:
     """Return the main content of a page as HTML; `None` where nobody looks for it, or none is found."""
-    if find_spec("trafilatura") is None:
+    try:
+        import trafilatura
+    except ImportError:  # also where a part of it is missing
         return None
-    import trafilatura
-
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     found: str | None = trafilatura.extract(
         text, output_format="html", favor_recall=True, include_comments=False, include_tables=True
     )
-    return found or None
+    # Of a short page it may give all words in a row, those of the navigation too.
+    lost = _HEADING.search(text) and not _HEADING.search(found or "")
+    return None if lost else found or None
