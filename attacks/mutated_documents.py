@@ -1,7 +1,7 @@
 """Files that somebody damaged on purpose, and what reading each costs.
 
 `python -m attacks.mutated_documents READER TIMES [FILE ...]` reads so many mutations of files of a reader (`pdf`,
-`office`, `mail`, `code`), of those given or else of small ones, and prints what it cost as JSON.
+`office`, `mail`, `html`, `code`), of those given or else of small ones, and prints what it cost as JSON.
 """
 
 import gc
@@ -26,6 +26,10 @@ from treering.ports.adapter import Failed, ReadLimits, SourceDraft
 
 _TESTS = Path(__file__).parents[1] / "tests" / "edges" / "sources"
 _MOST_CHANGES = 30
+_PAGE = b"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>Retries &amp; waits</title></head><body>
+<nav><a href="/">Home</a></nav><article><h1>Retries</h1><p>A request is tried <b>three</b> times.</p>
+<table><tr><th>try</th><th>wait</th></tr><tr><td>1</td><td>2 s</td></tr></table><pre>a\n  b</pre>
+<h2>Limits</h2><ul><li>60 s<li>10 s</ul></article><script>var a = "<p>";</script><footer>End</footer></body></html>"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ def files_of(reader: str) -> Mapping[str, bytes]:
     if reader == "mail":
         mail = made.eml_of("Words.", Message_ID="<1@x>")
         return {"a.eml": mail, "a.mbox": made.mbox_of(mail, made.eml_of("Yes.", In_Reply_To="<1@x>"))}
+    if reader == "html":
+        return {"a.html": _PAGE, "b.htm": _PAGE.replace(b"utf-8", b"cp1252") * 20}
     if reader == "code":
         sources = (Path(__file__), _TESTS.parents[1] / "docs" / "blocks.py")
         return {file.name: file.read_bytes() for file in sources}

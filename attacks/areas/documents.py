@@ -27,5 +27,5 @@ def _damaged(reader: str) -> Callable[[Path], Count]:
 
 
 ATTACKS: Sequence[Attack] = tuple(
-    Attack(f"damaged files: {reader}", _damaged(reader)) for reader in ("pdf", "office", "mail", "code")
+    Attack(f"damaged files: {reader}", _damaged(reader)) for reader in ("pdf", "office", "mail", "html", "code")
 )

@@ -194,6 +194,7 @@ def test_a_packed_page_is_read() -> None:
         (page(PAGE, Content_Encoding="br"), "packed in a way"),
         (page(b"no gzip", Content_Encoding="gzip"), "damaged"),
         (page(gzip.compress(PAGE.encode())[:-20], Content_Encoding="gzip"), "too early"),
+        (page(gzip.compress(b"<p>a") + gzip.compress(b"b"), Content_Encoding="gzip"), "more than one part"),
         (page(PAGE, status=500), "500"),
         (page(PAGE, status=401), "401"),
         (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "no HTTP"),

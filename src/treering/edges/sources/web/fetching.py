@@ -203,6 +203,8 @@ class _Unpacked:
             made = self._unpacker.decompress(piece, self._left + 1)
         except zlib.error:
             raise FetchRefused("its packed body is damaged") from None
+        if self._unpacker.unused_data:
+            raise FetchRefused("its packed body has more than one part")
         self._left -= len(made)
         if self._left < 0:
             raise FetchRefused(f"its body is over {self._most:,} bytes when it is unpacked")
