@@ -461,6 +461,11 @@ class TestTrying:
         assert "Nothing here speaks of that." in stage.done("try").out
 
 
+def hear_ctrl_c() -> None:
+    """Undo what a shell does to what it runs in the background: have it ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class TestTheProcess:
     def call(self, stage: Stage, *arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "treering", *arguments]
@@ -481,7 +486,9 @@ class TestTheProcess:
 
     def test_ctrl_c_ends_it_without_a_traceback(self, stage: Stage) -> None:
         command = [sys.executable, "-m", "treering", "ingest", "-"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=stage.folder, text=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=stage.folder, text=True, preexec_fn=hear_ctrl_c
+        )
         while not Path(stage.folder / ".treering" / "treering.db").exists():
             time.sleep(0.05)
         time.sleep(0.5)
@@ -504,7 +511,8 @@ def app(**options):
 cli.app = app
 cli.main([])
 """
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=hear_ctrl_c)
         assert (done.returncode, done.stderr.splitlines()[0]) == (130, "error: interrupted")
 
     def test_a_worker_for_vectors_leaves_the_terminal_alone(self, stage: Stage) -> None:

@@ -223,6 +223,7 @@ def test_the_calls_of_these_tests_reach_every_mode():
     skipped = {
         ("ingest", "path"),
         ("ingest", "repo"),
+        ("ingest", "url"),
         ("ingest", "source"),
         ("crystallize", "source"),
         ("crystallize", "node"),

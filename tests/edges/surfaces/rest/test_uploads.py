@@ -14,12 +14,13 @@ from treering.edges.surfaces.rest.bounds import Bounds
 from treering.ports.access_keys import KeyLimits
 
 UPLOAD = "/v1/wiki/ingest/upload"
+BYTES = {"Content-Type": "application/octet-stream"}
 BEES = b"# Bees\n\nBees make honey."
 WASPS = b"# Wasps\n\nWasps do not."
 
 
 def send(client, name, data, **query):
-    headers = query.pop("headers", {})
+    headers = {**BYTES, **query.pop("headers", {})}
     return client.post(UPLOAD, params={"name": name, **query}, content=data, headers=headers)
 
 
@@ -197,7 +198,9 @@ def test_a_key_sends_within_its_limit_and_its_scope_and_only_with_the_right_to_w
         small = server.key("write", limits=KeyLimits(max_body_bytes=1_000))
         team, reads = server.key("write", scope="/team"), server.key("read")
         sent = [
-            server.ask(key, "POST", UPLOAD, params={"name": "bees.md", **query}, content=data).status_code
+            server.ask(
+                key, "POST", UPLOAD, params={"name": "bees.md", **query}, content=data, headers=BYTES
+            ).status_code
             for key, query, data in [
                 (small, {}, BEES),
                 (small, {}, BEES * 100),
@@ -239,7 +242,7 @@ def test_only_some_files_are_taken_at_once(tmp_path):
         assert send(client, "bees.md", BEES).status_code == 503
     with guarded(tmp_path, bounds=Bounds(uploads_of_a_key=0)) as server:
         key = server.key("write")
-        assert server.ask(key, "POST", UPLOAD, params={"name": "a.md"}, content=BEES).status_code == 429
+        assert server.ask(key, "POST", UPLOAD, params={"name": "a.md"}, content=BEES, headers=BYTES).status_code == 429
 
 
 def test_a_dry_run_writes_nothing(tmp_path):

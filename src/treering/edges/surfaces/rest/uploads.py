@@ -75,6 +75,7 @@ class UploadEndpoint:
 
     async def take(self, request: Request) -> Response:
         """Take a file, and read it into the space."""
+        _check_label(request)
         envelope = _envelope(request.query_params)
         given = caller_of(request)
         # It may have the file read that it sends. There is no other: `_lend` leaves nothing else to read with.
@@ -125,6 +126,23 @@ class UploadEndpoint:
             self._under_way += Counter()  # a server meets many keys
 
 
+def _check_label(request: Request) -> None:
+    """Refuse a body that is labelled as what a page of another site has a browser send without asking first."""
+    label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if label in _SENT_UNASKED:
+        raise Refusal(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            InvalidInput(
+                f"The file is labelled {label!r}." if label else "The file has no Content-Type.",
+                hint="Send its bytes with the header Content-Type: application/octet-stream.",
+            ),
+            code="unsupported_media_type",
+        )
+
+
+_SENT_UNASKED = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
+
+
 def route(uploads: UploadEndpoint) -> Route:
     """Return the route of uploads."""
     return Route(
@@ -143,6 +161,7 @@ def route(uploads: UploadEndpoint) -> Route:
             HTTPStatus.REQUEST_TIMEOUT,
             HTTPStatus.CONFLICT,
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             HTTPStatus.UNPROCESSABLE_ENTITY,
         ),
     )
