@@ -15,7 +15,7 @@ _LONGEST_ENDING = 500
 def ends_in_question(text: str) -> bool:
     """Tell whether the last sentence of a text is a question.
 
-    What stands behind its sign is no sentence: quotes, brackets, emoji, and an aside such as `[image: a dog]`.
+    What stands behind its sign is not a sentence: quotes, brackets, emoji, and an aside such as `[image: a dog]`.
     """
     end = _ASIDE.sub("", text[-_LONGEST_ENDING:]).rstrip()[-_END_CHARS:]
     told = next((char for char in reversed(end) if char.isalnum() or char in _QUESTION_SIGNS), "")

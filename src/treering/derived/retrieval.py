@@ -121,7 +121,7 @@ def retrieve(
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
 
     With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
-    of conversations are read again; what is no conversation is not (`_read_again`). With `repeating` hits that say the
+    of conversations are read again, other hits are not (`_read_again`). With `repeating` hits that say the
     same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own. With
     `whole` each hit comes with all of its source: for sources that are small.
     """

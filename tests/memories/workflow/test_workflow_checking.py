@@ -14,7 +14,7 @@ CASES = {
         ["node 1, type: there is no type 'Standart'. Did you"],
     ),
     "no type": ([{"id": "a"}], ["node 1 (a), type: it has no type; known: Standard"]),
-    "a type that is no text": ([{"type": ["Standard"]}], ["node 1, type: there is no type ['Standard']"]),
+    "a type that is not text": ([{"type": ["Standard"]}], ["node 1, type: there is no type ['Standard']"]),
     "no object": (["Standard"], ["node 1: it is not an object"]),
     "a key nobody knows": (
         [say("x", contents="y")],

@@ -18,7 +18,7 @@ AnyHeld = TypeVar("AnyHeld")
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """What a node gives instead of an output where the workflow ends here, which is no failure."""
+    """What a node gives instead of an output where the workflow ends here, which is not a failure."""
 
     why: str
     cancelled: bool = False
@@ -97,7 +97,7 @@ class NodeType(Generic[AnySettings]):
 
 
 class NodeTypes(Mapping[str, NodeType[Any]]):
-    """A table of node types by name. Raises `InvalidInput` for a name that is taken or is no single word."""
+    """A table of node types by name. Raises `InvalidInput` for a name that is taken or is not a single word."""
 
     def __init__(self, types: Iterable[NodeType[Any]]) -> None:
         self._types: dict[str, NodeType[Any]] = {}
