@@ -15,7 +15,7 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.times import render_time
 from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.replies import ends_in_question, reply_among
+from treering.derived.replies import asks, reply_among
 from treering.derived.retrieval import retrieve
 from treering.derived.speaking import Telling, related_hits
 from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of, question_for
@@ -233,7 +233,7 @@ class _Search:
 
     def with_replies(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
         """Give messages that end in a question the one that answers them."""
-        asking = [one for one in found if one.kind == "turn" and ends_in_question(one.text)]
+        asking = [one for one in found if one.kind == "turn" and asks(one.text)]
         blocks = {identity: self.engine.ledger.get(identity) for identity in {one.source_id for one in asking}}
         replies = {one.id: _reply(one, blocks[one.source_id]) for one in asking}
         return [replace(one, reply=replies.get(one.id)) for one in found]
