@@ -164,5 +164,5 @@ def test_new_types_are_added_to_a_table_which_stays_as_it_was():
     assert "Shout" not in NODE_TYPES
     with pytest.raises(InvalidInput, match="taken"):
         types.with_types(loud)
-    with pytest.raises(InvalidInput, match="no single word"):
+    with pytest.raises(InvalidInput, match="not a single word"):
         NodeTypes([NodeType("two words", "", Shouting, lambda told, step: "")])

@@ -104,7 +104,7 @@ class NodeTypes(Mapping[str, NodeType[Any]]):
         for one in types:
             if one.name in self._types or not NAME.fullmatch(one.name):
                 raise InvalidInput(
-                    f"{one.name!r} cannot name a type of node: it is taken, or no single word.",
+                    f"{one.name!r} cannot name a type of node: it is taken, or not a single word.",
                     hint="Choose another name, of letters, digits and underscores.",
                 )
             self._types[one.name] = one
