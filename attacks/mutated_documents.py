@@ -90,7 +90,7 @@ def files_of(reader: str) -> Mapping[str, bytes]:
         mail = made.eml_of("Words.", Message_ID="<1@x>")
         return {"a.eml": mail, "a.mbox": made.mbox_of(mail, made.eml_of("Yes.", In_Reply_To="<1@x>"))}
     if reader == "html":
-        return {"a.html": _PAGE, "b.htm": _PAGE.replace(b"utf-8", b"cp1252") * 20}
+        return {"a.html": _PAGE, "b.htm": _PAGE.replace(b"utf-8", b"cp1252") * 20, "c.mhtml": made.mhtml_of(_PAGE)}
     if reader in _EXPORTS:
         return _exports(reader)
     if reader == "code":

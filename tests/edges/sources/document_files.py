@@ -210,3 +210,26 @@ def _saved(document):
     out = BytesIO()
     document.save(out)
     return out.getvalue()
+
+
+def mhtml_of(
+    page, *, address="https://example.org/docs/retries?v=2", encoding="quoted-printable", charset="utf-8", more=()
+):
+    """Return a page as Chromium saves it as one file. `more` are other parts: their type, address and bytes."""
+    from base64 import encodebytes
+    from quopri import encodestring
+
+    def part(kind, place, data, how):
+        body = {"base64": encodebytes, "quoted-printable": encodestring}.get(how, bytes)(data)
+        head = f"Content-Type: {kind}\nContent-Transfer-Encoding: {how}\nContent-Location: {place}\n\n"
+        return f"------MultipartBoundary--x\n{head}".encode() + body + b"\n"
+
+    head = (
+        f"From: <Saved by Blink>\nSnapshot-Content-Location: {address}\nSubject: =?utf-8?Q?Retries?=\n"
+        "Date: Mon, 23 Nov 2026 10:00:00 -0000\nMIME-Version: 1.0\nContent-Type: multipart/related;\n"
+        '\ttype="text/html";\n\tboundary="----MultipartBoundary--x"\n\n\n'
+    )
+    kind = "text/html" + (f"; charset={charset}" if charset else "")
+    parts = [part(kind, address, page, encoding), *(part(*one, "base64") for one in more)]
+    whole = head.encode() + b"".join(parts) + b"------MultipartBoundary--x--\n"
+    return whole.replace(b"\n", b"\r\n")

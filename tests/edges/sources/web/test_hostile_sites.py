@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hostile_site import page, site
 
-from treering.edges.sources.web.connecting import Connector, FetchRefused
+from treering.edges.sources.web.connecting import Connector
 from treering.edges.sources.web.fetching import Fetcher
 from treering.edges.sources.web.public_addresses import is_public
 from treering.edges.sources.web.sitemaps import parse_sitemap
 from treering.edges.sources.web.url import CrawlPace, UrlAdapter
+from treering.edges.sources.web_addresses import FetchRefused
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft
 from treering.tools import catalog
 from treering.tools.envelope import Envelope

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from treering.core.errors import InvalidInput
 from treering.edges.sources.documents import html_page
-from treering.edges.sources.web.addresses import parse_address
 from treering.edges.sources.web.connecting import Connector
 from treering.edges.sources.web.fetching import FetchBounds, Fetcher
 from treering.edges.sources.web.public_addresses import is_public
 from treering.edges.sources.web.sitemaps import Politeness, parse_sitemap
 from treering.edges.sources.web.url import CrawlPace, UrlAdapter
+from treering.edges.sources.web_addresses import parse_address
 from treering.ports.adapter import AlreadyRead, Failed, ReadLimits, Skipped, SourceDraft, Unchanged, Vanished
 
 PAGE = """<html><head><title>Retries &amp; waits</title></head><body>
@@ -290,7 +290,7 @@ def test_a_sitemap_with_entities_is_refused() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_after_a_sitemap_begins_are_read_or_refused(data: bytes) -> None:
-    from treering.edges.sources.web.connecting import FetchRefused
+    from treering.edges.sources.web_addresses import FetchRefused
 
     try:
         parse_sitemap(b"<urlset>" + data)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOST_CHARS = 20_000_000
 """What is read of one file; the rest is left out with a warning."""
@@ -37,6 +37,8 @@ class DocumentContents:
     units: Sequence[DocumentUnit]
     title: str = ""
     warnings: Sequence[str] = ()
+    address: str = ""
+    """Where on the web it says that it was saved from."""
 
 
 def plain(text: str) -> str:
@@ -56,7 +58,7 @@ def bounded(contents: DocumentContents) -> DocumentContents:
         left -= len(unit.text)
         if left < 0:
             note = f"only its first {len(kept):,} of {len(contents.units):,} parts are kept: it is too long"
-            return DocumentContents(kept, contents.title, (*contents.warnings, note))
+            return replace(contents, units=kept, warnings=(*contents.warnings, note))
         kept.append(unit)
     return contents
 

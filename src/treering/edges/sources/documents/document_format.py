@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 
+from treering.core.errors import InvalidInput
 from treering.core.injection import instruction_flags
 from treering.core.locator import Locator, Page, Section
 from treering.core.redaction import Redacted
@@ -12,6 +13,7 @@ from treering.edges.sources.binary import BinaryFormat
 from treering.edges.sources.documents.contents import DocumentContents, DocumentUnit
 from treering.edges.sources.documents.document_process import DocumentProcess
 from treering.edges.sources.lines import Piece, is_blank, pack
+from treering.edges.sources.web_addresses import parse_address
 from treering.ports.adapter import SegmentDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
 
@@ -51,7 +53,7 @@ class DocumentFormat:
         cleaned = file.cleaned("\n".join(text.lines))
         segments = list(text.segments(cleaned, most=file.limits.max_segment_chars))
         warnings = [f"{one.kind} at {text.place_of(one.line - 1)}: redacted" for one in cleaned.findings]
-        flags = instruction_flags(cleaned.text)
+        flags, address = instruction_flags(cleaned.text), _address(found)
         if not segments:
             stub = BinaryFormat().read(data, file)
             return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=found.warnings)
@@ -60,9 +62,18 @@ class DocumentFormat:
             segments=segments,
             title=file.cleaned(found.title).text,
             kind=self.kind,
+            payload={"url": address} if address else {},
             metadata={"flags": list(flags)} if flags else {},
             warnings=[*found.warnings, *warnings],
         )
+
+
+def _address(found: DocumentContents) -> str:
+    """Return where a document was saved from; empty where that is not an address of the web that may be kept."""
+    try:
+        return parse_address(found.address).text if found.address else ""
+    except InvalidInput:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

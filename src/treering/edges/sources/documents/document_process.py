@@ -49,7 +49,7 @@ class DocumentProcess:
             return None
         if "why" in told:
             return Unreadable(told["why"])
-        return DocumentContents([DocumentUnit(**unit) for unit in told["units"]], told["title"], told["warnings"])
+        return DocumentContents(**{**told, "units": [DocumentUnit(**unit) for unit in told["units"]]})
 
 
 def serve() -> None:

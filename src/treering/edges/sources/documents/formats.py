@@ -4,6 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from treering.edges.sources.documents.document_format import DocumentFormat
+from treering.edges.sources.documents.web_archive import is_web_archive
 
 _PDF = frozenset({".pdf"})
 _OFFICE = frozenset({
@@ -21,6 +22,7 @@ _HEADER = re.compile(
 )
 _FEWEST_HEADERS = 3
 _HTML = frozenset({".html", ".htm", ".xhtml"})
+_ARCHIVES = frozenset({".mhtml", ".mht"})
 _TEMPLATE = re.compile(rb"\{%|\{\{|<\?php|<%[@=\s]")
 
 
@@ -47,6 +49,8 @@ def _is_mail(path: str, head: bytes) -> bool:
 
 
 def _is_page(path: str, head: bytes) -> bool:
+    if _suffix(path) in _ARCHIVES:
+        return not head or is_web_archive(head)
     return _suffix(path) in _HTML and _TEMPLATE.search(head) is None
 
 
@@ -57,5 +61,5 @@ def _suffix(path: str) -> str:
 PDF = DocumentFormat("pdf", _is_pdf, _PDF, "pdf", ("pypdfium2", "pypdf"))
 OFFICE = DocumentFormat("office", _is_office, _OFFICE, "office")
 MAIL = DocumentFormat("mail", _is_mail, _MAIL, "office")
-HTML = DocumentFormat("html", _is_page, _HTML, "web")
+HTML = DocumentFormat("html", _is_page, _HTML | _ARCHIVES, "web")
 DOCUMENTS = (PDF, OFFICE, MAIL, HTML)

@@ -1,4 +1,4 @@
-"""Pages of the web (HTML): their headings and main content. Nothing is fetched, no script is run.
+"""Pages of the web (HTML, MHTML): their headings and main content. Nothing is fetched, no script is run.
 
 With the extra `web` the main content is found by trafilatura; without it, navigation and the like is left out by the
 names of its elements alone.
@@ -10,11 +10,14 @@ from html import unescape
 
 from treering.edges.sources.documents.contents import DocumentContents, NotThatFormat, Outliner
 from treering.edges.sources.documents.html_text import outline_html
+from treering.edges.sources.documents.web_archive import main_part
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
 _AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
 _HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
+_SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(?P<address>[^\s<>]{1,2000}?)\s{0,20}-->")
+"""What browsers write at the beginning of a page that they save."""
 _HEAD_BYTES = 4_096
 _TITLE_CHARS = 200
 _MOST_FOR_CONTENT = 3_000_000
@@ -22,11 +25,17 @@ _MOST_FOR_CONTENT = 3_000_000
 
 
 def read(data: bytes) -> DocumentContents:
-    """Read a page."""
-    text = _decoded(data)
+    """Read a page, also one that a browser saved as a web archive (MHTML)."""
+    archived = main_part(data)
+    if archived is not None:
+        return _read(archived.data, archived.charset, title=archived.title, address=archived.address)
+    return _read(data)
+
+
+def _read(data: bytes, charset: str = "", *, title: str = "", address: str = "") -> DocumentContents:
+    text = _decoded(data, charset)
     if "<" not in text:
         raise NotThatFormat
-    title = _TITLE.search(text)
     outliner, warnings = Outliner(), list[str]()
     main = _main_content(text) if len(data) <= _MOST_FOR_CONTENT else None
     outline_html(_AROUND.sub(" ", text) if main is None else main, outliner)
@@ -37,12 +46,21 @@ def read(data: bytes) -> DocumentContents:
         units = outliner.units()
     if main is None and len(data) > _MOST_FOR_CONTENT:
         warnings.append("it is too long for its main content to be found: all of it is kept")
-    name = " ".join(unescape(title["title"]).split())[:_TITLE_CHARS] if title else outliner.title
-    return DocumentContents(units, name, warnings)
+    return DocumentContents(units, _title_of(text) or title or outliner.title, warnings, address or _saved_from(text))
 
 
-def _decoded(data: bytes) -> str:
-    """Return the text of a page: in UTF-8, else in what it says that it is in, else as old browsers read it."""
+def _title_of(text: str) -> str:
+    found = _TITLE.search(text)
+    return " ".join(unescape(found["title"]).split())[:_TITLE_CHARS] if found else ""
+
+
+def _saved_from(text: str) -> str:
+    found = _SAVED_FROM.search(text[:_HEAD_BYTES])
+    return found["address"] if found else ""
+
+
+def _decoded(data: bytes, charset: str) -> str:
+    """Return the text of a page: in UTF-8, else in what is said that it is in, else as old browsers read it."""
     for encoding in ("utf-8-sig", *(["utf-16"] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else [])):
         try:
             return data.decode(encoding)
@@ -50,7 +68,7 @@ def _decoded(data: bytes) -> str:
             continue
     told = _CHARSET.search(data[:_HEAD_BYTES])
     try:
-        return data.decode(told[1].decode() if told else "cp1252", "replace")
+        return data.decode(charset or (told[1].decode() if told else "cp1252"), "replace")
     except (LookupError, ValueError):
         return data.decode("cp1252", "replace")
 

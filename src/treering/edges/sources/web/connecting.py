@@ -10,17 +10,10 @@ from threading import Timer
 from time import monotonic
 
 from treering.edges.sources.web.public_addresses import Resolve, is_public, resolve
+from treering.edges.sources.web_addresses import FetchRefused
 
 _MOST_TRIED = 3
 """So many addresses of a host are tried."""
-
-
-class FetchRefused(Exception):
-    """Nothing is read from an address. Its text says why, for a person; `status` is what a server answered, else 0."""
-
-    def __init__(self, why: str, *, status: int = 0) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)

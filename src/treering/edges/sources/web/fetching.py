@@ -10,8 +10,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from importlib.metadata import version
 from typing import Protocol
 
-from treering.edges.sources.web.addresses import WebAddress, joined
-from treering.edges.sources.web.connecting import ConnectionTimer, Connector, FetchRefused, answered
+from treering.edges.sources.web.connecting import ConnectionTimer, Connector, answered
+from treering.edges.sources.web_addresses import FetchRefused, WebAddress, joined
 
 AGENT = f"Treering/{version('treering')} (+https://pypi.org/project/treering/)"
 """How Treering names itself to servers."""

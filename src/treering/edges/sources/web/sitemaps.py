@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.robotparser import RobotFileParser
 from xml.parsers.expat import ErrorString, ExpatError, ParserCreate
 
-from treering.edges.sources.web.connecting import FetchRefused
+from treering.edges.sources.web_addresses import FetchRefused
 
 MOST_PLACES = 50_000
 """As many as the protocol allows in one sitemap."""

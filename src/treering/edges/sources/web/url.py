@@ -11,10 +11,9 @@ from typing import Any
 from treering.core.errors import InvalidInput
 from treering.edges.sources.files import draft_file
 from treering.edges.sources.formats import BUILT_IN
-from treering.edges.sources.web.addresses import WebAddress, joined, parse_address
-from treering.edges.sources.web.connecting import FetchRefused
 from treering.edges.sources.web.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
 from treering.edges.sources.web.sitemaps import Politeness, Sitemap, is_sitemap, parse_sitemap
+from treering.edges.sources.web_addresses import FetchRefused, WebAddress, joined, parse_address
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,

@@ -6,12 +6,19 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from treering.core.errors import InvalidInput
 from treering.core.redaction import redact
-from treering.edges.sources.web.connecting import FetchRefused
 
 _PORTS = {"http": 80, "https": 443}
 _LONGEST = 2_000
 _HOST = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,252}|[0-9a-f:.]{2,45}")
 _SAFE = "%/:=&?~#+!$,;'@()*[]"
+
+
+class FetchRefused(Exception):
+    """Nothing is read from an address. Its text says why, for a person; `status` is what a server answered, else 0."""
+
+    def __init__(self, why: str, *, status: int = 0) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
