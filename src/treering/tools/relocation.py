@@ -60,7 +60,7 @@ def _about(item: Knowledge, segment: Segment) -> list[Definition]:
 
 
 def _names(name: str, said: str, item: Knowledge) -> bool:
-    """Tell whether knowledge names a definition: as its subject, as a call, in backticks, or by a name that is not a word.
+    """Tell whether knowledge names a definition: as its subject, as a call, in backticks, or by a name that is no word.
 
     Words such as `run` are said of much else.
     """
