@@ -39,6 +39,8 @@ class CodingClient:
     """Which of its events call which of our commands; `None`: it has no hooks that Treering uses."""
     hooks_project_file: str = ""
     hooks_user_file: str = ""
+    hooks_note: str = ""
+    """What a person has to do before they run."""
     hook_timeout: int = 10
     """How long it waits for a hook, in its own unit."""
     hook_style: Literal["grouped", "plain"] = "grouped"
@@ -95,6 +97,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             hooks={**_OF_SESSIONS, "PreCompact": "keep"},
             hooks_project_file=".codex/hooks.json",
             hooks_user_file=".codex/hooks.json",
+            hooks_note="Codex runs hooks once you have trusted them: /hooks there.",
             hook_timeout=3,  # the most that it allows at the end of a session
         ),
         CodingClient(

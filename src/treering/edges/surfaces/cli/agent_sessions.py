@@ -138,7 +138,8 @@ def _given() -> Mapping[str, Any]:
 
 
 def _folder(given: Mapping[str, Any]) -> Path:
+    """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
     roots = given.get("workspace_roots")
-    place = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else None)
-    folder = Path(place) if isinstance(place, str) and place else Path.cwd()
-    return folder if folder.is_dir() else Path.cwd()
+    named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
+    places = (Path(one) for one in named if isinstance(one, str) and one)
+    return next((one for one in places if one.is_dir()), Path.cwd())
