@@ -175,7 +175,7 @@ def wide_window():
         ("x.tar.zst", zstandard.compress(b""), "cannot be unpacked"),
         ("x.tar.zst", zstandard.compress(b"") * 100_001, "too many frames"),
         ("x.tar.zst", wide_window(), "cannot be unpacked"),
-        ("x.zip", zipped({"bees.md": BEES})[:-20], "no zip file"),
+        ("x.zip", zipped({"bees.md": BEES})[:-20], "not a zip file"),
         ("x.tar", tarred({str(number): b"" for number in range(20_001)}, "w"), "more than 20,000"),
         ("x.zip", zipped({str(number): b"" for number in range(20_001)}), "more than 20,000"),
     ],
