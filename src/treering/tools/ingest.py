@@ -120,7 +120,7 @@ def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestRep
 
 
 def ingest_url(call: Call, given: UrlInput, options: IngestOptions) -> IngestReport:
-    """Bring in a page of the web, or those that a sitemap lists. Raises `InvalidInput` where it is no address."""
+    """Bring in a page of the web, or those that a sitemap lists. Raises `InvalidInput` where it is not an address."""
     return _ingest_with(call, "url", given.url, options)
 
 
