@@ -14,6 +14,7 @@ from treering.edges.clients.known_clients import CLIENTS, StartCommand, client_n
 SERVER = StartCommand("/opt/bin/treering", ("mcp", "--space", "sqlite:/p/.treering/treering.db", "--files", "/p"))
 HOOKS = StartCommand("/opt/bin/treering", ("session",))
 JSON = '{\n  // mine\n  "%s": {\n    "other": {"command": "x"}\n  },\n  "hooks": {"SessionStart": [{"hooks": []}]}\n}\n'
+HOOKS_JSON = '{\n  // mine\n  "hooks": {"%s": [{"hooks": []}]}\n}\n'
 TOML = '# mine\nmodel = "gpt-5"\n\n[mcp_servers.other]\ncommand = "x"'
 
 
@@ -28,7 +29,8 @@ def filled(client, folder, home):
     """Write what somebody has there already."""
     file = client.file(folder=folder, home=home)
     text = TOML if client.form == "toml" else JSON % client.servers
-    for place, held in {file: text, client.hooks_file(folder=folder, home=home): text}.items():
+    hooks = {client.hooks_file(folder=folder, home=home): HOOKS_JSON % next(iter(client.hooks))} if client.hooks else {}
+    for place, held in {**hooks, file: text}.items():
         if place.suffix in {".json", ".toml"}:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(held)
@@ -68,7 +70,7 @@ def test_every_client_gets_the_server_and_every_byte_is_put_back(client, tmp_pat
     assert not any((tmp_path / "data").iterdir())
 
 
-@pytest.mark.parametrize("name", ["claude-code", "gemini-cli"])
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini-cli"])
 def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_else(name, tmp_path):
     client = client_named(name)
     folder, home = places(client, tmp_path, False)
@@ -80,6 +82,33 @@ def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_els
     assert hooks["SessionStart"][1] == {"hooks": []}
     for event, word in client.hooks.items():
         assert hooks[event][0]["hooks"][0]["command"] == f"/opt/bin/treering session {word}"
+
+
+def test_hooks_of_cursor_stand_by_themselves_in_a_file_with_a_version(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    ConnectionRecords(tmp_path / "data").make(
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    )
+    assert read_json((folder / ".cursor/hooks.json").read_text()) == {
+        "version": 1,
+        "hooks": {
+            "sessionStart": [{"command": "/opt/bin/treering session begin", "timeout": 10}],
+            "sessionEnd": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
+            "preCompact": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
+        },
+    }
+
+
+def test_a_file_of_hooks_of_a_version_that_is_not_known_is_left_as_it_is(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    file = folder / ".cursor/hooks.json"
+    file.parent.mkdir()
+    file.write_text('{"version": 2}')
+    with pytest.raises(Conflict, match=r"hooks\.json"):
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    assert file.read_text() == '{"version": 2}'
 
 
 def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tmp_path):

@@ -96,6 +96,18 @@ def test_what_would_be_written_is_told_and_nothing_is_changed(folder, capsys, fl
     assert not (folder.parent / "data" / "connections").exists()
 
 
+def test_connecting_codex_says_that_its_hooks_have_to_be_trusted(folder, capsys):
+    assert run(["connect", "codex"]) == 0
+    assert "/hooks" in capsys.readouterr().out
+    assert set(json.loads((folder / ".codex/hooks.json").read_text())["hooks"]) == {
+        "SessionStart",
+        "SessionEnd",
+        "PreCompact",
+    }
+    assert run(["disconnect", "codex"]) == 0
+    assert not (folder / ".codex").exists()
+
+
 def test_without_hooks_only_the_tools_are_connected(folder):
     assert run(["connect", "claude-code", "--no-hooks"]) == 0
     assert not (folder / ".claude").exists()
@@ -129,7 +141,23 @@ def test_a_session_begins_with_what_is_known_for_the_state_of_the_folder(folder)
     assert "<<treering:recalled" in answer["additionalContext"]
 
 
-@pytest.mark.parametrize("given", [{"cwd": "/nowhere"}, {}, [], {"cwd": 7}])
+def test_cursor_is_told_in_its_own_form_and_names_its_folder_in_its_own_way(folder, tmp_path):
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        kept = note(space, f"Work in {folder.name}: sessions live in one SQLite file.", origin="docs/sessions.md")
+        decide(space, f"Sessions of {folder.name} live in SQLite", kept, status="active")
+        space.embed_pending()
+    given = {
+        "conversation_id": "6f0d1c2e",
+        "hook_event_name": "sessionStart",
+        "cursor_version": "2.4.0",
+        "workspace_roots": [str(folder)],
+        "transcript_path": None,
+    }
+    assert "SQLite" in hook("begin", given, tmp_path)["additional_context"]
+    assert hook("keep", {**given, "hook_event_name": "sessionEnd"}, tmp_path) == {}
+
+
+@pytest.mark.parametrize("given", [{"cwd": "/nowhere"}, {}, [], {"cwd": 7}, {"workspace_roots": []}])
 def test_a_session_begins_without_memory_where_there_is_none(tmp_path, given, monkeypatch):
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("TREERING_SPACE", raising=False)

@@ -126,7 +126,7 @@ def test_a_hook_that_no_shell_runs_is_left_alone_and_so_are_the_others(repositor
     repository.write(".git/hooks/post-merge", "#!/usr/bin/python3\nprint(1)\n")
     was = hooks(repository)
     assert run(["hook", "install"]) == 4
-    assert "post-merge is run by no shell" in capsys.readouterr().err
+    assert "post-merge is not run by a shell" in capsys.readouterr().err
     assert hooks(repository) == was
 
 

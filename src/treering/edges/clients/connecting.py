@@ -16,6 +16,8 @@ from treering.edges.clients.known_clients import NAME, CodingClient, StartComman
 from treering.edges.private_files import make_folder, replace_file
 
 _EMPTY = "{}\n"
+_HOOKS_VERSION = 1
+"""Of the files in which hooks stand by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,11 @@ class _Edits:
             self._keep(file, _told_of(file, lambda: insert_member(text, (client.servers, NAME), entry)))
 
     def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand) -> None:
+        if client.hook_style == "plain":
+            text = self._text(file, "json")
+            self._keep(file, _told_of(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
         for event, word in (client.hooks or {}).items():
-            line = shlex.join([hooks.program, *hooks.arguments, word])
-            entry = {"hooks": [{"type": "command", "command": line, "timeout": client.hook_timeout}]}
+            entry = client.hook(shlex.join([hooks.program, *hooks.arguments, word]))
             text = self._text(file, "json")
             self._keep(
                 file,

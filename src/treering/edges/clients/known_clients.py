@@ -39,8 +39,12 @@ class CodingClient:
     """Which of its events call which of our commands; `None`: it has no hooks that Treering uses."""
     hooks_project_file: str = ""
     hooks_user_file: str = ""
+    hooks_note: str = ""
+    """What a person has to do before they run."""
     hook_timeout: int = 10
     """How long it waits for a hook, in its own unit."""
+    hook_style: Literal["grouped", "plain"] = "grouped"
+    """How it writes a hook: in a group with others for the same events, or by itself in a file with a version."""
 
     def file(self, *, folder: Path | None, home: Path) -> Path:
         """Return its configuration: that of a project folder, else that of a person."""
@@ -49,6 +53,12 @@ class CodingClient:
     def hooks_file(self, *, folder: Path | None, home: Path) -> Path:
         """Return where its hooks are."""
         return folder / self.hooks_project_file if folder else home / self.hooks_user_file
+
+    def hook(self, line: str) -> dict[str, Any]:
+        """Return how it writes a hook that runs a command line."""
+        if self.hook_style == "plain":
+            return {"command": line, "timeout": self.hook_timeout}
+        return {"hooks": [{"type": "command", "command": line, "timeout": self.hook_timeout}]}
 
     def server(self, start: StartCommand) -> dict[str, Any]:
         """Return how it writes our server."""
@@ -77,8 +87,30 @@ CLIENTS: Mapping[str, CodingClient] = {
             hooks_project_file=".claude/settings.local.json",
             hooks_user_file=".claude/settings.json",
         ),
-        CodingClient("codex", "Codex", ".codex/config.toml", ".codex/config.toml", "mcp_servers", form="toml"),
-        CodingClient("cursor", "Cursor", ".cursor/mcp.json", ".cursor/mcp.json", _MCP_SERVERS),
+        CodingClient(
+            "codex",
+            "Codex",
+            ".codex/config.toml",
+            ".codex/config.toml",
+            "mcp_servers",
+            form="toml",
+            hooks={**_OF_SESSIONS, "PreCompact": "keep"},
+            hooks_project_file=".codex/hooks.json",
+            hooks_user_file=".codex/hooks.json",
+            hooks_note="Codex runs hooks once you have trusted them: /hooks there.",
+            hook_timeout=3,  # the most that it allows at the end of a session
+        ),
+        CodingClient(
+            "cursor",
+            "Cursor",
+            ".cursor/mcp.json",
+            ".cursor/mcp.json",
+            _MCP_SERVERS,
+            hooks={"sessionStart": "begin", "sessionEnd": "keep", "preCompact": "keep"},
+            hooks_project_file=".cursor/hooks.json",
+            hooks_user_file=".cursor/hooks.json",
+            hook_style="plain",
+        ),
         CodingClient("vscode", "VS Code", ".vscode/mcp.json", ".config/Code/User/mcp.json", "servers", style="stdio"),
         CodingClient(
             "gemini-cli",

@@ -41,6 +41,15 @@ SAMPLES = (
     (json.dumps([chatgpt(("user", "Hi"), ("assistant", "Hello"))]).encode(), "c.json"),
     (json.dumps([{"uuid": ONE, "chat_messages": [{"sender": "human", "text": "Hi"}]}]).encode(), "c.json"),
     (lines(claude_line("user", "Hi"), claude_line("assistant", [{"type": "text", "text": "x"}])).encode(), "c.jsonl"),
+    (
+        lines(
+            {"type": "session_meta", "payload": {"id": ONE}},
+            {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": "Hi"}]}},
+            {"type": "response_item", "payload": {"type": "function_call", "name": "x", "arguments": '{"cmd": "y"}'}},
+        ).encode(),
+        "c.jsonl",
+    ),
+    (lines({"role": "user", "message": {"content": [{"type": "text", "text": "Hi"}]}}).encode(), "c.jsonl"),
     (lines({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "x"}).encode(), "c.jsonl"),
     (slack({"tea/2026-01-15": [{"type": "message", "user": "U00000ADA", "text": "Hi", "ts": "1.2"}]}), "c.zip"),
     (packed({"conversations.json": [chatgpt(("user", "Hi"))]}), "c.zip"),

@@ -151,7 +151,7 @@ def long_header():
         ("x.tar.gz", long_header(), "too long"),
         ("x.tar.gz", tarred({"bees.md": BEES})[:-20], "cannot be unpacked"),
         ("x.tar.gz", b"no archive", "cannot be unpacked"),
-        ("x.zip", zipped({"bees.md": BEES})[:-20], "no zip file"),
+        ("x.zip", zipped({"bees.md": BEES})[:-20], "not a zip file"),
         ("x.tar", tarred({str(number): b"" for number in range(20_001)}, "w"), "more than 20,000"),
         ("x.zip", zipped({str(number): b"" for number in range(20_001)}), "more than 20,000"),
     ],

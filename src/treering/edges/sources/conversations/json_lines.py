@@ -1,10 +1,10 @@
-"""JSON lines: sessions of Claude Code, messages one by one, or a conversation per line."""
+"""JSON lines: sessions of coding agents, messages one by one, or a conversation per line."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import BinaryIO
 
-from treering.edges.sources.conversations import claude_code, role_messages
+from treering.edges.sources.conversations import claude_code, codex, cursor, role_messages
 from treering.edges.sources.conversations.conversation import Parsed, Unread, named_apart
 from treering.edges.sources.loose_json import Malformed, Record, over_limit, parse, record
 
@@ -35,10 +35,13 @@ def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
             yield number, parse(text)
 
 
-def _sessions(lines: Iterable[Line]) -> Iterator[Parsed]:
-    problems: list[Unread] = []
-    yield from claude_code.read(_readable(lines, problems))
-    yield from problems
+def _read_by(reader: _Reader) -> _Reader:
+    def read(lines: Iterable[Line]) -> Iterator[Parsed]:
+        problems: list[Unread] = []
+        yield from reader(_readable(lines, problems))
+        yield from problems
+
+    return read
 
 
 def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
@@ -83,7 +86,9 @@ def _are_conversations(values: Sequence[object]) -> bool:
 
 
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
-    (_are_sessions, _sessions),
+    (lambda values: any(map(codex.is_line, values)), _read_by(codex.read)),
+    (_are_sessions, _read_by(claude_code.read)),
+    (lambda values: any(map(cursor.is_line, values)), _read_by(cursor.read)),
     (_are_conversations, _conversations),
     (role_messages.are_messages, _messages),
 )

@@ -34,8 +34,14 @@ def begin() -> None:
     except (TreeringError, OSError) as error:  # the session begins without
         tell(f"treering: {error}")
         told = ""
-    answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
-    say(json.dumps(answer) if told else _EMPTY)
+    say(json.dumps(_answer(given, told)) if told else _EMPTY)
+
+
+def _answer(given: Mapping[str, Any], told: str) -> dict[str, Any]:
+    """Return what the agent is told, in the form of the client that asks."""
+    if "cursor_version" in given:
+        return {"additional_context": told}
+    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
 
 
 def keep(now: Path | None) -> None:
@@ -132,6 +138,8 @@ def _given() -> Mapping[str, Any]:
 
 
 def _folder(given: Mapping[str, Any]) -> Path:
-    place = given.get("cwd")
-    folder = Path(place) if isinstance(place, str) and place else Path.cwd()
-    return folder if folder.is_dir() else Path.cwd()
+    """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
+    roots = given.get("workspace_roots")
+    named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
+    places = (Path(one) for one in named if isinstance(one, str) and one)
+    return next((one for one in places if one.is_dir()), Path.cwd())

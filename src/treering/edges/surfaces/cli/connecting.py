@@ -44,7 +44,10 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     if planned.changes and not dry_run:
         _records(settings).make(planned)
     facts = {"client": client.name, "files": [str(one.file) for one in planned.changes], "dry_run": dry_run}
-    answer(Access(as_json=as_json), facts, _told(planned, client.title, settings, dry_run=dry_run))
+    lines = [*_told(planned, client.title, settings, dry_run=dry_run)]
+    if hooks and client.hooks_note and planned.changes:
+        lines.append(line(client.hooks_note, indent=2))
+    answer(Access(as_json=as_json), facts, lines)
 
 
 def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
