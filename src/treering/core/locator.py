@@ -31,11 +31,15 @@ class Lines(_Locator):
 
 
 class Section(_Locator):
-    """A stretch of an inline text: its heading path and character offset."""
+    """A stretch of an inline text: its heading path and character offset.
+
+    `link` is where a browser shows a passage of a web page: the address of the page with a text fragment.
+    """
 
     type: Literal["section"] = "section"
     heading: str = ""
     offset: NonNegativeInt = 0
+    link: str = Field(default="", exclude_if=lambda link: not link)
 
     def cite(self) -> str:
         """Name the place for people."""
@@ -90,10 +94,12 @@ Locator = Annotated[Lines | Section | Page | Turn | Pointer, Field(discriminator
 
 
 def place_in(locator: Locator, origin: str) -> str:
-    """Name a place with what it is a place of; lines of a file name their file themselves."""
+    """Name a place with what it is a place of; lines of a file and a link to a passage name it themselves."""
     match locator:
         case Lines():
             return locator.cite()
         case Page():
             return f"{origin}{locator.cite()}"
+        case Section(link=link) if link:
+            return link
     return f"{origin}: {locator.cite()}"

@@ -44,6 +44,8 @@ class FileToRead:
     limits: ReadLimits
     commit: str | None = None
     redact_secrets: bool = True
+    address: str = ""
+    """Where on the web it was fetched from; empty for others."""
 
     @property
     def suffix(self) -> str:

@@ -161,7 +161,7 @@ def _place_in_file(
 def _place_inside(quote: str, draft: SegmentDraft) -> Locator:
     if isinstance(draft.locator, Section):
         offset = draft.locator.offset + max(draft.text.find(quote), 0)
-        return Section(heading=draft.locator.heading, offset=offset)
+        return draft.locator.model_copy(update={"offset": offset})
     return draft.locator
 
 

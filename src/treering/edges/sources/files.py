@@ -16,13 +16,15 @@ def draft_file(
     commit: str | None,
     limits: ReadLimits,
     redact_secrets: bool = True,
+    address: str = "",
     formats: Formats = BUILT_IN,
 ) -> SourceDraft | Skipped | Failed:
     """Read a file's bytes as a source, by the first format that knows them.
 
-    `path` (POSIX) is what its segments cite and what it is recognised by. The fingerprint is the SHA-256 of the bytes.
+    `path` (POSIX) is what its segments cite and what it is recognised by; `address` is where on the web it was fetched.
+    The fingerprint is the SHA-256 of the bytes.
     """
-    file = FileToRead(path, limits, commit, redact_secrets)
+    file = FileToRead(path, limits, commit, redact_secrets, address)
     for one in formats.claiming(path, data[:HEAD_BYTES]):
         if len(data) <= allowed_bytes(one, limits):
             try:

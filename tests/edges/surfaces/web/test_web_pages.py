@@ -161,6 +161,39 @@ def test_evidence_that_moved_or_went_is_told(tmp_path):
         assert ">gone<" in shown(client, f"/web/object/{gone}")
 
 
+def test_a_passage_of_a_web_page_is_linked_to_where_it_stands_there(tmp_path):
+    from space_parts import decide, open_space
+
+    saved = "<!-- saved from url=(0024)https://example.org/wait -->\n<h1>Waiting</h1>"
+    (tmp_path / "page.html").write_text(f"{saved}<p>A client waits a minute, at most.</p>")
+    link = "https://example.org/wait#:~:text=A%20client%20waits%20a%20minute%2C%20at%20most."
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        space.ingest("path", input={"path": str(tmp_path / "page.html")}, scope="/")
+        [hit] = space.query("search", input={"text": "how long does a client wait"}, scope="/").hits
+        assert hit.place == link
+        pack = space.query("context", input={"task": "how long does a client wait"}, scope="/").pack
+        assert [one.place for one in pack.citations] == [link]
+        decision = decide(space, "Wait a minute", {"source_id": hit.source_id, "segment_id": hit.segment_id})
+    with running(tmp_path) as client:
+        for path in (
+            "/?q=how+long+does+a+client+wait",
+            f"/web/object/{decision}",
+            f"/web/object/{hit.source_id}?segment={hit.segment_id}",
+        ):
+            assert f'href="{link}" rel="noreferrer nofollow"' in shown(client, path), path
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["javascript:alert(1)#:~:text=x", "https://x.org/: text (offset 1)", "https://x.org/a b#:~:text=x",
+     "docs/a.md#L1-L2", 'https://x.org/"><b>#:~:text=\u202e', "https://x.org/#page=2"],
+)  # fmt: skip
+def test_no_other_place_becomes_a_link(place):
+    from treering.edges.surfaces.web.rendering import _environment
+
+    assert not _environment().tests["passage_link"](place)
+
+
 def test_versions_tell_what_changed_word_by_word(site):
     client, ids = site
     text = shown(client, f"/web/object/{ids['decision']}")

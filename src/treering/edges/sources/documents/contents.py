@@ -39,6 +39,8 @@ class DocumentContents:
     warnings: Sequence[str] = ()
     address: str = ""
     """Where on the web it says that it was saved from."""
+    shown: str = ""
+    """What a browser shows of a page, a line for each stretch of text; empty where it is too long, or is no page."""
 
 
 def plain(text: str) -> str:

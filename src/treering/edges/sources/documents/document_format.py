@@ -12,6 +12,7 @@ from treering.core.redaction import Redacted
 from treering.edges.sources.binary import BinaryFormat
 from treering.edges.sources.documents.contents import DocumentContents, DocumentUnit
 from treering.edges.sources.documents.document_process import DocumentProcess
+from treering.edges.sources.documents.text_fragments import ShownPage
 from treering.edges.sources.lines import Piece, is_blank, pack
 from treering.edges.sources.web_addresses import parse_address
 from treering.ports.adapter import SegmentDraft
@@ -54,6 +55,7 @@ class DocumentFormat:
         segments = list(text.segments(cleaned, most=file.limits.max_segment_chars))
         warnings = [f"{one.kind} at {text.place_of(one.line - 1)}: redacted" for one in cleaned.findings]
         flags, address = instruction_flags(cleaned.text), _address(found)
+        segments = _linked(segments, file.address or address, found.shown)
         if not segments:
             stub = BinaryFormat().read(data, file)
             return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=found.warnings)
@@ -66,6 +68,20 @@ class DocumentFormat:
             metadata={"flags": list(flags)} if flags else {},
             warnings=[*found.warnings, *warnings],
         )
+
+
+def _linked(segments: list[SegmentDraft], address: str, shown: str) -> list[SegmentDraft]:
+    """Give each passage of a page with an address the link that leads to it, where a browser finds it."""
+    if not address or not shown:
+        return segments
+    page = ShownPage(shown)
+    return [replace(one, locator=_with_link(one.locator, address, page.fragment(one.text))) for one in segments]
+
+
+def _with_link(place: Locator, address: str, fragment: str) -> Locator:
+    if not fragment or not isinstance(place, Section):
+        return place
+    return place.model_copy(update={"link": f"{address}{fragment}"})
 
 
 def _address(found: DocumentContents) -> str:

@@ -9,7 +9,8 @@ import re
 from html import unescape
 
 from treering.edges.sources.documents.contents import DocumentContents, NotThatFormat, Outliner
-from treering.edges.sources.documents.html_text import outline_html
+from treering.edges.sources.documents.html_text import outline_html, shown_text
+from treering.edges.sources.documents.text_fragments import MOST_SHOWN
 from treering.edges.sources.documents.web_archive import main_part
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
@@ -46,7 +47,14 @@ def _read(data: bytes, charset: str = "", *, title: str = "", address: str = "")
         units = outliner.units()
     if main is None and len(data) > _MOST_FOR_CONTENT:
         warnings.append("it is too long for its main content to be found: all of it is kept")
-    return DocumentContents(units, _title_of(text) or title or outliner.title, warnings, address or _saved_from(text))
+    shown = shown_text(text)
+    return DocumentContents(
+        units,
+        _title_of(text) or title or outliner.title,
+        warnings,
+        address=address or _saved_from(text),
+        shown=shown if len(shown) <= MOST_SHOWN else "",
+    )
 
 
 def _title_of(text: str) -> str:

@@ -179,6 +179,7 @@ class UrlAdapter:
             commit=None,
             limits=asked.limits,
             redact_secrets=asked.redact_secrets,
+            address=_without_query(page.address, address),
             formats=self.formats,
         )
         if not isinstance(draft, SourceDraft):

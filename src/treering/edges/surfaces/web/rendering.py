@@ -1,5 +1,6 @@
 """Pages as HTML: all that is shown is escaped, and nothing is loaded from anywhere else."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,6 +32,9 @@ HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
 }
 
+_PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
+"""A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
+
 
 @cache
 def _environment() -> Environment:
@@ -43,6 +47,7 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     environment.tests["object_id"] = lambda value: isinstance(value, str) and is_object(value)
+    environment.tests["passage_link"] = lambda value: _PASSAGE_LINK.fullmatch(value) is not None
     environment.filters["shell"] = shlex.join
     environment.filters["moment"] = _moment
     return environment
