@@ -14,7 +14,6 @@ from treering.edges.clients.known_clients import CLIENTS, StartCommand, client_n
 SERVER = StartCommand("/opt/bin/treering", ("mcp", "--space", "sqlite:/p/.treering/treering.db", "--files", "/p"))
 HOOKS = StartCommand("/opt/bin/treering", ("session",))
 JSON = '{\n  // mine\n  "%s": {\n    "other": {"command": "x"}\n  },\n  "hooks": {"SessionStart": [{"hooks": []}]}\n}\n'
-HOOKS_JSON = '{\n  // mine\n  "hooks": {"%s": [{"hooks": []}]}\n}\n'
 TOML = '# mine\nmodel = "gpt-5"\n\n[mcp_servers.other]\ncommand = "x"'
 
 
@@ -28,12 +27,10 @@ def places(client, tmp_path, of_user):
 def filled(client, folder, home):
     """Write what somebody has there already."""
     file = client.file(folder=folder, home=home)
-    text = TOML if client.form == "toml" else JSON % client.servers
-    hooks = {client.hooks_file(folder=folder, home=home): HOOKS_JSON % next(iter(client.hooks))} if client.hooks else {}
-    for place, held in {**hooks, file: text}.items():
+    for place in (file, client.hooks_file(folder=folder, home=home)):
         if place.suffix in {".json", ".toml"}:
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(held)
+            place.write_text(TOML if place.suffix == ".toml" else JSON % client.servers)
 
 
 def bytes_below(folder):
@@ -84,31 +81,35 @@ def test_hooks_call_us_at_the_beginning_and_the_end_beside_those_of_somebody_els
         assert hooks[event][0]["hooks"][0]["command"] == f"/opt/bin/treering session {word}"
 
 
-def test_hooks_of_cursor_stand_by_themselves_in_a_file_with_a_version(tmp_path):
+def test_hooks_of_cursor_stand_by_themselves_in_a_file_that_names_its_version(tmp_path):
     client = client_named("cursor")
     folder, home = places(client, tmp_path, False)
-    ConnectionRecords(tmp_path / "data").make(
-        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
-    )
-    assert read_json((folder / ".cursor/hooks.json").read_text()) == {
-        "version": 1,
-        "hooks": {
-            "sessionStart": [{"command": "/opt/bin/treering session begin", "timeout": 10}],
-            "sessionEnd": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
-            "preCompact": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
-        },
-    }
-
-
-def test_a_file_of_hooks_of_a_version_that_is_not_known_is_left_as_it_is(tmp_path):
-    client = client_named("cursor")
-    folder, home = places(client, tmp_path, False)
-    file = folder / ".cursor/hooks.json"
+    file = client.hooks_file(folder=folder, home=home)
     file.parent.mkdir()
-    file.write_text('{"version": 2}')
-    with pytest.raises(Conflict, match=r"hooks\.json"):
+    file.write_text('{"version": 1, "hooks": {"sessionStart": [{"command": "./mine.sh"}]}}')
+    kept = ConnectionRecords(tmp_path / "data")
+    kept.make(plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS))
+    told = read_json(file.read_text())
+    assert told["version"] == 1
+    assert told["hooks"] == {
+        "sessionStart": [{"command": "/opt/bin/treering session begin", "timeout": 10}, {"command": "./mine.sh"}],
+        "sessionEnd": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
+        "preCompact": [{"command": "/opt/bin/treering session keep", "timeout": 10}],
+    }
+    file.write_text(file.read_text().replace("./mine.sh", "./ours.sh"))
+    kept.undo("cursor", folder)
+    assert file.read_text() == '{"version": 1, "hooks": {"sessionStart": [{"command": "./ours.sh"}]}}'
+
+
+def test_a_file_of_hooks_in_another_version_is_left_alone(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    file = client.hooks_file(folder=folder, home=home)
+    file.parent.mkdir()
+    file.write_text('{"version": 2, "hooks": {}}')
+    with pytest.raises(Conflict, match="version"):
         plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
-    assert file.read_text() == '{"version": 2}'
+    assert not client.file(folder=folder, home=home).exists()
 
 
 def test_what_somebody_changed_since_stays_and_only_ours_is_taken_out(client, tmp_path):

@@ -16,6 +16,7 @@ TURNS = [
     ("user", "Fine. And the port? " * 30),
     ("assistant", "The test failed, since port 8080 was taken. " * 30),
 ]
+SESSION = "7a1e2d3f-04b5-4c6d-9e7f-8091a2b3c4d5"
 _WAIT_SECONDS = 60
 
 
@@ -50,6 +51,56 @@ def transcript(file, turns=TURNS, session="6f0d1c2e-93a4-4b5c-8d6e-7f8091a2b3c4"
         )
     file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
     return session
+
+
+def codex_input(event, folder, **told):
+    """Write what Codex tells a hook, by its published schemas."""
+    common = {"session_id": SESSION, "transcript_path": None, "cwd": str(folder), "model": "gpt-5"}
+    turn = {} if event == "SessionStart" else {"turn_id": "1"}
+    own = {
+        "SessionStart": {"permission_mode": "default"},
+        "Stop": {"permission_mode": "default", "stop_hook_active": False, "last_assistant_message": "Done."},
+        "PreCompact": {"trigger": "auto"},
+    }
+    return {"hook_event_name": event, **common, **turn, **own[event], **told}
+
+
+def cursor_input(event, folder, **told):
+    """Write what Cursor tells a hook, by its published reference."""
+    common = {
+        "conversation_id": SESSION,
+        "generation_id": "1",
+        "model": "auto",
+        "hook_event_name": event,
+        "cursor_version": "3.18.25",
+        "workspace_roots": [str(folder)],
+        "user_email": None,
+        "transcript_path": None,
+    }
+    own = {
+        "sessionStart": {"session_id": SESSION, "is_background_agent": False},
+        "sessionEnd": {"session_id": SESSION, "reason": "completed", "duration_ms": 45000, "final_status": "completed"},
+        "preCompact": {"trigger": "auto", "message_count": 45},
+    }
+    return {**common, **own[event], **told}
+
+
+def rollout(file, turns):
+    """Write what Codex writes of a session."""
+    lines = [{"type": "session_meta", "payload": {"id": SESSION, "cwd": "/p"}}]
+    for role, text in turns:
+        part = {"type": "input_text" if role == "user" else "output_text", "text": text}
+        lines.append({"type": "response_item", "payload": {"type": "message", "role": role, "content": [part]}})
+    stamped = ({"timestamp": f"2026-11-02T09:{number:02}:00.000Z", **one} for number, one in enumerate(lines))
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in stamped))
+
+
+def cursor_transcript(file, turns):
+    """Write what Cursor writes of a conversation."""
+    parts = ((role, f"<user_query>\n{text}\n</user_query>" if role == "user" else text) for role, text in turns)
+    lines = [{"role": role, "message": {"content": [{"type": "text", "text": text}]}} for role, text in parts]
+    lines.append({"type": "turn_ended", "status": "success"})
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
 
 
 def hook(word, given, folder):
@@ -96,18 +147,6 @@ def test_what_would_be_written_is_told_and_nothing_is_changed(folder, capsys, fl
     assert not (folder.parent / "data" / "connections").exists()
 
 
-def test_connecting_codex_says_that_its_hooks_have_to_be_trusted(folder, capsys):
-    assert run(["connect", "codex"]) == 0
-    assert "/hooks" in capsys.readouterr().out
-    assert set(json.loads((folder / ".codex/hooks.json").read_text())["hooks"]) == {
-        "SessionStart",
-        "SessionEnd",
-        "PreCompact",
-    }
-    assert run(["disconnect", "codex"]) == 0
-    assert not (folder / ".codex").exists()
-
-
 def test_without_hooks_only_the_tools_are_connected(folder):
     assert run(["connect", "claude-code", "--no-hooks"]) == 0
     assert not (folder / ".claude").exists()
@@ -128,36 +167,90 @@ def test_a_server_that_a_client_starts_answers(folder):
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"]
 
 
-def test_a_session_begins_with_what_is_known_for_the_state_of_the_folder(folder):
+def work_at_sessions(folder):
+    """Decide something, and begin to work at it."""
     with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
         kept = note(space, "Sessions of acme live in one SQLite file.", origin="docs/sessions.md")
         decide(space, "Sessions of acme live in SQLite", kept, status="active")
         space.embed_pending()
     for words in (["init", "-q", "-b", "acme-sessions-in-sqlite"], ["config", "user.name", "Ada"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+def test_codex_begins_with_what_is_known_for_the_folder(folder):
+    work_at_sessions(folder)
+    answer = hook("begin", codex_input("SessionStart", folder, source="startup"), folder)
+    assert answer.keys() == {"hookSpecificOutput"}
+    assert answer["hookSpecificOutput"].keys() == {"hookEventName", "additionalContext"}
+    assert "Sessions of acme live in SQLite" in answer["hookSpecificOutput"]["additionalContext"]
+
+
+def test_cursor_begins_with_what_is_known_for_the_first_of_its_open_folders(folder, tmp_path):
+    work_at_sessions(folder)
+    answer = hook("begin", cursor_input("sessionStart", folder, composer_mode="agent"), tmp_path)
+    assert answer.keys() == {"additional_context"}
+    assert "Sessions of acme live in SQLite" in answer["additional_context"]
+
+
+@pytest.mark.parametrize("event", ["Stop", "PreCompact"])
+def test_a_transcript_of_codex_grows_by_what_is_new(folder, tmp_path, capsys, event):
+    file = tmp_path / f"rollout-2026-11-02T09-00-00-{SESSION}.jsonl"
+    rollout(file, TURNS[:2])
+    given = codex_input(event, folder, transcript_path=str(file))
+    assert hook("keep", given, folder) == {}
+    assert wait_for(lambda: discussions(capsys), {SESSION: 2}) == {SESSION: 2}
+    rollout(file, TURNS)
+    assert hook("keep", given, folder) == {}
+    assert wait_for(lambda: discussions(capsys), {SESSION: 4}) == {SESSION: 4}
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    assert discussions(capsys) == {SESSION: 4}
+
+
+@pytest.mark.parametrize("event", ["sessionEnd", "preCompact"])
+def test_a_transcript_of_cursor_grows_by_what_is_new(folder, tmp_path, capsys, event):
+    file = tmp_path / f"{SESSION}.jsonl"
+    cursor_transcript(file, TURNS[:2])
+    given = cursor_input(event, folder, transcript_path=str(file))
+    assert hook("keep", given, tmp_path) == {}
+    assert wait_for(lambda: discussions(capsys), {SESSION: 2}) == {SESSION: 2}
+    cursor_transcript(file, TURNS)
+    assert hook("keep", given, tmp_path) == {}
+    assert wait_for(lambda: discussions(capsys), {SESSION: 4}) == {SESSION: 4}
+    assert run(["session", "keep", "--now", str(file)]) == 0
+    assert discussions(capsys) == {SESSION: 4}
+
+
+@pytest.mark.parametrize("client", ["codex", "cursor"])
+def test_clients_that_keep_no_transcript_are_answered_all_the_same(folder, client):
+    told = {"codex": codex_input("Stop", folder), "cursor": cursor_input("sessionEnd", folder)}
+    assert hook("keep", told[client], folder) == {}
+
+
+@pytest.mark.parametrize("client", ["codex", "cursor"])
+def test_hooks_of_codex_and_cursor_are_told_of_and_can_be_left_out(folder, capsys, client):
+    assert run(["connect", client, "--print"]) == 0
+    assert f".{client}/hooks.json" in capsys.readouterr().out
+    assert run(["connect", client, "--dry-run"]) == 0
+    assert ("/hooks there" in capsys.readouterr().out) == (client == "codex")
+    assert run(["connect", client, "--no-hooks"]) == 0
+    assert not (folder / f".{client}/hooks.json").exists()
+    assert run(["disconnect", client]) == 0
+    assert not (folder / f".{client}").exists()
+    assert run(["connect", client]) == 0
+    assert "session keep" in (folder / f".{client}/hooks.json").read_text()
+    assert run(["disconnect", client]) == 0
+    assert not (folder / f".{client}").exists()
+
+
+def test_a_session_begins_with_what_is_known_for_the_state_of_the_folder(folder):
+    work_at_sessions(folder)
     answer = hook("begin", {"hook_event_name": "SessionStart", "cwd": str(folder)}, folder)["hookSpecificOutput"]
     assert answer["hookEventName"] == "SessionStart"
     assert "Sessions of acme live in SQLite" in answer["additionalContext"]
     assert "<<treering:recalled" in answer["additionalContext"]
 
 
-def test_cursor_is_told_in_its_own_form_and_names_its_folder_in_its_own_way(folder, tmp_path):
-    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
-        kept = note(space, f"Work in {folder.name}: sessions live in one SQLite file.", origin="docs/sessions.md")
-        decide(space, f"Sessions of {folder.name} live in SQLite", kept, status="active")
-        space.embed_pending()
-    given = {
-        "conversation_id": "6f0d1c2e",
-        "hook_event_name": "sessionStart",
-        "cursor_version": "2.4.0",
-        "workspace_roots": [str(folder)],
-        "transcript_path": None,
-    }
-    assert "SQLite" in hook("begin", given, tmp_path)["additional_context"]
-    assert hook("keep", {**given, "hook_event_name": "sessionEnd"}, tmp_path) == {}
-
-
-@pytest.mark.parametrize("given", [{"cwd": "/nowhere"}, {}, [], {"cwd": 7}, {"workspace_roots": []}])
+@pytest.mark.parametrize("given", [{"cwd": "/nowhere"}, {}, [], {"cwd": 7}])
 def test_a_session_begins_without_memory_where_there_is_none(tmp_path, given, monkeypatch):
     monkeypatch.setenv("TREERING_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("TREERING_SPACE", raising=False)

@@ -17,7 +17,6 @@ from treering.edges.private_files import make_folder, replace_file
 
 _EMPTY = "{}\n"
 _HOOKS_VERSION = 1
-"""Of the files in which hooks stand by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class _Edits:
             self._keep(file, _told_of(file, lambda: insert_member(text, (client.servers, NAME), entry)))
 
     def add_hooks(self, client: CodingClient, file: Path, hooks: StartCommand) -> None:
-        if client.hook_style == "plain":
+        if client.hook_style == "flat":
             text = self._text(file, "json")
             self._keep(file, _told_of(file, lambda: insert_member(text, ("version",), _HOOKS_VERSION)))
         for event, word in (client.hooks or {}).items():

@@ -43,8 +43,8 @@ class CodingClient:
     """What a person has to do before they run."""
     hook_timeout: int = 10
     """How long it waits for a hook, in its own unit."""
-    hook_style: Literal["grouped", "plain"] = "grouped"
-    """How it writes a hook: in a group with others for the same events, or by itself in a file with a version."""
+    hook_style: Literal["grouped", "flat"] = "grouped"
+    """How it writes a hook: in a group of an event, or by itself in a file that names its version."""
 
     def file(self, *, folder: Path | None, home: Path) -> Path:
         """Return its configuration: that of a project folder, else that of a person."""
@@ -54,11 +54,10 @@ class CodingClient:
         """Return where its hooks are."""
         return folder / self.hooks_project_file if folder else home / self.hooks_user_file
 
-    def hook(self, line: str) -> dict[str, Any]:
-        """Return how it writes a hook that runs a command line."""
-        if self.hook_style == "plain":
-            return {"command": line, "timeout": self.hook_timeout}
-        return {"hooks": [{"type": "command", "command": line, "timeout": self.hook_timeout}]}
+    def hook(self, command: str) -> dict[str, Any]:
+        """Return how it writes a hook that calls a command."""
+        one = {"command": command, "timeout": self.hook_timeout}
+        return one if self.hook_style == "flat" else {"hooks": [{"type": "command", **one}]}
 
     def server(self, start: StartCommand) -> dict[str, Any]:
         """Return how it writes our server."""
@@ -94,11 +93,11 @@ CLIENTS: Mapping[str, CodingClient] = {
             ".codex/config.toml",
             "mcp_servers",
             form="toml",
-            hooks={**_OF_SESSIONS, "PreCompact": "keep"},
+            # Not every version tells of the end of a session; all tell of the end of a turn.
+            hooks={"SessionStart": "begin", "Stop": "keep", "PreCompact": "keep"},
             hooks_project_file=".codex/hooks.json",
             hooks_user_file=".codex/hooks.json",
-            hooks_note="Codex runs hooks once you have trusted them: /hooks there.",
-            hook_timeout=3,  # the most that it allows at the end of a session
+            hooks_note="Codex runs a hook once you have trusted it: /hooks there.",
         ),
         CodingClient(
             "cursor",
@@ -109,7 +108,7 @@ CLIENTS: Mapping[str, CodingClient] = {
             hooks={"sessionStart": "begin", "sessionEnd": "keep", "preCompact": "keep"},
             hooks_project_file=".cursor/hooks.json",
             hooks_user_file=".cursor/hooks.json",
-            hook_style="plain",
+            hook_style="flat",
         ),
         CodingClient("vscode", "VS Code", ".vscode/mcp.json", ".config/Code/User/mcp.json", "servers", style="stdio"),
         CodingClient(

@@ -1,90 +1,76 @@
-"""Sessions of Codex: what was said and which tools were used, without what the program puts between."""
-
-from typing import Any
-
-import pytest
-from export_parts import ONE, lines, only, read, told
-
-META = {"type": "session_meta", "payload": {"id": ONE, "cwd": "/home/ada/acme", "originator": "codex-tui"}}
+from export_parts import ONE, TWO, lines, only, read, told
 
 
-def item(kind: str, at: int = 1, **payload: Any) -> dict[str, Any]:
-    return {
-        "timestamp": f"2026-09-02T20:53:{at:02}.675Z",
-        "type": "response_item",
-        "payload": {"type": kind, **payload},
-    }
+def line(kind: str, second: int = 0, **payload: object) -> dict[str, object]:
+    """Write a line of a session."""
+    return {"timestamp": f"2026-11-02T09:00:{second:02}.000Z", "type": kind, "payload": payload}
 
 
-def message(role: str, text: str, at: int = 1) -> dict[str, Any]:
-    form = "output_text" if role == "assistant" else "input_text"
-    return item("message", at, role=role, content=[{"type": form, "text": text}])
+def says(role: str, *texts: str) -> dict[str, object]:
+    """Write a line in which somebody speaks."""
+    kind = "output_text" if role == "assistant" else "input_text"
+    return line("response_item", type="message", role=role, content=[{"type": kind, "text": one} for one in texts])
 
 
-def test_a_session_is_what_the_user_and_the_assistant_said() -> None:
+META = line("session_meta", id=ONE, cwd="/p", base_instructions={"text": "You are an agent."})
+
+
+def test_a_session_of_codex_is_what_people_and_the_assistant_said() -> None:
     found = only(
         lines(
             META,
-            {
-                "timestamp": "2026-09-02T20:53:01Z",
-                "type": "event_msg",
-                "payload": {"type": "user_message", "message": "x"},
-            },
-            message("user", "Which port?", 2),
-            item("reasoning", 3, summary=[], encrypted_content="…"),
-            message("assistant", "8080.", 4),
+            says("developer", "Be brief."),
+            says("user", "# AGENTS.md instructions for /p\n\n<INSTRUCTIONS>x</INSTRUCTIONS>"),
+            says("user", "<environment_context>\n<cwd>/p</cwd>\n</environment_context>"),
+            line("turn_context", cwd="/p", model="gpt-5"),
+            says("user", "Fix the test"),
+            line("event_msg", type="user_message", message="Fix the test"),
+            line("response_item", type="reasoning", summary=[{"type": "summary_text", "text": "Hm."}]),
+            says("assistant", "Done."),
+            line("event_msg", type="agent_message", message="Done."),
+            line("compacted", message="A test was fixed."),
         ),
-        "rollout-2026-09-02.jsonl",
+        "rollout.jsonl",
     )
-    assert told(found) == [("user", "Which port?"), ("assistant", "8080.")]
-    assert (found.known_as, found.metadata["folder"]) == (f"codex:{ONE}", "/home/ada/acme")
-    assert found.created is not None
-    assert found.created.second == 2
+    assert told(found) == [("user", "Fix the test"), ("assistant", "Done.")]
+    assert (found.known_as, found.metadata["folder"]) == (f"codex:{ONE}", "/p")
+    assert found.metadata["as_of"] == "2026-11-02T09:00:00.000000Z"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<environment_context>\n  <cwd>/p</cwd>\n</environment_context>",
-        "<user_instructions>\nBe brief.\n</user_instructions>",
-        "# AGENTS.md instructions for /p\n\nBe brief.",
-    ],
-)
-def test_what_the_program_tells_the_model_is_left_out(text: str) -> None:
-    session = lines(META, message("developer", "Rules."), message("user", text), message("user", "Is <b> a tag?"))
-    assert told(only(session, "s.jsonl")) == [("user", "Is <b> a tag?")]
+def test_what_the_program_puts_beside_a_request_is_left_out_and_the_request_is_kept() -> None:
+    around = "<environment_context>x</environment_context>"
+    found = only(lines(META, says("user", around, "Why does <b> not close?"), says("user", "<b> is bold")), "r.jsonl")
+    assert told(found) == [("user", "Why does <b> not close?"), ("user", "<b> is bold")]
 
 
-def test_the_use_of_tools_is_told_shortly() -> None:
+def test_the_use_of_tools_of_codex_is_told_shortly_and_by_its_own_role() -> None:
     found = only(
         lines(
             META,
-            message("user", "List"),
-            item("function_call", name="shell", arguments='{"command": ["ls", "-la"]}'),
-            item("function_call", name="exec_command", arguments='{"cmd": "git status"}'),
-            item("local_shell_call", action={"type": "exec", "command": ["pwd"]}),
-            item("custom_tool_call", name="apply_patch", input="*** Begin Patch"),
-            item("function_call_output", output="secret"),
-            item("function_call", name="odd", arguments="{"),
+            says("user", "Look"),
+            line("response_item", type="function_call", name="exec_command", arguments='{"cmd": "git status"}'),
+            line("response_item", type="function_call", name="shell", arguments='{"command": ["ls", "-l"]}'),
+            line("response_item", type="function_call_output", call_id="1", output="nothing"),
+            line("response_item", type="custom_tool_call", name="apply_patch", input="*** Begin Patch"),
+            line("response_item", type="local_shell_call", action={"type": "exec", "command": ["pwd"]}),
+            line("response_item", type="function_call", name="broken", arguments="{"),
         ),
-        "s.jsonl",
+        "r.jsonl",
     )
-    assert told(found)[1:] == [
-        ("tool", "[shell] ls -la"),
-        ("tool", "[exec_command] git status"),
-        ("tool", "[shell] pwd"),
-        ("tool", "[apply_patch] *** Begin Patch"),
-        ("tool", "[odd] {"),
-    ]
+    uses = ["[exec_command] git status", "[shell] ls -l", "[apply_patch] *** Begin Patch", "[shell] pwd", "[broken] {"]
+    assert told(found) == [("user", "Look"), *(("tool", one) for one in uses)]
 
 
-def test_a_session_that_goes_on_from_another_keeps_its_own_id() -> None:
-    parent = {"type": "session_meta", "payload": {"id": "another", "cwd": "/elsewhere"}}
-    found = only(lines(META, parent, message("user", "Hi")), "s.jsonl")
-    assert (found.id, found.metadata["folder"]) == (ONE, "/home/ada/acme")
+def test_a_session_that_continues_another_one_keeps_its_own_name() -> None:
+    found = only(lines(META, line("session_meta", id=TWO, cwd="/q"), says("user", "Go on")), "r.jsonl")
+    assert (found.id, found.metadata["folder"]) == (ONE, "/p")
 
 
-def test_lines_that_cannot_be_read_are_reported_and_the_rest_is_kept() -> None:
-    found = read(lines(META, message("user", "Hi"), '{"type": ', "42"), "s.jsonl")
+def test_lines_of_codex_that_cannot_be_read_are_reported_and_the_rest_is_kept() -> None:
+    found = read(lines(META, "42", '{"type": "resp', says("user", "Hi"), line("response_item", type=7)), "r.jsonl")
     assert told(found.conversations[0]) == [("user", "Hi")]
-    assert sorted(problem.partition(":")[0] for problem in found.problems) == ["line 3", "line 4"]
+    assert sorted(problem.partition(":")[0] for problem in found.problems) == ["line 2", "line 3"]
+
+
+def test_a_session_of_codex_in_which_nobody_spoke_is_no_conversation() -> None:
+    assert read(lines(META, says("developer", "Be brief.")), "r.jsonl").conversations == ()

@@ -20,7 +20,7 @@ NAMES = ("c.json", "c.jsonl", "c.zip", "c.vtt", "c.srt", "meeting.txt", "c.md", 
 MEMBERS = (
     "mapping message parent children current_node author role content parts content_type metadata title id uuid "
     "chat_messages sender text type messages conversations loglines sessionId timestamp create_time attachments "
-    "weight recipient name tool_calls function arguments input isSidechain summary"
+    "weight recipient name tool_calls function arguments input isSidechain summary payload"
 ).split()
 VALUES = st.one_of(
     st.none(),
@@ -37,20 +37,15 @@ DOCUMENTS = st.recursive(
     ),
     max_leaves=25,
 )
+CODEX_META = {"type": "session_meta", "payload": {"id": ONE, "cwd": "/p"}}
+CODEX_SAYS = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
 SAMPLES = (
     (json.dumps([chatgpt(("user", "Hi"), ("assistant", "Hello"))]).encode(), "c.json"),
     (json.dumps([{"uuid": ONE, "chat_messages": [{"sender": "human", "text": "Hi"}]}]).encode(), "c.json"),
     (lines(claude_line("user", "Hi"), claude_line("assistant", [{"type": "text", "text": "x"}])).encode(), "c.jsonl"),
-    (
-        lines(
-            {"type": "session_meta", "payload": {"id": ONE}},
-            {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"text": "Hi"}]}},
-            {"type": "response_item", "payload": {"type": "function_call", "name": "x", "arguments": '{"cmd": "y"}'}},
-        ).encode(),
-        "c.jsonl",
-    ),
-    (lines({"role": "user", "message": {"content": [{"type": "text", "text": "Hi"}]}}).encode(), "c.jsonl"),
     (lines({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "x"}).encode(), "c.jsonl"),
+    (lines(CODEX_META, {"type": "response_item", "payload": CODEX_SAYS}).encode(), "c.jsonl"),
+    (lines({"role": "user", "message": {"content": [{"type": "text", "text": "Hi"}]}}).encode(), "c.jsonl"),
     (slack({"tea/2026-01-15": [{"type": "message", "user": "U00000ADA", "text": "Hi", "ts": "1.2"}]}), "c.zip"),
     (packed({"conversations.json": [chatgpt(("user", "Hi"))]}), "c.zip"),
     (b"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Ada>One\n\n05:00.000 --> 05:01.000\nBob: Two", "c.vtt"),

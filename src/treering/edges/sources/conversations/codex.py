@@ -1,74 +1,96 @@
-"""Sessions of Codex ("rollouts"): a line per event, of which messages and the use of tools are read."""
+"""Sessions of Codex: a JSON object per line, each with a `type` and a `payload`."""
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 
 from treering.edges.sources.conversations.conversation import ConversationDraft, Parsed, Unread
-from treering.edges.sources.conversations.parts import OTHER_PARTS, said, tool_line
+from treering.edges.sources.conversations.parts import OTHER_PARTS, Said, said, tool_line
 from treering.edges.sources.loose_json import Malformed, Record, first_moment, first_words, listed, parse, record, words
 from treering.tools.turns import Message
 
 Line = tuple[int, object]
+"""The number of a line from 1, and what stands there."""
 
 
-def is_line(found: object) -> bool:
-    """Tell whether this is a line of a session: something that was said or done, or what the session is."""
-    line = record(found)
-    return line.get("type") in ("session_meta", "response_item") and bool(record(line.get("payload")))
+def are_lines(values: Sequence[object]) -> bool:
+    """Tell whether these are lines of a session: one says which it is, or who speaks."""
+    return any(_begins(record(one)) or _speaks(record(one)) for one in values)
 
 
 def read(lines: Iterable[Line]) -> Iterator[Parsed]:
-    """Read the session of a file: what the user and the assistant said, and shortly which tools were used.
+    """Read the session of a file: what was said, in order, and shortly which tools were used.
 
-    Results of tools, thoughts, instructions and what the program tells the model are left out.
+    Results of tools, thoughts, instructions, and what the program puts before a request are left out.
     """
-    session = _Session()
-    for number, line in lines:
-        if not words(record(line).get("type")):
-            yield Unread(f"line {number}", "it is not an event")
-        session.take(record(line))
-    yield session.draft.finished()
+    draft = ConversationDraft("codex")
+    for number, value in lines:
+        line = record(value)
+        if not words(line.get("type")):
+            yield Unread(f"line {number}", "it is not a message")
+        elif _begins(line):
+            _begin(record(line.get("payload")), draft)
+        elif line.get("type") == _ITEM:
+            _add(line, record(line.get("payload")), draft)
+    if draft.messages:
+        yield draft.finished()
 
 
-_TOLD = re.compile(r"<(?P<name>[A-Za-z_][\w-]*)>.*</(?P=name)>\s*\Z", re.DOTALL)
-_INSTRUCTIONS = "# AGENTS.md instructions"
-_TOOLS = ("function_call", "custom_tool_call", "local_shell_call")
+_META, _ITEM = "session_meta", "response_item"
+_ROLES = frozenset({"user", "assistant"})
+_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_PUT_BEFORE = re.compile(
+    r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|permissions|skills?_instructions|skill|apps"
+    r"|collaboration_mode|turn_aborted|subagent_notification|user_shell_command|hook_prompt|recommended_plugins)\b"
+    r"|# AGENTS\.md instructions)"
+)
+"""How a part of a request begins that the program wrote, and no person."""
 
 
-@dataclass(slots=True)
-class _Session:
-    draft: ConversationDraft = field(default_factory=lambda: ConversationDraft("codex"))
-
-    def take(self, line: Record) -> None:
-        payload, at = record(line.get("payload")), first_moment(line, "timestamp")
-        # A session that goes on from another one tells of that one, too, behind its own beginning.
-        if line.get("type") == "session_meta" and not self.draft.id:
-            self.draft.id = first_words(payload, "id", "session_id")
-            if folder := first_words(payload, "cwd"):
-                self.draft.metadata["folder"] = folder
-        elif line.get("type") == "response_item":
-            kind, role = payload.get("type"), words(payload.get("role"))
-            if kind in _TOOLS and (used := _used(payload)):
-                self.draft.messages.append(Message(content=used, role="tool", at=at))
-            elif kind == "message" and role in ("user", "assistant"):
-                spoken = said(payload.get("content"))
-                own = "" if role == "user" and _is_told(spoken.words) else spoken.words
-                self.draft.counts.update({OTHER_PARTS: spoken.other} if own and spoken.other else {})
-                if own:
-                    self.draft.messages.append(Message(content=own, role=role, id=words(payload.get("id")), at=at))
+def _begins(line: Record) -> bool:
+    return line.get("type") == _META and bool(record(line.get("payload")))
 
 
-def _is_told(text: str) -> bool:
-    """Tell whether the program wrote a text of the user's, such as where the session runs."""
-    return text.startswith(_INSTRUCTIONS) or _TOLD.match(text) is not None
+def _speaks(line: Record) -> bool:
+    payload = record(line.get("payload"))
+    return line.get("type") == _ITEM and payload.get("type") == "message" and bool(words(payload.get("role")))
 
 
-def _used(call: Record) -> str:
-    name = first_words(call, "name") or "shell"
-    given = call.get("arguments") or call.get("input") or call.get("action")
+def _begin(payload: Record, draft: ConversationDraft) -> None:
+    # A session that continues another one repeats how that began: the first line is its own.
+    draft.id = draft.id or first_words(payload, "id", "session_id")
+    if folder := first_words(payload, "cwd"):
+        draft.metadata.setdefault("folder", folder)
+
+
+def _add(line: Record, payload: Record, draft: ConversationDraft) -> None:
+    role = words(payload.get("role"))
+    if payload.get("type") in _CALLS:
+        role, spoken = "tool", _used(payload)
+    elif _speaks(line) and role in _ROLES:
+        spoken = said(_own_parts(payload.get("content")))
+    else:
+        return
+    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    if spoken:
+        at = first_moment(line, "timestamp")
+        draft.messages.append(Message(content=spoken.text, role=role, id=words(payload.get("id")), at=at))
+
+
+def _own_parts(content: object) -> list[object]:
+    parts = listed(content) or [content]
+    return [one for one in parts if not _PUT_BEFORE.match(words(record(one).get("text")) or words(one))]
+
+
+def _used(payload: Record) -> Said:
+    given = payload.get("arguments", payload.get("input", payload.get("action")))
     told = parse(given.encode("utf-8", "replace")) if isinstance(given, str) else given
-    inside = record(None if isinstance(told, Malformed) else told)
-    command = inside.get("command")
-    line = " ".join(map(words, listed(command))).strip() if isinstance(command, list) else ""
-    return tool_line(name, line or first_words(inside, "cmd") or inside or words(given))
+    line = tool_line(first_words(payload, "name") or "shell", given if isinstance(told, Malformed) else _gist(told))
+    return Said(tools=(line,) if line else ())
+
+
+def _gist(given: object) -> object:
+    """Return what a tool was given, a command as one text."""
+    command = record(given).get("command", record(given).get("cmd"))
+    if command is None:
+        return given
+    return " ".join(map(words, listed(command))) or words(command)

@@ -1,44 +1,53 @@
-"""Transcripts of Cursor's agent: a message per line, with its role and no time."""
+"""Transcripts of Cursor's agent: a message per line, with who speaks beside it."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from treering.edges.sources.conversations.conversation import ConversationDraft, Parsed, Unread
 from treering.edges.sources.conversations.parts import OTHER_PARTS, said
-from treering.edges.sources.loose_json import record, words
+from treering.edges.sources.loose_json import Record, record, words
 from treering.tools.turns import Message
 
 Line = tuple[int, object]
+"""The number of a line from 1, and what stands there."""
 
 
-def is_line(found: object) -> bool:
-    """Tell whether this is a line in which somebody speaks."""
-    line = record(found)
-    inside = record(line.get("message"))
-    return words(line.get("role")) in ("user", "assistant") and isinstance(inside.get("content"), str | list)
+def are_lines(values: Sequence[object]) -> bool:
+    """Tell whether these are lines of a transcript: in most of them somebody speaks."""
+    return sum(_speaks(record(one)) for one in values) > len(values) / 2
 
 
 def read(lines: Iterable[Line]) -> Iterator[Parsed]:
-    """Read the conversation of a file: what was said, in order, and shortly which tools were used."""
+    """Read the transcript of a file. It names neither times nor itself: its file's name does.
+
+    What the program puts around a request, and lines that say how a turn ended, are left out.
+    """
     draft = ConversationDraft("cursor")
-    for number, found in lines:
-        line = record(found)
-        if is_line(found):
-            role, spoken = words(line.get("role")), said(record(line.get("message")).get("content"))
-            own = _own_words(spoken.words) if role == "user" else spoken.words
-            draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
-            content = "\n".join(filter(None, [own, *spoken.tools]))
-            if content:
-                draft.messages.append(Message(content=content, role=role if own else "tool"))
-        elif not words(line.get("type")):
+    for number, value in lines:
+        line = record(value)
+        if _speaks(line):
+            _add(line, draft)
+        elif not words(line.get("type")) and not words(line.get("role")):
             yield Unread(f"line {number}", "it is not a message")
-    yield draft.finished()
+    if draft.messages:
+        yield draft.finished()
 
 
-_QUERY = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
+_ROLES = frozenset({"user", "assistant"})
+_REQUEST = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 
 
-def _own_words(text: str) -> str:
-    """Return what somebody typed, without what the program put around it."""
-    typed = [one.strip() for one in _QUERY.findall(text)]
-    return "\n\n".join(filter(None, typed)) if typed else text
+def _speaks(line: Record) -> bool:
+    content = record(line.get("message")).get("content")
+    return "type" not in line and line.get("role") in _ROLES and isinstance(content, str | list)
+
+
+def _add(line: Record, draft: ConversationDraft) -> None:
+    spoken = said(record(line.get("message")).get("content"))
+    draft.counts.update({OTHER_PARTS: spoken.other} if spoken.other else {})
+    own = "\n\n".join(_REQUEST.findall(spoken.words)) or spoken.words
+    content = "\n".join(filter(None, [own, *spoken.tools]))
+    if content:
+        # A line in which only tools are used is not a word of anybody's.
+        role = words(line.get("role")) if own else "tool"
+        draft.messages.append(Message(content=content, role=role))

@@ -1,4 +1,4 @@
-"""JSON lines: sessions of coding agents, messages one by one, or a conversation per line."""
+"""JSON lines: sessions of Claude Code, Codex and Cursor, messages one by one, or a conversation per line."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -35,13 +35,15 @@ def _lines(stream: BinaryIO, most_bytes: int) -> Iterator[Line]:
             yield number, parse(text)
 
 
-def _read_by(reader: _Reader) -> _Reader:
-    def read(lines: Iterable[Line]) -> Iterator[Parsed]:
+def _each(reader: _Reader) -> _Reader:
+    """Read lines by a reader of sessions, and name those that are no JSON."""
+
+    def read_sessions(lines: Iterable[Line]) -> Iterator[Parsed]:
         problems: list[Unread] = []
         yield from reader(_readable(lines, problems))
         yield from problems
 
-    return read
+    return read_sessions
 
 
 def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
@@ -86,9 +88,9 @@ def _are_conversations(values: Sequence[object]) -> bool:
 
 
 _FORMS: tuple[tuple[Callable[[Sequence[object]], bool], _Reader], ...] = (
-    (lambda values: any(map(codex.is_line, values)), _read_by(codex.read)),
-    (_are_sessions, _read_by(claude_code.read)),
-    (lambda values: any(map(cursor.is_line, values)), _read_by(cursor.read)),
+    (codex.are_lines, _each(codex.read)),
+    (_are_sessions, _each(claude_code.read)),
+    (cursor.are_lines, _each(cursor.read)),
     (_are_conversations, _conversations),
     (role_messages.are_messages, _messages),
 )

@@ -40,7 +40,7 @@ class DocumentContents:
     address: str = ""
     """Where on the web it says that it was saved from."""
     shown: str = ""
-    """What a browser shows of a page, a line for each stretch of text; empty where it is too long, or is no page."""
+    """What a browser shows of a page, a line for each stretch of text; empty where it is too long, or is not a page."""
 
 
 def plain(text: str) -> str:

@@ -24,6 +24,7 @@ _MOST_FILES = 20
 _MAIN = ("", "main", "master")
 _ACTOR = "coding agent"
 _EMPTY = "{}"
+_CURSOR_BEGINS = "sessionStart"
 
 
 def begin() -> None:
@@ -35,13 +36,6 @@ def begin() -> None:
         tell(f"treering: {error}")
         told = ""
     say(json.dumps(_answer(given, told)) if told else _EMPTY)
-
-
-def _answer(given: Mapping[str, Any], told: str) -> dict[str, Any]:
-    """Return what the agent is told, in the form of the client that asks."""
-    if "cursor_version" in given:
-        return {"additional_context": told}
-    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
 
 
 def keep(now: Path | None) -> None:
@@ -126,8 +120,15 @@ def _task(folder: Path) -> str:
     return " ".join(parts)
 
 
+def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:
+    """Write what is known as the client reads it."""
+    if given.get("hook_event_name") == _CURSOR_BEGINS:
+        return {"additional_context": told}
+    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
+
+
 def _given() -> Mapping[str, Any]:
-    """Read what a client says; nothing where that is not a JSON object."""
+    """Read what a client says; nothing where that is not JSON object."""
     if sys.stdin.isatty():
         return {}
     try:
