@@ -1,7 +1,8 @@
 """Files that somebody damaged on purpose, and what reading each costs.
 
 `python -m attacks.mutated_documents READER TIMES [FILE ...]` reads so many mutations of files of a reader (`pdf`,
-`office`, `mail`, `html`, `code`), of those given or else of small ones, and prints what it cost as JSON.
+`office`, `mail`, `html`, `code`, `tickets`, `memories`), of those given or else of small ones, and prints what it cost
+as JSON.
 """
 
 import gc
@@ -22,10 +23,32 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from treering.edges.sources.bounded_process import BoundedProcess
 from treering.edges.sources.files import draft_file
+from treering.edges.sources.memories.sources import MemoryFormat
+from treering.edges.sources.tickets.sources import TicketFormat
 from treering.ports.adapter import Failed, ReadLimits, SourceDraft
+from treering.ports.format import Collection, FileToRead
 
 _TESTS = Path(__file__).parents[1] / "tests" / "edges" / "sources"
 _MOST_CHANGES = 30
+_ODD = (
+    None,
+    True,
+    0,
+    -1,
+    10**30,
+    1e308,
+    float("nan"),
+    "",
+    "\ud800",
+    "x" * 100_000,
+    [],
+    {},
+    [[]],
+    {"": None},
+    ["a"],
+    {"a": 1},
+)
+_EXPORTS: Mapping[str, Collection] = {"tickets": TicketFormat(), "memories": MemoryFormat()}
 _PAGE = b"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a></nav><article><h1>Retries</h1><p>A request is tried <b>three</b> times.</p>
 <table><tr><th>try</th><th>wait</th></tr><tr><td>1</td><td>2 s</td></tr></table><pre>a\n  b</pre>
@@ -45,13 +68,15 @@ class Damage:
     slowest_at: int
     """The number of the mutation: with it, the file can be made again."""
     memory_mb: float
-    """The most that the child process had."""
+    """The most that the child process had; of exports, which are read in this process, the most that this one had."""
 
 
 def mutated(data: bytes, random: Random) -> bytes:
-    """Return a file with some of its bytes changed; for an office file mostly within its parts, packed again."""
+    """Return a file with some of its bytes changed; for an office file or JSON mostly within its parts."""
     if data.startswith(b"PK") and random.random() < 0.8:
         return _repacked(data, random)
+    if data[:1] in (b"{", b"[") and random.random() < 0.8:
+        return json.dumps(_revalued(json.loads(data), random)).encode("utf-8", "surrogatepass")
     return _changed(data, random)
 
 
@@ -66,6 +91,8 @@ def files_of(reader: str) -> Mapping[str, bytes]:
         return {"a.eml": mail, "a.mbox": made.mbox_of(mail, made.eml_of("Yes.", In_Reply_To="<1@x>"))}
     if reader == "html":
         return {"a.html": _PAGE, "b.htm": _PAGE.replace(b"utf-8", b"cp1252") * 20, "c.mhtml": made.mhtml_of(_PAGE)}
+    if reader in _EXPORTS:
+        return _exports(reader)
     if reader == "code":
         sources = (Path(__file__), _TESTS.parents[1] / "docs" / "blocks.py")
         return {file.name: file.read_bytes() for file in sources}
@@ -80,23 +107,44 @@ def files_of(reader: str) -> Mapping[str, bytes]:
     }
 
 
-def damage(files: Mapping[str, bytes], times: int) -> Damage:
-    """Read so many mutations of files, each made by its number."""
+def _exports(reader: str) -> Mapping[str, bytes]:
+    sys.path += [str(_TESTS / reader), str(_TESTS.parents[1])]
+    if reader == "tickets":
+        made: Any = import_module("test_ticket_exports")
+        tables = {"jira.csv": made.JIRA_TABLE, "linear.csv": made.LINEAR, "jira.xml": made.JIRA_XML}
+        return {name: text.encode() for name, text in tables.items()} | {
+            "github.json": json.dumps(made.GITHUB).encode(),
+            "gitlab.json": json.dumps(made.GITLAB).encode(),
+        }
+    made = import_module("test_memory_exports")
+    samples = (made.MEM0, made.STORE, made.GRAPH, made.AGENT, made.SESSIONS)
+    return {f"{at}.json": json.dumps(sample).encode() for at, sample in enumerate(samples)} | {
+        "room.md": made.ROOM.encode()
+    }
+
+
+def damage(files: Mapping[str, bytes], times: int, reader: str = "") -> Damage:
+    """Read so many mutations of files, each made by its number; `reader` where it is one of exports."""
+    read = _EXPORTS.get(reader)
     results, slowest, slowest_at = Counter[str](), 0.0, 0
     names = sorted(files)
     for at in range(times):
         name = names[at % len(names)]
         data = mutated(files[name], Random(at))
         began = time.monotonic()
-        results[_outcome(name, data)] += 1
+        results[_outcome(name, data, read)] += 1
         took = time.monotonic() - began
         if took > slowest:
             slowest, slowest_at = took, at
-    return Damage(results["read"], results["failed"], results["other"], slowest, slowest_at, _memory_of_children())
+    memory = _memory(resource.RUSAGE_SELF) if read else _memory_of_children()
+    return Damage(results["read"], results["failed"], results["other"], slowest, slowest_at, memory)
 
 
-def _outcome(name: str, data: bytes) -> str:
+def _outcome(name: str, data: bytes, read: Collection | None) -> str:
     try:
+        if read is not None:
+            items = read.read(BytesIO(data), FileToRead(name, ReadLimits()), origin=f"file:/{name}")
+            return "read" if SourceDraft in {type(one) for one in items or ()} else "failed"
         found = draft_file(data, path=name, origin=f"file:/{name}", commit=None, limits=ReadLimits())
     except Exception as error:  # noqa: BLE001 - whatever comes out is what the attack is after
         print(f"{name}: {error!r}", file=sys.stderr)
@@ -108,8 +156,11 @@ def _memory_of_children() -> float:
     """Return the most memory that a child had, after all have ended."""
     for process in [one for one in gc.get_objects() if isinstance(one, BoundedProcess)]:
         process._end()
-    unit = 1 if sys.platform == "darwin" else 1_000
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit / 1e6
+    return _memory(resource.RUSAGE_CHILDREN)
+
+
+def _memory(whose: int) -> float:
+    return resource.getrusage(whose).ru_maxrss * (1 if sys.platform == "darwin" else 1_000) / 1e6
 
 
 def _repacked(data: bytes, random: Random) -> bytes:
@@ -122,6 +173,18 @@ def _repacked(data: bytes, random: Random) -> bytes:
         for name, member in members.items():
             archive.writestr(name, member)
     return out.getvalue()
+
+
+def _revalued(value: Any, random: Random) -> Any:
+    """Return a value with one of the values in it replaced by an odd one, or by a damaged text."""
+    if value and isinstance(value, dict | list) and random.random() < 0.9:
+        inner = dict(value) if isinstance(value, dict) else dict(enumerate(value))
+        key = random.choice(list(inner))
+        inner[key] = _revalued(inner[key], random)
+        return inner if isinstance(value, dict) else list(inner.values())
+    if isinstance(value, str) and random.random() < 0.5:
+        return _changed(value.encode(), random).decode("utf-8", "surrogateescape")
+    return random.choice(_ODD)
 
 
 def _changed(data: bytes, random: Random) -> bytes:
@@ -152,7 +215,7 @@ def _changed(data: bytes, random: Random) -> bytes:
 
 def _main(reader: str, times: str, files: Sequence[str]) -> None:
     chosen = {file.name: file.read_bytes() for file in map(Path, files)} or files_of(reader)
-    print(json.dumps(asdict(damage(chosen, int(times)))))
+    print(json.dumps(asdict(damage(chosen, int(times), reader))))
 
 
 if __name__ == "__main__":

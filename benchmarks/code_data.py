@@ -52,7 +52,7 @@ def clone_of(repository: str) -> Path:
 
 
 def files_at(clone: Path, commit: str) -> Mapping[str, str]:
-    """Return the text of every file of a commit, by path; what holds a zero byte is no text."""
+    """Return the text of every file of a commit, by path; what holds a zero byte is not text."""
     command = ["git", "-C", str(clone), "archive", "--format=tar", commit]
     archive = subprocess.run(command, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:

@@ -90,7 +90,7 @@ def space_at(clone: Path, commit: str, cache: Path) -> Space:
 
 
 def is_plain_code(path: str) -> bool:
-    """Tell whether a path is that of a Python file that is no test, as the baseline was first measured."""
+    """Tell whether a path is that of a Python file that is not a test, as the baseline was first measured."""
     file = PurePosixPath(path)
     in_tests = any(part in {"test", "tests", "testing"} for part in file.parts[:-1])
     return file.suffix == ".py" and not in_tests and not file.name.startswith("test_")

@@ -25,7 +25,7 @@ def source_tree(cache: Path) -> Path:
     if not named:
         return _downloaded(cache / "source-tree")
     if not Path(named).is_dir():
-        raise NoTree(f"TREERING_BENCH_TREE names {named}, which is no folder")
+        raise NoTree(f"TREERING_BENCH_TREE names {named}, which is not a folder")
     return Path(named)
 
 

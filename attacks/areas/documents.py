@@ -27,5 +27,6 @@ def _damaged(reader: str) -> Callable[[Path], Count]:
 
 
 ATTACKS: Sequence[Attack] = tuple(
-    Attack(f"damaged files: {reader}", _damaged(reader)) for reader in ("pdf", "office", "mail", "html", "code")
+    Attack(f"damaged files: {reader}", _damaged(reader))
+    for reader in ("pdf", "office", "mail", "html", "code", "tickets", "memories")
 )

@@ -60,7 +60,7 @@ class Desk:
         return json.loads(self.done(*arguments, "--json"))
 
     def write(self, **files: object) -> None:
-        """Write files: `chat_json` is `chat.json`; what is no text is written as JSON."""
+        """Write files: `chat_json` is `chat.json`; what is not text is written as JSON."""
         for name, content in files.items():
             path = self.folder / name.replace("__", "/").replace("_", ".")
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import pytest
 
 from treering.core.evidence import Segment
 from treering.core.locator import Lines, Turn
-from treering.derived.replies import ends_in_question, reply_among
+from treering.derived.replies import asks, reply_among
 
 
 def turn(position: int, text: str, speaker: str, *, number: int | None = None) -> Segment:
@@ -26,13 +26,45 @@ ASKED = turn(3, "And which colour?", "Ann")
         "どの色ですか？",
     ],
 )
-def test_a_text_whose_last_sentence_is_a_question_ends_in_one(text: str) -> None:
-    assert ends_in_question(text)
+def test_a_text_whose_last_sentence_is_a_question_asks(text: str) -> None:
+    assert asks(text)
 
 
 @pytest.mark.parametrize("text", ["", "Why? Because.", "Is it? Yes 😀", "A statement.", "[image: who is it?]", "Fine!"])
 def test_a_text_that_goes_on_after_its_question_does_not(text: str) -> None:
-    assert not ends_in_question(text)
+    assert not asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tell me which port it listens on.",
+        "I forgot. Please remind me of the release date",
+        "ok, and which port does it use",
+        "what is the timeout",
+        "where's the config",
+        "Explain the retry rule.",
+        "Thanks!\nlist the open tickets",
+    ],
+)
+def test_a_request_and_a_question_without_its_mark_ask_too(text: str) -> None:
+    assert asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What a day!",
+        "He will tell me tomorrow.",
+        "When I got home, I cooked.",
+        "What he did is fine, I think.",
+        "Tell me the port. It is 8080.",
+        "Lists are fine.",
+        "However it is done",
+    ],
+)
+def test_a_statement_that_looks_like_one_does_not(text: str) -> None:
+    assert not asks(text)
 
 
 def test_the_next_turn_by_somebody_else_is_the_reply() -> None:

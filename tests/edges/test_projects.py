@@ -66,7 +66,7 @@ def test_closing_waits_for_whoever_uses_a_project_and_lends_no_more(spaces):
 
 def test_a_project_that_could_not_be_opened_can_be_opened_later(spaces, tmp_path):
     (tmp_path / "projects").mkdir()
-    (tmp_path / "projects" / "acme.db").write_text("this is no database, whatever it says " * 40)
+    (tmp_path / "projects" / "acme.db").write_text("this is not a database, whatever it says " * 40)
     for _ in range(2):
         with pytest.raises(TreeringError), spaces.engine("acme"):
             pass

@@ -129,4 +129,4 @@ def test_a_store_without_generations_refuses_one_instead_of_mixing_them():
         def purge(self, repository, *, erase=False): ...
 
     result = failed(WikiMemoryService(Plain()).search_memories(FLASK, "routes", generation="2"))
-    assert "keeps no generations" in result["error"]
+    assert "cannot keep generations" in result["error"]

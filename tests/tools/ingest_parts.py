@@ -60,7 +60,7 @@ class Folder:
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
         if not Path(target).is_dir():
-            raise InvalidInput(f"{target} is no folder.", hint="Name a folder.")
+            raise InvalidInput(f"{target} is not a folder.", hint="Name a folder.")
         return self._readings(target, known, limits)
 
     def _readings(self, target: str, known: AlreadyRead, limits: ReadLimits) -> Iterator[Reading]:

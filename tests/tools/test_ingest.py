@@ -393,7 +393,7 @@ def test_an_empty_folder_is_an_empty_report(desk, tmp_path):
 
 
 def test_what_cannot_be_read_at_all_is_refused(desk, tmp_path):
-    with pytest.raises(InvalidInput, match="no folder"):
+    with pytest.raises(InvalidInput, match="not a folder"):
         desk.read(tmp_path / "nowhere")
 
 

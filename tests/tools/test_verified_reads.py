@@ -96,7 +96,7 @@ ALTERATIONS = {
         "UPDATE audit SET body = edited(body, '\"status\"', '\"state\"') WHERE target = '{decision}'",
     ),
     "an event that is gone": ("decision", "DELETE FROM audit WHERE target = '{decision}'"),
-    "a body that is no JSON": ("decision", "UPDATE revisions SET body = 'x' WHERE id = '{decision}'"),
+    "a body that is not JSON": ("decision", "UPDATE revisions SET body = 'x' WHERE id = '{decision}'"),
     "a text that is gone": (
         "source",
         "PRAGMA foreign_keys = OFF; DELETE FROM texts WHERE row IN "

@@ -34,7 +34,7 @@ def make_segment_id(entropy: bytes) -> str:
 
 
 def kind_of(identity: str) -> str:
-    """Tell what kind of thing an id names. Raises `InvalidInput` for text that is no id."""
+    """Tell what kind of thing an id names. Raises `InvalidInput` for text that is not an id."""
     prefix, _, body = identity.partition(":")
     kind = _KINDS.get(prefix)
     if kind is None or len(body) != _BODY or not set(body) <= set(_ALPHABET):

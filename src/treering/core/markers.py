@@ -59,7 +59,7 @@ def _folded(text: str) -> tuple[str, list[int]]:
 
 @lru_cache(maxsize=4_096)
 def _fold(character: str) -> str:
-    """Fold one character of any script; to nothing where it is no sign of its own."""
+    """Fold one character of any script; to nothing where it is not a sign of its own."""
     signs = without_invisible(unicodedata.normalize("NFKD", character))
     kept = "".join(sign for sign in signs if sign.isspace() or unicodedata.category(sign) not in _NO_SIGN)
     return kept.translate(_ALIKE).casefold().translate(_ALIKE)

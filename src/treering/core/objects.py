@@ -245,7 +245,7 @@ def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
 
 
 def no_export(error: Exception) -> InvalidInput:
-    """Turn what reading a record raised into our error: this is no export."""
+    """Turn what reading a record raised into our error: this is not an export."""
     said = invalid_fields(error, known=[]).message if isinstance(error, ValidationError) else f"{error}."
     return InvalidInput(f"This cannot be read as an export: {said}", hint="Export the space again.")
 

@@ -181,7 +181,7 @@ def _check_operation(operation: Operation, author: Author, policy: Policy) -> No
         case Update(changes=changes):
             _check_declaration(changes.get("memory_source"), author, policy)
         case Transition(id=identity, to="active") if is_node(identity):
-            return  # a node is no belief: it comes back with what it stands for
+            return  # a node is not a belief: it comes back with what it stands for
         case Transition(to="active") | Supersede() | MoveScope():
             if author.channel in policy.candidate_only_channels:
                 raise _denied(author, f"{operation.op} objects")

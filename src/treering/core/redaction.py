@@ -39,7 +39,7 @@ def redact(text: str) -> Redacted:
     if not (may_hold_placed(text) or may_hold_shaped(text)):
         return Redacted(text)
     findings: list[SecretFinding] = []
-    # What one secret hid from the patterns (its end was no word boundary) may show once it is gone.
+    # What one secret hid from the patterns (its end was not a word boundary) may show once it is gone.
     while spans := _merged(sorted(_spans(text))):
         findings.extend(_findings(text, spans))
         text = _without(text, spans)

@@ -39,7 +39,7 @@ def fields_naming(item: Object, identities: Collection[str]) -> tuple[str, ...]:
 def named_references(item: Object) -> Iterator[tuple[str, str]]:
     """Yield every id the object refers to, with the field it stands in."""
     for field in REFERENCE_FIELDS[item.type]:
-        # An owner may be a name of somebody who is no node; that refers to nothing.
+        # An owner may be a name of somebody who is not a node; that refers to nothing.
         yield from ((field, ref) for ref in getattr(item, field) if field != "owner_refs" or is_object(ref))
     match item:
         case Knowledge():

@@ -130,7 +130,7 @@ def _past_sign(text: str, at: int) -> int:
 
 
 def _is_login(code: str) -> bool:
-    """Tell whether base64 holds a user and a password that is no stock one."""
+    """Tell whether base64 holds a user and a password that is not a stock one."""
     try:
         user, colon, password = base64.b64decode(code, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
@@ -186,7 +186,7 @@ _NAMES = (
 )
 # What stands right behind such a name. A quoted value may follow anything; a bare one fills its line, or stands in
 # a URL, a connection string or a command.
-_OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is no token, a secretary no secret
+_OTHER_WORD = r"(?!(?i:i[sz]|ar[iy]))"  # a tokenizer's checksum is not a token, a secretary no secret
 _QUOTED = re.compile(
     _OTHER_WORD + r"([\w\-]{0,30})\\?[\"'`]?\]?(?:[ \t]{0,4}:[ \t]?[\w.]{1,20})?[ \t]{0,40}(?::=|=>|[=:])"
     r"[ \t]{0,40}\\?[\"'`]([^\"'`\s\\]{8,300})\\?[\"'`]"

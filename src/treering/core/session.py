@@ -115,7 +115,7 @@ class ImportSession(Session, Protocol[_Record]):
         ...
 
     def fill(self, records: Iterable[_Record]) -> None:
-        """Keep the records of an export, in the order they come. Raises `InvalidInput` for what is no export."""
+        """Keep the records of an export, in the order they come. Raises `InvalidInput` for what is not an export."""
         ...
 
     def verify(self) -> Anchor:

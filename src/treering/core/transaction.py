@@ -148,8 +148,8 @@ def change_policy(session: Session, policy: Policy, *, by: Author, reason: str) 
 def load(session: ImportSession[_Record], records: Iterable[_Record]) -> None:
     """Fill an empty ledger from an export, and check it. A policy that was set for the empty space stays in force.
 
-    Raises `Conflict` where it is not empty, `InvalidInput` for what is no export, and `Corrupt` for one that does not
-    verify.
+    Raises `Conflict` where it is not empty, `InvalidInput` for something else than an export, and `Corrupt`
+    for one that does not verify.
     """
     if not session.is_bare():
         raise Conflict("This space is not empty.", hint="Import into a new space.")

@@ -28,7 +28,7 @@ _WORDS = frozenset({"title", "summary", "name", "aliases", "payload", "segments"
 def trust_of(channel: str, status: str, levels: Mapping[Channel, TrustLevel] = CHANNEL_TRUST) -> TrustLevel:
     """Return the trust in an object: that of its channel, and one level less for a candidate.
 
-    A channel that there is not is trusted least.
+    An unknown channel is trusted least.
     """
     place = _place(channel, levels)
     return LEVELS[min(place + (status == "candidate"), len(LEVELS) - 1)]
@@ -45,5 +45,5 @@ def changes_words(fields: Mapping[str, object]) -> bool:
 
 
 def _place(channel: str, levels: Mapping[Channel, TrustLevel]) -> int:
-    # A channel that there is not stands in a damaged row: nothing is trusted less.
+    # An unknown channel stands in a damaged row: nothing is trusted less.
     return LEVELS.index(levels.get(cast("Channel", channel), LEVELS[-1]))

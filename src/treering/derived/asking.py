@@ -129,7 +129,7 @@ def ask(
     outcome = try_asking(model, prompt, schema, system=system, budget=budget, max_output_tokens=max_output_tokens)
     if isinstance(outcome, Misanswered):
         raise Unavailable(
-            f"The model {model.model_id} gave no answer of the shape asked for: {outcome.why}",
+            f"The model {model.model_id} did not answer in the form asked for: {outcome.why}",
             hint="Try again, allow longer answers, or use another model.",
             details={"model": model.model_id, "requests": outcome.usage.requests},
         )

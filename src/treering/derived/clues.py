@@ -1,6 +1,6 @@
 """What a question says of who said something and when: clues to the turns of a conversation.
 
-Measured on LoCoMo and LongMemEval (`docs/decisions`); a passage that is no turn has no clues.
+Measured on LoCoMo and LongMemEval (`docs/decisions`); a passage that is not a turn has no clues.
 """
 
 import re

@@ -45,7 +45,7 @@ def place_of(head: PassageHead, family: str) -> CodePlace | None:
 
 
 def root_and_path(source: Source) -> tuple[str, str] | None:
-    """Return the root that a file was read from, and its path there; `None` for a source that is no file of one."""
+    """Return the root that a file was read from, and its path there; `None` for a source that is not a file of one."""
     path = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
     return (source.origin.removesuffix(path), path) if path and source.origin.endswith(path) else None
 

@@ -81,7 +81,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A candidate that is no duplicate, and the largest part of its text that a single better one says."""
+    """A candidate that is not a duplicate, and the largest part of its text that a single better one says."""
 
     candidate: Candidate
     said: float

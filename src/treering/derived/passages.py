@@ -52,7 +52,7 @@ def gist_hash(passage: Passage) -> str:
 def days_of(passage: Passage) -> tuple[tuple[date, date], ...]:
     """Return the day a turn was said and the periods it speaks of, as first and last days, none twice.
 
-    What is no turn of a conversation has none: only turns are asked for by their time.
+    What is not a turn of a conversation has none: only turns are asked for by their time.
     """
     if not is_turn(passage):
         return ()

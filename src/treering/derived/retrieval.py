@@ -22,7 +22,7 @@ from treering.derived.diversity import Candidate, DiverseChoice, diversify
 from treering.derived.fusion import Fused
 from treering.derived.question import Question
 from treering.derived.ranking import Ranking, form_of, rank
-from treering.derived.replies import ends_in_question, reply_among
+from treering.derived.replies import asks, reply_among
 from treering.derived.reranking import Reread, Rereading, RereadingCost
 from treering.derived.rounds import Steps, run
 from treering.derived.showing import is_shown
@@ -121,7 +121,7 @@ def retrieve(
     """Find the passages that answer a question within reach; `deep` costs more and finds more (`derived.ranking`).
 
     With `by_source` the limit counts sources, and so many passages of each are found. With `rereading` the best turns
-    of conversations are read again; what is no conversation is not (`_read_again`). With `repeating` hits that say the
+    of conversations are read again, other hits are not (`_read_again`). With `repeating` hits that say the
     same are all given: for who asks how often something was said, or leaves out repetitions by rules of its own. With
     `whole` each hit comes with all of its source: for sources that are small.
     """
@@ -300,7 +300,7 @@ def _hit(found: _Standing, words: CandidateWords, reader: CandidateReader, wordi
 
 def _with_replies(hits: Sequence[Hit], ranking: Ranking, reader: CandidateReader) -> Steps[list[Hit]]:
     """Give each turn that ends in a question the turn that answers it, read from the ledger as every hit is."""
-    asking = [hit for hit in hits if is_turn(hit.head) and ends_in_question(hit.text)]
+    asking = [hit for hit in hits if is_turn(hit.head) and asks(hit.text)]
     heads, beside = dict(ranking.heads), dict(ranking.beside)
     if unread := tuple(hit.head.key for hit in asking if hit.head.key not in beside):
         near: PassagesFound = yield PassageRequest(unread, beside=True)

@@ -14,7 +14,7 @@ from treering.core.locator import Lines
 from treering.core.objects import Source
 
 PlaceRole = Literal["code", "test", "example", "documentation", "changelog", "generated", "data", "prose"]
-"""`prose` is what is no file of a project: a note, a turn of a conversation, knowledge."""
+"""`prose` is what is not a file of a project: a note, a turn of a conversation, knowledge."""
 
 PLACE_ROLES: tuple[PlaceRole, ...] = get_args(PlaceRole)
 _REMEMBERED = 8_192  # paths of files: one context pack asks for some of them fifty times over
@@ -34,7 +34,7 @@ ROLE_WEIGHTS: Mapping[str, float] = {
 
 
 def role_of(source: Source) -> PlaceRole:
-    """Return the role of a source in its project; `prose` where it is no file."""
+    """Return the role of a source in its project; `prose` where it is not a file."""
     path = _path_of(source)
     if not path:
         return NO_PLACE
@@ -80,7 +80,7 @@ def role_weights(asked: str) -> Mapping[str, float]:
 
 
 def _path_of(source: Source) -> str:
-    """Return the path of a file in its project; empty for what is no file."""
+    """Return the path of a file in its project; empty for what is not a file."""
     named = next((part.locator.path for part in source.segments if isinstance(part.locator, Lines)), "")
     return named or (source.origin.partition("#")[2] if source.kind in _FILE_KINDS else "")
 

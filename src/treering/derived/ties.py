@@ -85,7 +85,7 @@ def word_code(word: str) -> int:
 
 
 def _called(passage: Passage) -> str:
-    """Return a passage's title, unless it is only how its text begins: a sentence is no name."""
+    """Return a passage's title, unless it is only how its text begins: a sentence is not a name."""
     title = passage.title.removesuffix("…").strip()
     begins = passage.text.lstrip("# \t\n").startswith(title)
     is_sentence = title != passage.title or len(title.split()) > _TITLE_WORDS or title[-1:] in ".!?"

@@ -95,7 +95,7 @@ class _Placed:
 
     @property
     def whole(self) -> str:
-        """What it is a part of; what is no file stands for itself: turns of a conversation speak of many things."""
+        """What it is a part of; what is not a file stands for itself: turns of a conversation speak of many things."""
         return self.head.object_id if self.head.place_role != NO_PLACE else str(self.hit.key)
 
     @classmethod

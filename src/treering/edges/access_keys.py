@@ -63,7 +63,7 @@ def make_key(
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{name[:100]!r} is no name of a key.",
+            f"{name[:100]!r} is not a name of a key.",
             hint="Write 1 to 64 letters (A-Z), digits, spaces, '.', '_', '@', '+' or '-', a letter or digit first.",
         )
     now = clock.now()
@@ -98,7 +98,7 @@ def expiry(text: str, *, now: datetime) -> datetime:
         at = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"--expires {text[:100]!r} is no time.", hint="Write 12h, 90d, 4w, 1y, or a date such as 2027-01-31."
+            f"--expires {text[:100]!r} is not a time.", hint="Write 12h, 90d, 4w, 1y, or a date such as 2027-01-31."
         ) from error
     return at if at.tzinfo else at.replace(tzinfo=now.tzinfo)
 

@@ -93,7 +93,7 @@ def parse_address(text: str, *, named: Path) -> Address:
     if text and (not colon or PureWindowsPath(text).drive):
         return file_address(text)
     if not _SCHEME.fullmatch(scheme):
-        raise InvalidInput(f"{scheme[:_SHOWN]!r} is no kind of space.", hint=_HINT)
+        raise InvalidInput(f"{scheme[:_SHOWN]!r} is not a kind of space.", hint=_HINT)
     return _with_scheme(scheme.lower(), rest)
 
 
@@ -114,7 +114,7 @@ def _server(scheme: str, rest: str) -> Address:
     # A "/" or "@" that belongs to a password would make the rest of it a path, which is printed.
     if set(behind) & {"@", "#"} or not all(_HOST.fullmatch(host) for host in hosts.split(",")):
         raise InvalidInput(
-            f"What follows '{scheme}:' is no host, path and options.",
+            f"What follows '{scheme}:' is not a host, path and options.",
             hint="In a user name, a password and an option, write @ : / ? # % in percent-encoding: %40 %3A %2F %3F "
             "%23 %25. Behind a host there may be a port, a number.",
         )
@@ -130,7 +130,7 @@ def _decoded(scheme: str, text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeError:
         pass  # what is wrong with it would be told with the text itself
-    raise InvalidInput(f"What follows '{scheme}:' is no UTF-8, percent-encoded.", hint="Correct its percent-encoding.")
+    raise InvalidInput(f"What follows '{scheme}:' is not UTF-8, percent-encoded.", hint="Correct its percent-encoding.")
 
 
 def _written(address: Address) -> str:

@@ -21,7 +21,7 @@ class FileAnchor:
         self._path = path
 
     def read(self) -> Anchor | None:
-        """Return the head kept. Raises `Corrupt` where the file is no anchor."""
+        """Return the head kept. Raises `Corrupt` where the file is not an anchor."""
         try:
             return Anchor.model_validate_json(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:

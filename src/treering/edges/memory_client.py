@@ -284,7 +284,7 @@ class MemorySystemClient:
         return await self._run(self.sync.get_related_memories, memory_id, types, direction, depth)
 
     def create_nested_context(self, parent_session_id: object | None, loop_id: object) -> NestedContext:
-        """Return the context of a nested loop. Opens nothing, so that it is no coroutine."""
+        """Return the context of a nested loop. Opens nothing, so that it is not a coroutine."""
         return self.sync.create_nested_context(parent_session_id, loop_id)
 
     async def merge_nested_context(self, context: NestedContext) -> int:

@@ -17,7 +17,7 @@ def read_memory_config(path: Path | str) -> MemoryConfig:
     """Read a configuration from a YAML file, with or without `memory:` around it.
 
     `defaults` names files beside it, whose keys it changes; `_self_` stands for its own. Raises `NotFound` where there
-    is no such file, and `InvalidInput` for what is no YAML or names a key that is not known.
+    is no such file, and `InvalidInput` for what is not YAML or names a key that is not known.
     """
     return MemoryConfig.read(_read(Path(path), depth=0))
 
@@ -30,7 +30,7 @@ def _read(path: Path, *, depth: int) -> dict[str, Any]:
     own = data["memory"] if set(data) == {"memory"} and isinstance(data["memory"], Mapping) else data
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         raise InvalidInput(
-            f"{path}: `defaults` is no list of names.", hint="Write such as: defaults: [default, _self_]."
+            f"{path}: `defaults` is not a list of names.", hint="Write such as: defaults: [default, _self_]."
         )
     whole: dict[str, Any] = {}
     for name in named if _SELF in named else [*named, _SELF]:
@@ -45,9 +45,9 @@ def _mapping(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise NotFound(f"There is no configuration {path}.", hint="Correct its path.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is no YAML: {error}", hint="Correct the file.") from error
+        raise InvalidInput(f"{path} is not YAML: {error}", hint="Correct the file.") from error
     if not isinstance(data, dict):
-        raise InvalidInput(f"{path} is no object of keys.", hint="Write KEY: VALUE on each line.")
+        raise InvalidInput(f"{path} is not an object of keys.", hint="Write KEY: VALUE on each line.")
     return data
 
 

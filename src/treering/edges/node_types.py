@@ -18,7 +18,7 @@ def load_node_types(names: Sequence[str]) -> NodeTypes:
     """Return the table of node types with those that are named as `module:NAME`, of modules in the working folder too.
 
     What is named may be a `NodeType`, several, or a table of them. Importing a module runs it. Raises `InvalidInput`
-    for a name that is none, a module that cannot be imported, and what is no node type.
+    for a name that is none, a module that cannot be imported, and what is not a node type.
     """
     types = NODE_TYPES
     for name in names:
@@ -42,7 +42,7 @@ def _named(name: str) -> list[NodeType[Any]]:
         raise InvalidInput(f"The module {module_name!r} has no {attribute!r}.", hint=hint)
     found = list(_types_in(getattr(module, attribute)))
     if not found or not all(isinstance(one, NodeType) for one in found):
-        raise InvalidInput(f"{name} is no NodeType and holds none.", hint=_HOW)
+        raise InvalidInput(f"{name} is not a NodeType and holds none.", hint=_HOW)
     return found
 
 

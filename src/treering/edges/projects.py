@@ -172,7 +172,7 @@ class ProjectSpaces:
             raise UnknownProject(project_id) from error
 
     def address(self, project_id: str) -> Address:
-        """Return where a project is kept. Raises `InvalidInput` for what is no id."""
+        """Return where a project is kept. Raises `InvalidInput` for what is not an id."""
         checked_project_id(project_id)
         if isinstance(self._place, Path):
             return file_address(self._place / f"{project_id}.db")

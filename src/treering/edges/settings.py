@@ -97,7 +97,7 @@ class Settings:
         """Return the address of the space to use: the one given, `TREERING_SPACE`, or the nearest `.treering/`.
 
         A bare name is a named space under the data folder. Where there is no `.treering/` folder yet, the
-        address of the one to be made in the working folder is given. Raises `InvalidInput` for what is no address.
+        address of the one to be made in the working folder is given. Raises `InvalidInput` for what is not an address.
         """
         text = given or self.space
         return parse_address(text, named=self.data_dir) if text else self._nearest()
@@ -106,7 +106,7 @@ class Settings:
         """Return where the access keys of a server are kept: the place given, `TREERING_KEYS`, or beside the spaces.
 
         Servers that share a database share its keys; else they are in `keys.db` in the data folder. Raises
-        `InvalidInput` for what is no address.
+        `InvalidInput` for what is not an address.
         """
         text = given or self.keys
         if text:

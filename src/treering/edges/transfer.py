@@ -62,7 +62,7 @@ def export_space(ledger: Ledger, folder: Path) -> dict[str, int]:
 def import_space(ledger: Ledger, folder: Path) -> dict[str, int]:
     """Fill an empty ledger from an export; return the number of records per table.
 
-    Raises `NotFound`, `InvalidInput` or `Corrupt` for a folder that is no whole export, `Conflict` where the
+    Raises `NotFound`, `InvalidInput` or `Corrupt` for a folder that is not a whole export, `Conflict` where the
     ledger is not empty; nothing was changed then.
     """
     manifest = _read_manifest(folder)

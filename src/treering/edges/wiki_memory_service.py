@@ -257,5 +257,5 @@ def _failed(message: str, kind: str) -> Result:
 
 def _texts(given: object) -> Sequence[str]:
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidInput("file_paths is no list.", hint="Give a list of paths.")
+        raise InvalidInput("file_paths is not a list.", hint="Give a list of paths.")
     return [str(one) for one in given]

@@ -36,7 +36,7 @@ class WorkTree:
     _lines: dict[str, Sequence[str] | None] = field(default_factory=dict)
 
     def lines(self, path: str) -> Sequence[str] | None:
-        """Return the lines of a text file; `None` for what is no file of the repository, no text, or too large."""
+        """Return the lines of a text file; `None` for what is not a file of the repository, no text, or too large."""
         if path not in self._lines:
             self._lines[path] = self._read(path) if path in self.sizes else None
         return self._lines[path]
@@ -91,8 +91,8 @@ def read_repository(space: Space, folder: Path, scope: str = ROOT, *, without: P
     """Bring the work tree in a folder into a space, as it lies, and return it. A folder outside of git is read too.
 
     `without`: a folder that is left out where it lies in the work tree, such as that of the wiki itself.
-    Files that did not change are not read again. Raises `InvalidInput` where it is no folder, `Denied` where the space
-    may not read it.
+    Files that did not change are not read again. Raises `InvalidInput` for something else than a folder, `Denied` where
+    the space may not read it.
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder.", hint="Give the folder of the work tree as repository=….")

@@ -538,7 +538,7 @@ def _put_in_force(given: _PolicyFile, ledger: Ledger, by: Author) -> None:
     """Put the policy of a file in force, where the space holds another one. Loosening it is left to a person."""
     if ledger.policy == given.policy:
         return
-    name = given.name.encode(errors="replace").decode()  # a file's name may be no text
+    name = given.name.encode(errors="replace").decode()  # a file's name may not be text
     try:
         ledger.change_policy(given.policy, by=by, reason=f"Read from the policy file {name}.")
     except Denied as error:

@@ -199,7 +199,7 @@ def generation_store(store: WikiMemoryStore) -> WikiGenerationStore:
     """Return the store as one that keeps generations apart. Raises `InvalidInput` where it does not."""
     if not isinstance(store, WikiGenerationStore):
         raise InvalidInput(
-            f"{type(store).__name__} keeps no generations of memories apart.",
+            f"{type(store).__name__} cannot keep generations of memories apart.",
             hint="Leave the generation out, or keep the memories in a space.",
         )
     return store

@@ -221,6 +221,6 @@ class FileLookup(Protocol):
     def origins_today(self, origins: Iterable[str], repositories: Sequence[KnownRepository]) -> Mapping[str, str]:
         """Return by origin the one that its file has today, empty where the file is gone.
 
-        What is no file, or lies where nobody may look, is left out.
+        What is not a file, or lies where nobody may look, is left out.
         """
         ...

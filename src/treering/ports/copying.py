@@ -135,7 +135,7 @@ def _begun(source: Ledger, target: Ledger) -> Anchor:
     same = next(source.events(after=seq - 1, limit=1), None)
     if same is None or same.hash != head.hash:
         raise Conflict(
-            f"The target is not empty, and no copy of the source that was begun: its event {seq} is another one.",
+            f"The target is not empty, and it is not a copy of this source: its event {seq} is another one.",
             hint="Name a new file or another space; where the copy was written to, use it instead of the source.",
         )
     return Anchor(seq=seq, hash=head.hash)

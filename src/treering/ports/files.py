@@ -18,7 +18,7 @@ class FileAccess(Protocol):
     def place(self, target: str) -> Path:
         """Return the absolute path a target names, links resolved.
 
-        Raises `Denied` where it may not be read, `InvalidInput` for what can be no path.
+        Raises `Denied` where it may not be read, `InvalidInput` for what cannot be a path.
         """
         ...
 

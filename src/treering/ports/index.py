@@ -54,7 +54,7 @@ class Upkeep(Protocol):
     def differences(self) -> Sequence[str]:
         """Compare with a rebuild without changing anything; say what differs.
 
-        What `advance` has still to do is no difference.
+        What `advance` has still to do is not a difference.
         """
         ...
 

@@ -156,7 +156,8 @@ def messages_of(prompt: Prompt) -> tuple[PromptMessage, ...]:
     messages = (UserText(prompt),) if isinstance(prompt, str) else tuple(prompt)
     if not messages or isinstance(messages[-1], ModelText):
         raise InvalidInput(
-            "A prompt ends with what the model has to answer.", hint="End with what the user or a tool says."
+            "The last message of a prompt has to be from the user or a tool.",
+            hint="Put what the model has to answer at the end.",
         )
     called = {call.id for message in messages if isinstance(message, ModelText) for call in message.tool_calls}
     strays = [one.call for one in messages if isinstance(one, ToolResult) and one.call.id not in called]

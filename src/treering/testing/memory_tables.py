@@ -197,7 +197,7 @@ class Tables:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> "Tables":
-        """Read records back, in whatever order. Raises `InvalidInput` for what is no export."""
+        """Read records back, in whatever order. Raises `InvalidInput` for what is not an export."""
         try:
             return cls._of(records)
         except (KeyError, TypeError, ValidationError) as error:

@@ -103,7 +103,7 @@ def told_in_words(relation: str, direction: str) -> str:
 
 
 def subject_of(start: CodeStart) -> CodeSubject | None:
-    """Return what is asked about; `None` where the source is no code."""
+    """Return what is asked about; `None` where the source is not code."""
     placed = file_of(start.source)
     if placed is None:
         return None

@@ -101,7 +101,7 @@ def belief_item(
 def source_items(hits: Sequence[Hit]) -> Iterator[UnnumberedItem]:
     """Make an item of each passage of a source, the first of them with the turn that answers it.
 
-    A turn that stands in the item of its question is no item of its own.
+    A turn that stands in the item of its question is not an item of its own.
     """
     told: set[tuple[str, str]] = set()
     for rank, hit in enumerate(hits):

@@ -65,7 +65,7 @@ def possible_duplicates(call: Call, item: Knowledge) -> tuple[str, ...]:
     terms = query_terms(words)
     known: dict[str, Object] = {}
     for head in look_up(call.engine.index, TextRequest(reach, 5, words=(*terms.words, *terms.phrases))):
-        with noted({}):  # what does not verify is no hint at anything
+        with noted({}):  # what does not verify is not a hint at anything
             known[head.object_id] = call.engine.ledger.get(head.object_id)
     key = item.duplicate_key()
     return tuple(

@@ -63,7 +63,7 @@ class ReadOptions(Value):
     )
 
     def moment(self) -> AsOf:
-        """Return the point in history asked for. Raises `InvalidInput` for a text that is no time."""
+        """Return the point in history asked for. Raises `InvalidInput` for a text that is not a time."""
         return parse_time(self.as_of) if isinstance(self.as_of, str) else self.as_of
 
 

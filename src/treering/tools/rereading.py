@@ -23,4 +23,4 @@ def rereading_warnings(found: Retrieval) -> tuple[str, ...]:
     """Warn where nothing was read again although it was asked for."""
     if found.rereading is None or found.rereading.pairs:
         return ()
-    return ("Nothing was read again: what was found is no conversation, and other texts it would rank worse.",)
+    return ("Nothing was read again: what was found is not a conversation, and other texts it would rank worse.",)

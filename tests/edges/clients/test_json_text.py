@@ -69,7 +69,7 @@ def test_what_is_no_object_in_json_is_refused(text):
 
 
 def test_a_value_where_an_object_should_be_is_refused():
-    with pytest.raises(InvalidInput, match="mcpServers is no object"):
+    with pytest.raises(InvalidInput, match="mcpServers is not an object"):
         insert_member('{"mcpServers": []}', ("mcpServers", "treering"), {})
 
 

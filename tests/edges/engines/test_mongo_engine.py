@@ -121,7 +121,7 @@ def test_a_server_that_is_not_there_is_told_without_its_password():
 
 
 def test_an_address_and_a_client_that_are_none_are_refused():
-    with pytest.raises(InvalidInput, match="no address of MongoDB"):
+    with pytest.raises(InvalidInput, match="not an address of MongoDB"):
         engine_at("mongodb://localhost:70000/tests")
-    with pytest.raises(InvalidInput, match="no client of MongoDB"):
+    with pytest.raises(InvalidInput, match="not a client of MongoDB"):
         engine_over_mongodb(object(), None)

@@ -239,7 +239,7 @@ class TestScope:
         wiki.middleware = WikiMemoryMiddleware("page_agent", service=WikiMemoryService(Plain()))
         state, seen = wiki.run(says("", stored("New.")), DONE, context=WikiRunContext(FLASK, generation="2"))
         assert "could not be read" in seen[0][1].text
-        assert "keeps no generations" in answers(state, "store_memory")[0].text
+        assert "cannot keep generations" in answers(state, "store_memory")[0].text
 
 
 class TestRecallBeforeTheRun:

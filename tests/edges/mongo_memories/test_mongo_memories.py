@@ -228,7 +228,7 @@ def test_a_server_that_is_not_there_is_an_error_without_its_address(caplog):
 
 @pytest.mark.parametrize("given", ["mongodb://localhost:70000/x", "http://localhost/x", 7])
 def test_what_is_no_address_and_no_client_is_refused(given):
-    with pytest.raises(InvalidInput, match=r"no address|no client"):
+    with pytest.raises(InvalidInput, match=r"not an address|not a client"):
         MongoWikiMemories(given, embedder=HashingEmbedder())
 
 

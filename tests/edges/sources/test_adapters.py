@@ -48,7 +48,7 @@ class Folder:
         (self.folder / f"{name}.txt").unlink()
 
     def damage(self) -> None:
-        (self.folder / b"broken\xff.txt".decode("utf-8", "surrogateescape")).write_text("of a name that is no text")
+        (self.folder / b"broken\xff.txt".decode("utf-8", "surrogateescape")).write_text("of a name that is not text")
 
 
 class Conversations(Folder):

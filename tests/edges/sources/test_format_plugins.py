@@ -92,7 +92,7 @@ def test_a_format_that_fails_on_a_file_fails_that_file_alone(install, tmp_path):
     found = read(tmp_path / "x", formats, a_logbook="raise", b_logbook="wrong", c_logbook="fine", d_claimbreaker="text")
     assert isinstance(found["a.logbook"], Failed)
     assert found["a.logbook"].why == "the format logbook failed on it: KeyError"
-    assert found["b.logbook"].why == "the format logbook gave int, which is no document"
+    assert found["b.logbook"].why == "the format logbook gave int, which is not a document"
     assert isinstance(found["c.logbook"], SourceDraft)
     assert isinstance(found["d.claimbreaker"], SourceDraft)
 

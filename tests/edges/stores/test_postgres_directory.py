@@ -72,10 +72,10 @@ def test_one_database_is_one_server(team):
 @pytest.mark.parametrize(
     ("name", "address", "said"),
     [
-        ("a:b", "postgresql://db/x", "no name of a server"),
+        ("a:b", "postgresql://db/x", "not a name of a server"),
         ("c", "postgresql://ada:hunter2@db/x", "has a password"),
         ("c", "postgresql://db/x?space=y", "names a space"),
-        ("c", "sqlite:x.db", "no Postgres server"),
+        ("c", "sqlite:x.db", "not a Postgres server"),
     ],
 )
 def test_a_server_that_cannot_be_one_is_refused_without_its_password(team, name, address, said):

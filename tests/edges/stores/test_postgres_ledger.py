@@ -46,3 +46,17 @@ class TestPostgresLeases(LeaseContract):
     @pytest.fixture
     def leases(self, spaces, clock):
         return PostgresLeases(spaces(), now=lambda _: clock.elapsed())
+
+    def test_who_read_the_clock_a_moment_earlier_does_not_take_a_lease_away(self, spaces) -> None:
+        space = spaces()
+        early, late = PostgresLeases(space, now=lambda _: 100.0), PostgresLeases(space, now=lambda _: 100.5)
+        assert late.take("work", "ada", seconds=60)
+        assert not early.take("work", "bob", seconds=60)
+        assert early.holder("work") == "ada"
+
+    def test_a_lease_of_before_the_clock_was_set_back_is_anybodys(self, spaces) -> None:
+        space = spaces()
+        before, after = PostgresLeases(space, now=lambda _: 9_000.0), PostgresLeases(space, now=lambda _: 100.0)
+        assert before.take("work", "ada", seconds=60)
+        assert after.holder("work") is None
+        assert after.take("work", "bob", seconds=60)

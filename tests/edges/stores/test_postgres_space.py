@@ -50,7 +50,7 @@ def test_erased_text_is_found_no_more_and_leaves_nothing_in_the_index(address):
 
 
 def test_a_space_on_a_server_is_not_copied_as_a_file(address, tmp_path):
-    with open_space(address) as space, pytest.raises(InvalidInput, match="is no file") as caught:
+    with open_space(address) as space, pytest.raises(InvalidInput, match="is not a file") as caught:
         space.backup(tmp_path / "copy.db")
     assert "pg_dump" in caught.value.hint
 

@@ -30,7 +30,7 @@ _SCALAR = _TEXT | _NUMBER | st.booleans()
 _NAME = st.sampled_from(["n", "path", "a.b", '"', "$", "é", "a\0b"])
 _METADATA = st.dictionaries(_NAME, _SCALAR, max_size=3)
 
-# A caller's filter may hold more than any record does: halves of surrogate pairs, infinities, what is no number.
+# A caller's filter may hold more than any record does: halves of surrogate pairs, infinities, what is not a number.
 _WANTED = _SCALAR | st.sampled_from(["\ud800", "a\udfff", float("inf"), float("-inf"), float("nan")])
 _FIELD = st.sampled_from([*sorted(FIELDS), "unknown"]) | _NAME.map("metadata.{}".format)
 _COMPARE = (

@@ -270,7 +270,7 @@ class TestQuery:
         [
             (("query",), "needs a question"),
             (("query", "--input", "{task: 1}"), "--input is not JSON: "),
-            (("query", "--input", "[1]"), "no object and no text"),
+            (("query", "--input", "[1]"), "neither an object nor a text"),
             (("query", "--input", "[" * 100_000), "nested too deeply"),
             (("query", "--input", '{"task": "\\ud800"}'), "surrogate"),
             (("query", "--input", "@gone.json"), "gone.json cannot be read"),

@@ -341,7 +341,7 @@ def test_files_of_wilmer_are_imported_once(desk):
 def test_a_file_that_is_not_of_wilmer_is_refused(desk):
     told = desk.run("discussion", "import", "lamp", "chat.json")
     assert told.code == 2
-    assert "is no file of WilmerAI" in told.err
+    assert "is not a file of WilmerAI" in told.err
 
 
 def test_a_deleted_message_stays_away(kept):

@@ -82,7 +82,7 @@ def test_without_a_space_nothing_is_done(repository, capsys):
 
 def test_a_run_that_failed_is_told_by_status(repository, capsys):
     (repository.folder / ".treering").mkdir()
-    (repository.folder / ".treering" / "treering.db").write_text("This is no space. " * 100)
+    (repository.folder / ".treering" / "treering.db").write_text("This is not a space. " * 100)
     assert run(["hook", "run"]) == 0
     assert "error" in told(capsys, "hook", "status")["last_run"]
     assert run(["hook", "status"]) == 0

@@ -11,7 +11,7 @@ from treering.edges.surfaces.mcp import build_server
 
 
 def ingest(server, *calls):
-    """Ask a server to ingest; return the code of each answer, `None` for one that is no error, and all it said."""
+    """Ask a server to ingest; return the code of each answer, `None` for one that is not an error, and all it said."""
 
     async def held():
         async with Client(server) as client:

@@ -148,7 +148,7 @@ def test_secrets_of_results_are_not_kept():
 
 
 def test_what_has_no_items_is_refused():
-    with pytest.raises(treering.InvalidInput, match="int is no execution history"):
+    with pytest.raises(treering.InvalidInput, match="int is not an execution history"):
         ingested(7)
 
 

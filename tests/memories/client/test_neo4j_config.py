@@ -212,8 +212,8 @@ def test_a_database_may_stand_in_the_address_or_beside_it_and_not_differ(bolt, o
             {"graph": {"relationship_types": ["FOLOWS"]}},
             "memory.neo4j.graph.relationship_types: there is no relation 'FOLOWS'. Did you mean 'FOLLOWS'?",
         ),
-        ({"vector_index": {"node_label": "My label"}}, "memory.neo4j: label='My label' is no name."),
-        ({"vector_index": {"vector_property": "x`y"}}, "memory.neo4j: property='x`y' is no name."),
+        ({"vector_index": {"node_label": "My label"}}, "memory.neo4j: label='My label' is not a name."),
+        ({"vector_index": {"vector_property": "x`y"}}, "memory.neo4j: property='x`y' is not a name."),
         (
             {"vector_index": {"node_label": "TreeringObject"}},
             "memory.neo4j: label='TreeringObject' is a label of the graph.",

@@ -14,7 +14,7 @@ CASES = {
         ["node 1, type: there is no type 'Standart'. Did you"],
     ),
     "no type": ([{"id": "a"}], ["node 1 (a), type: it has no type; known: Standard"]),
-    "a type that is no text": ([{"type": ["Standard"]}], ["node 1, type: there is no type ['Standard']"]),
+    "a type that is not text": ([{"type": ["Standard"]}], ["node 1, type: there is no type ['Standard']"]),
     "no object": (["Standard"], ["node 1: it is not an object"]),
     "a key nobody knows": (
         [say("x", contents="y")],
@@ -164,5 +164,5 @@ def test_new_types_are_added_to_a_table_which_stays_as_it_was():
     assert "Shout" not in NODE_TYPES
     with pytest.raises(InvalidInput, match="taken"):
         types.with_types(loud)
-    with pytest.raises(InvalidInput, match="no single word"):
+    with pytest.raises(InvalidInput, match="not a single word"):
         NodeTypes([NodeType("two words", "", Shouting, lambda told, step: "")])

@@ -58,7 +58,7 @@ def _run_together(initials: re.Match[str]) -> str:
 
 
 def _plain(sign: re.Match[str]) -> str:
-    """Return what stands for a sign that is no letter: itself where it tells names apart, else a space or nothing."""
+    """Return what replaces a sign that is not a letter: itself where it tells names apart, else a space or nothing."""
     if sign["joined"]:
         return ""
     if sign["and"]:

@@ -57,7 +57,7 @@ def _scan() -> re.Pattern[str]:
     return re.compile(_SCAN)
 
 
-_LONGEST = 120  # characters; a longer run of capitals is no name
+_LONGEST = 120  # characters; a longer run of capitals is not a name
 _MOST_MEASURES = 2  # a text with more is a table of values: none of them is what it speaks of
 
 

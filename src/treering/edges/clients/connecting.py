@@ -155,7 +155,7 @@ class _Edits:
             try:
                 text = (before or b"").decode()
             except UnicodeDecodeError as error:
-                raise InvalidInput(f"{file} is no text.", hint="Look at the file.") from error
+                raise InvalidInput(f"{file} is not text.", hint="Look at the file.") from error
             self._texts[file] = text if text.strip() or form == "toml" else _EMPTY
         return self._texts[file]
 

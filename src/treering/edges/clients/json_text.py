@@ -39,7 +39,7 @@ class _Part:
 
 
 def read_json(text: str) -> Any:
-    """Return what a text says. Raises `InvalidInput` for what is no JSON, also none with comments."""
+    """Return what a text says. Raises `InvalidInput` for what is not JSON, also none with comments."""
     return _value(text, _root(text))
 
 
@@ -47,7 +47,7 @@ def insert_member(text: str, path: Sequence[str], value: object) -> Inserted | N
     """Put a member into an object: the last name of a path, below the objects before it, which are made where missing.
 
     `None`: it is there with this value. Raises `Conflict` where it has another one, `InvalidInput` where something on
-    the way is no object.
+    the way is not an object.
     """
     *above, name = path
     place, missing = _nearest(text, above)
@@ -72,7 +72,9 @@ def insert_item(text: str, path: Sequence[str], item: object) -> Inserted | None
     if known is None:
         return insert_member(text, path, [item])
     if known.items is None:
-        raise InvalidInput(f"{'.'.join(path)} is no list.", hint="Look at the file: its form is another one.")
+        raise InvalidInput(
+            f"{'.'.join(path)} is not a list.", hint="Open the file: it does not have the form that was expected."
+        )
     if any(_value(text, one) == item for one in known.items):
         return None
     indent = _STEP * (len(path) + 1)
@@ -108,14 +110,16 @@ def _nearest(text: str, path: Sequence[str]) -> tuple[_Part, Sequence[str]]:
     for at, name in enumerate(path):
         if here.members is None:
             raise InvalidInput(
-                f"{'.'.join(path[:at])} is no object.", hint="Look at the file: its form is another one."
+                f"{'.'.join(path[:at])} is not an object.",
+                hint="Open the file: it does not have the form that was expected.",
             )
         if name not in here.members:
             return here, path[at:]
         here = here.members[name]
     if here.members is None:
         raise InvalidInput(
-            f"{'.'.join(path) or 'The file'} is no object.", hint="Look at the file: its form is another one."
+            f"{'.'.join(path) or 'The file'} is not an object.",
+            hint="Open the file: it does not have the form that was expected.",
         )
     return here, ()
 
@@ -197,4 +201,4 @@ def _loaded(text: str, start: int, end: int) -> Any:
 
 def _no_json(text: str, at: int) -> InvalidInput:
     line = text.count("\n", 0, at) + 1
-    return InvalidInput(f"Line {line} is no JSON.", hint="Correct the file, and try again.", details={"line": line})
+    return InvalidInput(f"Line {line} is not JSON.", hint="Correct the file, and try again.", details={"line": line})

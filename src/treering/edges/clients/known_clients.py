@@ -101,6 +101,6 @@ def client_named(name: str) -> CodingClient:
     """Return a client. Raises `InvalidInput` naming the nearest one."""
     if name not in CLIENTS:
         raise InvalidInput(
-            f"{name!r} is no client that Treering knows.", hint=nearest(name, CLIENTS), details={"known": [*CLIENTS]}
+            f"{name!r} is not a client that Treering knows.", hint=nearest(name, CLIENTS), details={"known": [*CLIENTS]}
         )
     return CLIENTS[name]

@@ -80,7 +80,7 @@ def parse_engine_address(text: str) -> EngineAddress:
     """Read the address of an engine. Raises `InvalidInput`; what follows a scheme is not repeated."""
     scheme, colon, rest = text.partition(":")
     if not colon:
-        raise InvalidInput(f"{text[:80]!r} is no address of an engine.", hint=_HINT)
+        raise InvalidInput(f"{text[:80]!r} is not an address of an engine.", hint=_HINT)
     if scheme.lower() == FAISS:
         folder, _, options = rest.removeprefix("//").partition("?")
         if not folder:

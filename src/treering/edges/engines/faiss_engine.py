@@ -131,12 +131,12 @@ class FaissEngine:
 
 
 def open_faiss(address: EngineAddress, _mark: str, dimension: int) -> FaissEngine:
-    """Open the engine in a folder. Raises `InvalidInput` for an option that there is not."""
+    """Open the engine in a folder. Raises `InvalidInput` for an unknown option."""
     unknown = address.options.keys() - {"kind"}
     kind = address.options.get("kind", FLAT)
     if unknown or kind not in KINDS:
         raise InvalidInput(
-            f"{address} has an option that the engine does not know.",
+            f"{address} has an option that this engine does not know.",
             hint="Write ?kind=flat or ?kind=hnsw, or neither.",
         )
     return FaissEngine(VectorFolder(address.folder), dimension, kind)

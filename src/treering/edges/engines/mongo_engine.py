@@ -146,7 +146,9 @@ class MongoEngine:
         match row:
             case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
                 return EngineState(mark, moment, count, loaded)
-        raise Corrupt(f"What {self._shown} says of its state is not what was written.", hint=_REBUILD)
+        raise Corrupt(
+            f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
+        )
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -154,12 +156,13 @@ class MongoEngine:
             yield
         except (OperationFailure, BulkWriteError) as error:
             raise Unavailable(
-                f"{self._shown} refuses: {error.code}.", hint="Look at the server, at its rights, and at the password."
+                f"{self._shown} refuses: {error.code}.",
+                hint="Check the server's log, your rights there, and the password.",
             ) from error
         except PyMongoError as error:
             # Its message may repeat what it was given.
             raise Unavailable(
-                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Look whether the server runs."
+                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 
@@ -174,7 +177,9 @@ def open_mongodb(address: EngineAddress, mark: str, dimension: int) -> MongoEngi
             socketTimeoutMS=_MILLISECONDS,
         )
     except (InvalidURI, ConfigurationError, ValueError):
-        raise InvalidInput(f"{address} is no address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
+        raise InvalidInput(
+            f"{address} is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE."
+        ) from None
     return MongoEngine(client, None, str(address), mark, dimension)
 
 
@@ -185,7 +190,7 @@ def engine_over_mongodb(connection: object, database: str | None) -> OpenEngine:
     """
     if not isinstance(connection, MongoClient):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is no client of MongoDB that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a client of MongoDB that can be used from threads.",
             hint="Give a pymongo.MongoClient, or set memory.mongodb.url.",
         )
 

@@ -137,7 +137,9 @@ class Neo4jEngine:
         match row:
             case {"mark": str(mark), "moment": str(moment), "count": int(count), "loaded": int() | None as loaded}:
                 return EngineState(mark, moment, count, loaded)
-        raise Corrupt(f"What {self._server.shown} says of its state is not what was written.", hint=REBUILD)
+        raise Corrupt(
+            f"What {self._server.shown} says of its own state is damaged: it is not what was written.", hint=REBUILD
+        )
 
 
 def open_neo4j(address: EngineAddress, mark: str, dimension: int) -> Neo4jEngine:
@@ -153,7 +155,7 @@ def engine_over_neo4j(connection: object, database: str | None) -> OpenEngine:
     """
     if not isinstance(connection, Driver):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is no driver of Neo4j that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a driver of Neo4j that can be used from threads.",
             hint="Give a neo4j.Driver, as GraphDatabase.driver makes it, or set memory.neo4j.url.",
         )
 

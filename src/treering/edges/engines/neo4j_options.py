@@ -45,7 +45,7 @@ class Neo4jOptions:
         given = address.options
         for name in given:
             if name not in _KNOWN:
-                raise InvalidInput(f"{address} has an option {name!r}, which there is not.", hint=nearest(name, _KNOWN))
+                raise InvalidInput(f"{address} has an option {name!r} that does not exist.", hint=nearest(name, _KNOWN))
         label = _name(given, "label")
         return cls(
             space=given.get("space", ""),
@@ -65,7 +65,8 @@ def _name(given: Mapping[str, str], option: str) -> str:
     name = given.get(option, "")
     if name and not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{option}={name[:100]!r} is no name.", hint="Begin with a letter; use letters, digits and _, 100 at most."
+            f"{option}={name[:100]!r} is not a name.",
+            hint="Begin with a letter; use letters, digits and _, 100 at most.",
         )
     if name in {*GRAPH_LABELS, STATE_LABEL}:
         raise InvalidInput(f"{option}={name!r} is a label of the graph.", hint="Use another name for the vectors.")
@@ -90,5 +91,5 @@ def _chosen(option: str, given: str, known: tuple[str, ...]) -> str:
 def _number(given: Mapping[str, str], option: str, default: int) -> int:
     text = given.get(option, str(default))
     if not (text.isdecimal() and 1 <= int(text[:9]) <= _MOST):
-        raise InvalidInput(f"{option}={text[:100]!r} is no number from 1 to {_MOST:,}.", hint=f"Write {default}.")
+        raise InvalidInput(f"{option}={text[:100]!r} is not a number from 1 to {_MOST:,}.", hint=f"Write {default}.")
     return int(text)

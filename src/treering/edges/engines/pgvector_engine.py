@@ -181,7 +181,9 @@ class PgvectorEngine:
         try:
             return EngineState(**json.loads(row[0]))
         except (ValueError, TypeError):
-            raise Corrupt(f"What {self._shown} says of its state is not what was written.", hint=_REBUILD) from None
+            raise Corrupt(
+                f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
+            ) from None
 
     def _keep(self, connection: psycopg.Connection, state: EngineState) -> None:
         connection.execute(_KEEP, [self._mark, json.dumps(asdict(state))])
@@ -219,11 +221,11 @@ class PgvectorEngine:
             raise Corrupt(f"The table of {self._shown} is gone.", hint=_REBUILD) from error
         except psycopg.OperationalError as error:
             raise Unavailable(
-                f"{self._shown} cannot be reached: {_line(error)}.", hint="Look whether the server runs."
+                f"{self._shown} cannot be reached: {_line(error)}.", hint="Check that the server runs."
             ) from error
         except psycopg.Error as error:
             raise Unavailable(
-                f"{self._shown} refuses: {_line(error)}.", hint="Look at the server, and at its rights."
+                f"{self._shown} refuses: {_line(error)}.", hint="Check the server's log and your rights there."
             ) from error
 
 
@@ -235,7 +237,9 @@ def open_pgvector(address: EngineAddress, mark: str, dimension: int) -> Pgvector
     try:
         psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        raise InvalidInput(f"{address} is no address of Postgres.", hint="Write pgvector://HOST/DATABASE.") from None
+        raise InvalidInput(
+            f"{address} is not an address of Postgres.", hint="Write pgvector://HOST/DATABASE."
+        ) from None
     settings = " ".join(f"-c {name}={value}" for name, value in _SETTINGS)
     return PgvectorEngine(SpareConnections(url, settings), str(address), mark, dimension)
 
@@ -247,7 +251,7 @@ def engine_over_postgres(connection: object, _database: str | None) -> OpenEngin
     """
     if not isinstance(connection, ConnectionPool):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is no pool of Postgres connections for threads.",
+            f"connection: {type(connection).__name__} is not a pool of Postgres connections for threads.",
             hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
         )
 

@@ -168,7 +168,9 @@ class RedisEngine:
         try:
             return EngineState(**json.loads(content))
         except (ValueError, TypeError):
-            raise Corrupt(f"What {self._shown} says of its state is not what was written.", hint=_REBUILD) from None
+            raise Corrupt(
+                f"What {self._shown} says of its own state is damaged: it is not what was written.", hint=_REBUILD
+            ) from None
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
@@ -176,12 +178,12 @@ class RedisEngine:
             yield
         except redis.exceptions.ResponseError as error:
             raise Unavailable(
-                f"{self._shown} refuses: {error}.", hint="Look at the server, and at its rights."
+                f"{self._shown} refuses: {error}.", hint="Check the server's log and your rights there."
             ) from error
         except redis.exceptions.RedisError as error:
             # Its message may repeat what it was given.
             raise Unavailable(
-                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Look whether the server runs."
+                f"{self._shown} cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
             ) from error
 
 
@@ -189,14 +191,14 @@ def open_redis(address: EngineAddress, mark: str, dimension: int) -> RedisEngine
     """Open the engine at an address. Nothing is asked of the server yet. Raises `InvalidInput`."""
     given = address.address
     if given.options:
-        raise InvalidInput(f"{address} has options, of which a Redis engine knows none.", hint="Leave them out.")
+        raise InvalidInput(f"{address} has options, and a Redis engine takes none.", hint="Leave them out.")
     user = f"{quote(given.user, safe='')}:{quote(given.password, safe='')}@" if given.user or given.password else ""
     try:
         client = redis.Redis.from_url(
             f"{given.scheme}://{user}{given.place}", socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS
         )
     except ValueError:
-        raise InvalidInput(f"{address} is no address of Redis.", hint="Write redis://HOST:PORT/DATABASE.") from None
+        raise InvalidInput(f"{address} is not an address of Redis.", hint="Write redis://HOST:PORT/DATABASE.") from None
     return RedisEngine(client, str(address), mark, dimension)
 
 
@@ -208,7 +210,7 @@ def engine_over_redis(connection: object, _database: str | None) -> OpenEngine:
     """
     if not isinstance(connection, redis.Redis):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is no client of Redis that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a client of Redis that can be used from threads.",
             hint="Give a redis.Redis, or set memory.redis.url.",
         )
     pool = connection.connection_pool

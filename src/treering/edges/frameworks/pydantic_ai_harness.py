@@ -44,7 +44,7 @@ class TreeringFileStore:
         self._erase = erase
 
     async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
-        """Return the file at a path; `None` where there is none. Raises `ValueError` for what is no path."""
+        """Return the file at a path; `None` where there is none. Raises `ValueError` for what is not a path."""
         _check_path(path)
         if max_chars <= 0:
             raise ValueError("max_chars must be positive")

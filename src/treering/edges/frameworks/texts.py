@@ -31,7 +31,7 @@ class TextCollection:
         self._reason = reason
 
     def keep(self, texts: Sequence[KeyedText]) -> None:
-        """Keep the texts whose keys were never used, in one patch; what was only recalled is no text."""
+        """Keep the texts whose keys were never used, in one patch; what was only recalled is not one."""
         said = {text.key: text for text in texts if searchable(text.text).strip()}
         if said and self._client.config.enabled:
             retry_on_conflict(lambda: self._keep(said), attempts=_ATTEMPTS)

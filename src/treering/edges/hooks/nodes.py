@@ -128,7 +128,7 @@ def _hooked(node: Any, *, hook: _Hook) -> Any:
 
 def _with_memory(function: Callable[..., Any], name: str, hook: _Hook) -> Callable[..., Any]:
     if not inspect.iscoroutinefunction(function):
-        raise InvalidInput(f"{name} is no asynchronous function.", hint="Define it with `async def`.")
+        raise InvalidInput(f"{name} is not an asynchronous function.", hint="Define it with `async def`.")
 
     @wraps(function)
     async def run(*given: Any, **named: Any) -> Any:

@@ -86,7 +86,7 @@ def _wrapped(tool: Any, *, given: Owner) -> Any:
             return _with_method(tool, method, _logged(found, owner))
     if isinstance(tool, type) or not callable(tool):
         raise InvalidInput(
-            f"{getattr(tool, '__name__', type(tool).__name__)} is no tool: it is no function and has no method `run`.",
+            f"{getattr(tool, '__name__', type(tool).__name__)} is not a function, and has no method `run`.",
             hint="Give a function, an object with a method `run`, or the class of one.",
         )
     return _logged(tool, given)

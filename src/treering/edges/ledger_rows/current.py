@@ -48,7 +48,7 @@ def checked_head(head: Head) -> Head:
     if head.type in _TYPES and head.origin_channel in _CHANNELS:
         return head
     raise Corrupt(
-        f"The row of {head.id} names a type or a channel that there is not.",
+        f"The row of {head.id} names an unknown type or channel.",
         hint="Run lint audit.",
         details={"id": head.id},
     )

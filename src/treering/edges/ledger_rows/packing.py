@@ -114,7 +114,7 @@ def model_of(model: type[_Model], text: str) -> _Model:
 def unpack_object(stored: str, words: Callable[[str], Mapping[str, str]]) -> Object:
     """Make an object from its stored form and the words of its segments, by segment id.
 
-    Raises `Corrupt` where it is no object, or words are missing.
+    Raises `Corrupt` where it is not an object, or words are missing.
     """
     data = unpack_json(stored)
     try:

@@ -141,7 +141,7 @@ _READ: dict[str, Callable[[ExportedRows], _Rows]] = {
 def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:
     """Write records into an empty ledger; return the changes its followers have to see, in order.
 
-    Raises `InvalidInput` for what is no export.
+    Raises `InvalidInput` for what is not an export.
     """
     try:
         revisions = [known for record in records if (known := _load(rows, record))]

@@ -151,7 +151,7 @@ def _check_current(rows: VerifiedRows) -> None:
     for target, dependent in sorted(known ^ set(rows.dependencies())):
         raise wrong(f"that {dependent} rests on {target} does not agree with its newest revision", dependent)
     if segments != rows.count_segments():
-        raise wrong("a segment is of a source that there is not", "segments")
+        raise wrong("a segment belongs to a source that does not exist", "segments")
 
 
 def _check_row(found: CurrentRows) -> Object:

@@ -76,7 +76,7 @@ class BgeSmall:
 
     @property
     def model_id(self) -> str:
-        """What made the vector; the number of threads is no part of it."""
+        """What made the vector; the number of threads is not a part of it."""
         return f"bge-small-en-v1.5:int8:{DIMENSION}:{PREPARATION}:t{self._max_tokens}"
 
     def embed_documents(self, texts: Sequence[str]) -> Vector:

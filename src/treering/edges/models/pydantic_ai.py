@@ -98,7 +98,7 @@ class PydanticAIModel:
         """Answer one prompt. An empty answer is an answer.
 
         Raises `Unavailable` where the provider cannot be reached, is too busy, fails, has no credit left for this
-        account, or answers with what is no answer; `InvalidInput` where it refuses the key, the model or the prompt.
+        account, or its answer cannot be read; `InvalidInput` where it refuses the key, the model or the prompt.
         """
         asked = self._request(prompt, system, tools, max_output_tokens)
         with translating(self.model_id, self._secret):

@@ -108,7 +108,7 @@ class PydanticAIEmbedder:
 
 
 def _prepared(text: str) -> str:
-    # A lone surrogate, as undecodable file names hold, is no valid request.
+    # A lone surrogate, as undecodable file names hold, is not a valid request.
     return text[:LONGEST_CHARS].encode("utf-8", "replace").decode() or _EMPTY
 
 

@@ -35,7 +35,7 @@ def translating(model: str, secret: str | None) -> Iterator[None]:
     except UserError as error:
         raise InvalidInput(f"{model}: {_shown(str(error), secret)}", hint=HINT) from None
     except NotImplementedError:
-        raise InvalidInput(f"{model} cannot be heard bit by bit.", hint="Ask it for whole answers.") from None
+        raise InvalidInput(f"{model} cannot stream its answer.", hint="Ask it for whole answers.") from None
     except (ValueError, TypeError, AttributeError, LookupError, AssertionError):
         # The providers' packages trust what they are sent: they trip over a login page and over JSON that is odd.
         raise _garbled(model) from None

@@ -16,10 +16,10 @@ def unit_vectors(rows: Sequence[Sequence[float]], *, count: int, model: str) -> 
         vectors = np.empty(0, np.float32)
     if vectors.ndim != 2 or len(vectors) != count or not vectors.shape[1]:
         raise Unavailable(
-            f"{model} did not answer with {count} vectors of one length for {count} texts.", hint="Use another model."
+            f"{model} did not answer with {count} vectors of equal length for {count} texts.", hint="Use another model."
         )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or not lengths.all():
-        raise Unavailable(f"{model} answered with a vector that has no direction.", hint="Use another model.")
+        raise Unavailable(f"{model} answered with a vector of zeros.", hint="Use another model.")
     unit: Vector = (vectors / lengths).astype(np.float32)
     return unit

@@ -356,7 +356,7 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
         return connection
     if not isinstance(connection, str):
         raise InvalidInput(
-            f"connection: {type(connection).__name__} is no client of MongoDB that can be used from threads.",
+            f"connection: {type(connection).__name__} is not a client of MongoDB that can be used from threads.",
             hint="Give an address such as mongodb://HOST/DATABASE, or a pymongo.MongoClient.",
         )
     try:
@@ -364,7 +364,7 @@ def client_of(connection: "str | MongoClient[Any]") -> "MongoClient[Any]":
             connection, connect=False, serverSelectionTimeoutMS=_MILLISECONDS, connectTimeoutMS=_MILLISECONDS
         )
     except (InvalidURI, ConfigurationError, ValueError):  # their messages may repeat a password
-        raise InvalidInput("This is no address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
+        raise InvalidInput("This is not an address of MongoDB.", hint="Write mongodb://HOST:PORT/DATABASE.") from None
 
 
 def _content(text: str) -> str:
@@ -388,9 +388,9 @@ def _answering() -> Iterator[None]:
         yield
     except OperationFailure as error:
         raise Unavailable(
-            f"MongoDB refuses: {error.code}.", hint="Look at the server, at its rights, and at the password."
+            f"MongoDB refuses: {error.code}.", hint="Check the server's log, your rights there, and the password."
         ) from error
     except PyMongoError as error:  # its message may repeat what it was given
         raise Unavailable(
-            f"MongoDB cannot be reached ({type(error).__name__}).", hint="Look whether the server runs."
+            f"MongoDB cannot be reached ({type(error).__name__}).", hint="Check that the server runs."
         ) from error

@@ -22,7 +22,7 @@ class AnyFile:
         """The folder below which files may be read: none is set."""
 
     def place(self, target: str) -> Path:
-        """Return the absolute path a target names, links resolved. Raises `InvalidInput` for what can be no path."""
+        """Return the absolute path a target names, links resolved. Raises `InvalidInput` for what cannot be a path."""
         return _resolved(target, Path())
 
     def check(self, path: Path, what: str) -> Path:  # noqa: ARG002 - one shape for all kinds of access
@@ -43,7 +43,7 @@ class FilesBelow:
     def place(self, target: str) -> Path:
         """Return the absolute path a target names, links resolved; a relative one starts at the root.
 
-        Raises `Denied` where it lies outside of the root, also for what can be no path.
+        Raises `Denied` where it lies outside of the root, also for what cannot be a path.
         """
         try:
             place = _resolved(target, self.root)
@@ -74,7 +74,7 @@ class FilesBelow:
 
 
 def files_below(folder: Path) -> FilesBelow:
-    """Allow the files below a folder. Raises `InvalidInput` where it is no folder."""
+    """Allow the files below a folder. Raises `InvalidInput` where it is not a folder."""
     if not folder.is_dir():
         raise InvalidInput(f"{shown(folder)} is not a folder.", hint="Name the folder whose files may be read.")
     return FilesBelow(folder.resolve())
@@ -103,7 +103,7 @@ def _home() -> Path:
 def _resolved(target: str, base: Path) -> Path:
     try:
         place = (base / Path(target).expanduser()).resolve()
-        place.exists()  # refuses what can be no path
+        place.exists()  # refuses what cannot be a path
     except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, a loop of links, an unknown user
         why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else error
         raise InvalidInput(

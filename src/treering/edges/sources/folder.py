@@ -21,7 +21,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """Something that is no regular file, such as a link or a pipe: never opened."""
+    """Something that is not a regular file, such as a link or a pipe: never opened."""
 
     relative: str
     why: str
@@ -102,7 +102,7 @@ def reason(error: OSError) -> str:
 
 
 def printable(name: str) -> str:
-    """Replace what is no text in a file's name."""
+    """Replace what is not text in a file's name."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -40,7 +40,7 @@ class ForeignFormat:
             return Unreadable(f"the format {self.name} failed on it: {type(error).__name__}")
         if found is None or isinstance(found, DocumentDraft | Unreadable):
             return found
-        return Unreadable(f"the format {self.name} gave {type(found).__name__}, which is no document")
+        return Unreadable(f"the format {self.name} gave {type(found).__name__}, which is not a document")
 
 
 def installed_formats(taken: Sequence[str]) -> Iterator[Format]:
@@ -70,5 +70,5 @@ def _loaded(point: EntryPoint) -> ForeignFormat:
     if missing:
         raise TypeError(f"it has no {', '.join(missing)}")
     if not isinstance(inner.name, str) or not isinstance(inner.limits, FormatLimits):
-        raise TypeError("its name is no text, or its limits are no FormatLimits")
+        raise TypeError("its name is not text, or its limits are not FormatLimits")
     return ForeignFormat(inner.name, inner.limits, inner)

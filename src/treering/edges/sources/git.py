@@ -165,7 +165,7 @@ class GitRepository:
         return self._run(
             *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"),
             *("--no-ahead-behind", f"--untracked-files={untracked}"),
-            *("--", ":/", ":(top,exclude).treering"),  # a space in the work tree is no part of it
+            *("--", ":/", ":(top,exclude).treering"),  # a space in the work tree is not a part of it
             *(f":(top,exclude,literal){own}" for own in self._own_folder(top)),
             top=top,
         )
@@ -207,7 +207,7 @@ class GitRepository:
 def open_repository(target: Path | str, access: FileAccess | None = None) -> GitRepository:
     """Open the repository `target` is, or lies in. Nothing in it is run, and nothing is written there.
 
-    Raises `InvalidInput` where it is no folder or in no repository, `Denied` where a part of it lies outside of what
+    Raises `InvalidInput` where it is not a folder or in no repository, `Denied` where a part of it lies outside of what
     may be read (without `access`: every file), `Unavailable` where git is not installed or the format is not known.
     """
     access = access or AnyFile()

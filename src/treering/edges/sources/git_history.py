@@ -55,7 +55,7 @@ class ChangedTogether:
 def commits_in(log: bytes, *, skip_roots: bool) -> list[CommitFiles]:
     """Read what `git log --name-only -z` wrote, newest first.
 
-    `skip_roots`: the first commit of a shallow clone "adds" every file, which is no change.
+    `skip_roots`: the first commit of a shallow clone "adds" every file, which is not a change.
     """
     found: list[CommitFiles] = []
     head: tuple[datetime, bytes, str, str] | None = None

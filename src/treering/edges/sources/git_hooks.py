@@ -75,7 +75,7 @@ def uninstall_hooks(top: Path) -> list[GitHook]:
 
 def _block(command: Sequence[str]) -> bytes:
     program = shlex.quote(command[0])
-    # In the background, with no terminal: git and whoever called it do not wait. A program that is gone is no error.
+    # In the background, with no terminal: git and its caller do not wait. A program that is gone is not an error.
     line = f"if [ -x {program} ]; then ( {shlex.join(command)} </dev/null >/dev/null 2>&1 & ); fi\n"
     return _BEGIN + line.encode() + _END
 
@@ -87,7 +87,7 @@ def _with_block(before: bytes | None, block: bytes, file: Path) -> bytes:
     first = _RUN_BY_A_SHELL.match(before)
     if first is None:
         raise Conflict(
-            f"{shown(file)} is run by no shell that Treering knows.",
+            f"{shown(file)} is not run by a shell that Treering knows.",
             hint=f"Have it start this in the background: {block.decode().splitlines()[1]}",
         )
     return before[: first.end()] + block + before[first.end() :]

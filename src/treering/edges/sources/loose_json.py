@@ -24,7 +24,7 @@ def parse(data: bytes) -> object:
     except RecursionError:
         return Malformed("it is nested too deeply to be read")
     except ValueError as error:  # also a number of too many digits, and bytes that are no text
-        return Malformed(f"it is no JSON ({str(error)[:_SHOWN]})")
+        return Malformed(f"it is not JSON ({str(error)[:_SHOWN]})")
     return value
 
 
@@ -68,7 +68,7 @@ def listed(value: object) -> Sequence[object]:
 
 
 def words(value: object) -> str:
-    """Return a text without what is no Unicode, and an empty one for anything else."""
+    """Return a text without what is not Unicode, and an empty one for anything else."""
     if not isinstance(value, str):
         return ""
     try:

@@ -28,7 +28,7 @@ def is_markdown(path: str) -> bool:
 
 
 def segment_inline_markdown(text: str, *, max_chars: int) -> list[SegmentDraft]:
-    """Cut a Markdown text that is no file, such as a note, into segments with heading path and offset."""
+    """Cut a Markdown text that is not a file, such as a note, into segments with heading path and offset."""
     return segments_of(outline(text), in_text(text), max_chars=max_chars)
 
 

@@ -17,7 +17,7 @@ _MB = 1_000_000
 _BROKEN = (tarfile.TarError, zlib.error, struct.error, OSError, EOFError, ValueError, ArithmeticError)
 _HINT = "Nothing of it was kept. Send its files one by one, or in several archives."
 _SHOWN = 80
-_NO_PATH = Refused("its name is no path that could be kept")
+_NO_PATH = Refused("its name is not a path that could be kept")
 
 Limit = Callable[[str], int]
 """Says by its name how many bytes of a file are read."""
@@ -121,12 +121,12 @@ class _TarFiles:
         if not is_plain(member.name):
             return _NO_PATH
         if member.issparse() or not member.isreg():
-            return Refused("it is a link" if member.issym() or member.islnk() else "it is no regular file")
+            return Refused("it is a link" if member.issym() or member.islnk() else "it is not a regular file")
         if member.size > most:
             return Refused(_over(member.size, most))
         file = archive.extractfile(member)
         if file is None:
-            return Refused("it is no regular file")
+            return Refused("it is not a regular file")
         return b"".join(iter(lambda: file.read(_MB), b""))
 
     def _members(self) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:

@@ -70,7 +70,7 @@ class PathAdapter:
     ) -> Iterator[Reading]:
         """Yield what is gone, and one result per item.
 
-        A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is no file
+        A file read before that is gone gives `Vanished`. Raises `InvalidInput` where `target` is not a file
         and no folder, or an option is wrong, `Denied` where it lies outside of what may be read.
         """
         place, redact_secrets = self._access.place(target), _redact_secrets(options)

@@ -48,7 +48,7 @@ def known_files(place: Path, files: Sequence[Path], origins: FileOrigins, known:
             before |= {name: told[name] for name in here}
             if root != owner.settled.root:
                 renamed |= {name: owner.settled.root + name.removeprefix(root) for name in here}
-            before.pop(root, None)  # the map is no file
+            before.pop(root, None)  # the map is not a file
     renamed |= renames({file: origins.origin(file) for file in files}, [name for name in before if name not in renamed])
     today = {name: mark for name, mark in before.items() if name not in renamed}
     for name, now in renamed.items():

@@ -354,7 +354,7 @@ def _arrived(plan: _Plan) -> dict[str, list[str]]:
     arrived: dict[str, list[str]] = defaultdict(list)
     for item in plan.selected:
         origin = plan.origin(item.entry.path)
-        # Empty files are all alike; one arriving is no sign that another one moved.
+        # Empty files are all alike; one arriving is not a sign that another one moved.
         if origin not in plan.known.fingerprints and item.entry.size:
             arrived[plan.fingerprint(item.entry)].append(origin)
     return arrived

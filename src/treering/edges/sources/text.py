@@ -67,7 +67,7 @@ def segment_text(path: str, text: str, *, commit: str | None, max_chars: int) ->
 
 
 def segment_inline_text(text: str, *, max_chars: int) -> list[SegmentDraft]:
-    """Cut a plain text that is no file into segments with heading and offset."""
+    """Cut a plain text that is not a file into segments with heading and offset."""
     found = restructured.outline(text, indented_blocks=True)
     return section_segments(found, in_text(text), target=min(_TARGET, max_chars), most=max_chars)
 

@@ -78,7 +78,7 @@ def address_of(text: str) -> WebAddress:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise FetchRefused(f"it is no address ({error})") from None
+        raise FetchRefused(f"it is not an address ({error})") from None
     if parts.scheme.lower() not in _PORTS or not parts.hostname:
         raise FetchRefused("only http and https with a host are fetched")
     if parts.username is not None or parts.password is not None:
@@ -95,7 +95,7 @@ def _host(parts: SplitResult) -> str:
     except UnicodeError:
         name = ""
     if not _HOST.fullmatch(name):
-        raise FetchRefused("its host is no name")
+        raise FetchRefused("its host is not a name")
     return name
 
 

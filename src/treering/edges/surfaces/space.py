@@ -202,7 +202,7 @@ class Space:
         input: Data | None = None,
         options: Data | None = None,
     ) -> BaseModel:
-        """Ask what is no verb, by its name such as `review list`. Raises `InvalidInput` for a wrong name or field."""
+        """Run an operation by its name, such as `review list`. Raises `InvalidInput` for a wrong name or field."""
         return _named(operation).perform(self.engine, scope=scope, given=input, options=options, granted=EVERYTHING)
 
     def discussions(

@@ -43,7 +43,7 @@ def snapshot(folder: Path) -> Snapshot:
     """Look at all that lies in a folder. Raises `InvalidInput` for one that cannot be replaced as a whole."""
     top = folder.lstat()
     if not stat.S_ISDIR(top.st_mode):
-        raise InvalidInput(f"{folder} is no folder.", hint="Name a folder, or one that is not there yet.")
+        raise InvalidInput(f"{folder} is not a folder.", hint="Name a folder, or one that is not there yet.")
     found: dict[str, FolderItem] = {}
     for path, status in _walk(folder, ""):
         if path == ".git":

@@ -56,7 +56,7 @@ class WikiSubject:
         inside = self.top is not None and place.is_relative_to(self.top.resolve())
         if form == "forge" and forge is None:
             raise InvalidInput(
-                f"The remote of {self.root} is no forge whose addresses are known.",
+                f"The remote of {self.root} is not a forge whose addresses are known.",
                 hint="Leave --links out, or use --links files or text.",
             )
         if form == "files" and not inside:

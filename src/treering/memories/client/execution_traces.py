@@ -96,7 +96,7 @@ def _items(history: Any) -> Sequence[Any]:
     found = items if isinstance(items, Sequence) else getattr(items, "items", None)
     if not isinstance(found, Sequence) or isinstance(found, str):
         raise InvalidInput(
-            f"{type(history).__name__} is no execution history: it has no list `items`.",
+            f"{type(history).__name__} is not an execution history: it has no list `items`.",
             hint="Give an object with `items`, or the list of them.",
         )
     return found

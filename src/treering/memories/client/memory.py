@@ -114,7 +114,7 @@ class ClientMemory:
         default that of the client's agent type, if there is one.
         """
         if not isinstance(query, str):
-            raise InvalidInput(f"query: {type(query).__name__} is no text.", hint="Ask in words.")
+            raise InvalidInput(f"query: {type(query).__name__} is not text.", hint="Ask in words.")
         asking, settings = self._profile(profile), self._config.retrieval
         agents = {self._who.agent_type, asking.agent_type if asking else None}
         if agents & set(self._config.excluded_agents) or not query.strip():

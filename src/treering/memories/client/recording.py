@@ -87,11 +87,11 @@ def entry_of(
     """Return what is stored of a text: without text recalled from a space and without secrets.
 
     `key`: gives its id; without one it has an id of its own.
-    Raises `InvalidInput` where it is no text, too long, or nothing is left of it.
+    Raises `InvalidInput` where it is not text, too long, or nothing is left of it.
     """
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput(
-            f"content: {type(content).__name__} is no text."
+            f"content: {type(content).__name__} is not text."
             if not isinstance(content, str)
             else "The content is empty.",
             hint="Store a text that says something.",

@@ -16,7 +16,7 @@ from treering.tools.turns import Message
 _MARK = re.compile(r"\[(?P<end>/?)DiscussionId\]", re.IGNORECASE | re.ASCII)
 _MOST_CHARS = 128
 _MOST_TAGGED = 256
-"""What stands between two marks and is longer is no id, with however much white space."""
+"""What stands between two marks and is longer is not an id, with however much white space."""
 _SECTION = "discussion"
 _UNNAMED_CHARS = 40
 
@@ -55,7 +55,7 @@ def checked_id(discussion_id: object) -> str:
     unfit = not name or len(name) > _MOST_CHARS or name in {".", ".."} or any(c in "/\\" or c < " " for c in name)
     if unfit or "\x7f" in name:
         raise InvalidInput(
-            f"{discussion_id!r} is no discussion id." if name else "The discussion id is empty.",
+            f"{discussion_id!r} is not a discussion id." if name else "The discussion id is empty.",
             hint=f"Use 1 to {_MOST_CHARS} characters without '/', '\\' or control characters.",
             details={"given": repr(discussion_id)[:200]},
         )

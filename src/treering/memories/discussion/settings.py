@@ -46,7 +46,9 @@ class DiscussionSettings:
                     details={"field": name},
                 )
         if self.condense_every == 1:
-            raise InvalidInput("condense_every is 1: one memory is as short as it gets.", hint="Use 0 or at least 2.")
+            raise InvalidInput(
+                "condense_every is 1, and one memory by itself cannot be condensed.", hint="Use 0 or at least 2."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class LineCitation:
     last_line: int
     """Inclusive; lines count from 1."""
     commit: str | None
-    """`None` where the folder is no git repository."""
+    """`None` where the folder is not a git repository."""
     content_hash: str
     """Of the text of the lines, as segments carry it."""
     source_id: str

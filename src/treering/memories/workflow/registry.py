@@ -18,7 +18,7 @@ AnyHeld = TypeVar("AnyHeld")
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """What a node gives instead of an output where the workflow ends here, which is no failure."""
+    """What a node gives instead of an output where the workflow ends here, which is not a failure."""
 
     why: str
     cancelled: bool = False
@@ -97,14 +97,14 @@ class NodeType(Generic[AnySettings]):
 
 
 class NodeTypes(Mapping[str, NodeType[Any]]):
-    """A table of node types by name. Raises `InvalidInput` for a name that is taken or is no single word."""
+    """A table of node types by name. Raises `InvalidInput` for a name that is taken or is not a single word."""
 
     def __init__(self, types: Iterable[NodeType[Any]]) -> None:
         self._types: dict[str, NodeType[Any]] = {}
         for one in types:
             if one.name in self._types or not NAME.fullmatch(one.name):
                 raise InvalidInput(
-                    f"{one.name!r} cannot name a type of node: it is taken, or no single word.",
+                    f"{one.name!r} cannot name a type of node: it is taken, or not a single word.",
                     hint="Choose another name, of letters, digits and underscores.",
                 )
             self._types[one.name] = one

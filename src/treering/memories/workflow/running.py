@@ -40,7 +40,7 @@ class RunReport(Value):
     """What became of a run.
 
     `text` is the output of the node that returns to the user, or else of the last. `ended`: a node ended the run
-    early, which is no failure (a lock is held by another run); then, and where it was `cancelled`, `text` is empty
+    early, which is not a failure (a lock is held by another run); then, and where it was `cancelled`, `text` is empty
     unless the node that returns to the user had run. `why` says what ended it. `warnings`: what may be a mistake in
     the workflow.
     """

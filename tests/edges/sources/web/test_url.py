@@ -197,8 +197,8 @@ def test_a_packed_page_is_read() -> None:
         (page(gzip.compress(b"<p>a") + gzip.compress(b"b"), Content_Encoding="gzip"), "more than one part"),
         (page(PAGE, status=500), "500"),
         (page(PAGE, status=401), "401"),
-        (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "no HTTP"),
-        (lambda handler: None, "no HTTP"),
+        (lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n"), "not HTTP"),
+        (lambda handler: None, "not HTTP"),
     ],
 )
 def test_an_answer_that_is_no_page_is_refused_with_its_reason(answer, why: str) -> None:

@@ -104,7 +104,7 @@ def test_a_wrong_field_is_named(serve):
 
 def test_what_nobody_knows_cannot_be_allowed():
     assert allowed(["erase", "review"]) == {"review", "erase"}
-    with pytest.raises(InvalidInput, match="--allow 'reviews' allows nothing"):
+    with pytest.raises(InvalidInput, match="--allow 'reviews' is not known"):
         allowed(["reviews"])
 
 

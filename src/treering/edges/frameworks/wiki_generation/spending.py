@@ -53,7 +53,7 @@ class SpendingMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Refuse: agents of a generation run in threads."""
-        raise NotImplementedError("Agents that write a wiki are invoked, not awaited.")
+        raise NotImplementedError("This model cannot be called asynchronously here: call invoke, not ainvoke.")
 
     def _spend(self, most: Usage, call: Callable[[], Answer], is_made: Callable[[], bool]) -> Answer:
         if self._budget is None:

@@ -47,7 +47,7 @@ class Refused:
 
 
 class Archive:
-    """The members of a zip file by name. A name that leads out of the file's own folder is no member."""
+    """The members of a zip file by name. A name that leads out of the file's own folder is not a member."""
 
     def __init__(self, archive: ZipFile, bounds: ZipBounds) -> None:
         self._archive = archive
@@ -128,7 +128,7 @@ def open_archive(stream: BinaryIO, bounds: ZipBounds) -> Archive | Refused:
             return Refused("its list of members is too long")
         archive = ZipFile(stream)
     except _BROKEN as error:
-        return Refused(f"it is no zip file that can be read ({str(error)[:_SHOWN] or type(error).__name__})")
+        return Refused(f"it is not a zip file that can be read ({str(error)[:_SHOWN] or type(error).__name__})")
     if len(archive.infolist()) > bounds.max_members:
         return Refused(f"it has more than {bounds.max_members:,} members")
     return Archive(archive, bounds)

@@ -95,7 +95,7 @@ class _Sessions:
             self.titles.append(words(line.get("summary")))
         if kind in {"user", "assistant"}:
             return self._speak(line)
-        return "" if kind else "it is no message"
+        return "" if kind else "it is not a message"
 
     def finished(self) -> Sequence[Conversation]:
         """Return the sessions. A title stands in the file of the session it is for, or of one that continues it."""
@@ -134,7 +134,7 @@ def _add(line: Record, spoken: Said, draft: ConversationDraft) -> None:
     own = _own_words(spoken.words)
     content = "\n".join(filter(None, [own, *spoken.tools]))
     if content:
-        # A line in which only tools are used is no word of anybody's: discussions leave it out by its role.
+        # A line in which only tools are used is not a word of anybody's: discussions leave it out by its role.
         role = words(line.get("type")) if own else "tool"
         at = first_moment(line, "timestamp")
         draft.messages.append(Message(content=content, role=role, id=words(line.get("uuid")), at=at))

@@ -46,7 +46,7 @@ def read_conversations(data: bytes, name: str) -> Conversations:
 
 
 def parse_export(stream: BinaryIO, name: str, bounds: ExportBounds) -> Iterator[Parsed] | None:
-    """Return the conversations of a file and what of it could not be read; `None`: it is no file of conversations.
+    """Return the conversations of a file and what of it could not be read; `None`: it is not a file of conversations.
 
     `stream` can seek. Lines are read one by one; of a list one conversation at a time is more than bytes.
     Raises `OSError` where the stream does.

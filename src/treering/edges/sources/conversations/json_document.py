@@ -97,7 +97,7 @@ def _conversations(values: Iterable[object]) -> Iterator[Parsed]:
         if isinstance(value, Malformed):
             yield Unread(f"conversation {number}", value.why)
         elif form is None:
-            yield Unread(f"conversation {number}", "it is no conversation of a form known here")
+            yield Unread(f"conversation {number}", "it is not a conversation of a form known here")
         else:
             conversation = form.read(record(value))
             yield conversation if conversation.id else replace(conversation, id=beginning(conversation))
@@ -109,7 +109,7 @@ def _messages(values: Iterable[object]) -> Iterator[Parsed]:
         if isinstance(value, Malformed):
             yield Unread(f"message {number}", value.why)
         elif not role_messages.is_message(value):
-            yield Unread(f"message {number}", "it is no message")
+            yield Unread(f"message {number}", "it is not a message")
         else:
             messages.append(record(value))
     yield role_messages.of_messages(messages)

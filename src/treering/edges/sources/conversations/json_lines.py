@@ -49,7 +49,7 @@ def _messages(lines: Iterable[Line]) -> Iterator[Parsed]:
         if role_messages.is_message(value):
             sessions.setdefault(role_messages.session_of(record(value)), []).append(record(value))
         else:
-            problems.append(Unread(f"line {number}", "it is no message"))
+            problems.append(Unread(f"line {number}", "it is not a message"))
     yield from problems
     yield from named_apart([role_messages.of_messages(found, name) for name, found in sessions.items()])
 
@@ -60,7 +60,7 @@ def _conversations(lines: Iterable[Line]) -> Iterator[Parsed]:
         if role_messages.claims(record(value)):
             yield role_messages.read(record(value))
         else:
-            problems.append(Unread(f"line {number}", "it is no conversation"))
+            problems.append(Unread(f"line {number}", "it is not a conversation"))
     yield from problems
 
 

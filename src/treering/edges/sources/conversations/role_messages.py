@@ -92,7 +92,7 @@ def _begun(found: Record) -> ConversationDraft:
 
 
 def _role(message: Record) -> str:
-    """Return `user`, `assistant` or `other`; empty for what is no message."""
+    """Return `user`, `assistant` or `other`; empty for what is not a message."""
     return next((role for name in _CONTENTS if (role := _role_in(message, name))), "")
 
 

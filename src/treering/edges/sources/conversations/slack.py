@@ -97,7 +97,7 @@ class _Export:
         value = parse(data)
         if isinstance(value, Malformed):
             return Unread(name, value.why)
-        return listed(value) if isinstance(value, list) else Unread(name, "it is no list of messages")
+        return listed(value) if isinstance(value, list) else Unread(name, "it is not a list of messages")
 
     def _listing(self, name: str) -> Sequence[object]:
         """Read a list of people or channels; without it, ids stand for names."""

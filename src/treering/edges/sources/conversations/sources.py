@@ -32,7 +32,7 @@ class ConversationFormat:
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
+        """Return a result per conversation; `None`: it is not a file of conversations. Raises `OSError`."""
         return ExportReader(origin, file.limits, self.bounds, file.redact_secrets).read(stream, file.path)
 
 
@@ -46,7 +46,7 @@ class ExportReader:
     redact_secrets: bool = True
 
     def read(self, stream: BinaryIO, name: str) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per conversation; `None`: it is no file of conversations. Raises `OSError`."""
+        """Return a result per conversation; `None`: it is not a file of conversations. Raises `OSError`."""
         found = parse_export(stream, name, self.bounds)
         return None if found is None else map(self._reading, found)
 

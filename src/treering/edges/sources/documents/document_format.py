@@ -85,7 +85,7 @@ def _with_link(place: Locator, address: str, fragment: str) -> Locator:
 
 
 def _address(found: DocumentContents) -> str:
-    """Return where a document was saved from; empty where that is no address of the web that may be kept."""
+    """Return where a document was saved from; empty where that is not an address of the web that may be kept."""
     try:
         return parse_address(found.address).text if found.address else ""
     except InvalidInput:

@@ -41,7 +41,7 @@ class Package:
             parser.feed(self.read(name))
             root = parser.close()
         except (ParseError, ValueError, LookupError) as error:
-            raise DocumentDamaged(f"its part {name[:80]!r} is no XML that can be read") from error
+            raise DocumentDamaged(f"its part {name[:80]!r} is not XML that can be read") from error
         if not isinstance(root, Element):
             raise DocumentDamaged(f"its part {name[:80]!r} is empty")
         return root

@@ -34,7 +34,7 @@ class Noted:
 
 
 def noted(path: str, text: str) -> Iterator[Noted]:
-    """Return what a note states, at most 200 statements; nothing where it is no note of basic-memory."""
+    """Return what a note states, at most 200 statements; nothing where it is not a note of basic-memory."""
     matter = _MATTER.match(text)
     if matter is None or not _PERMALINK.search(matter["matter"]):
         return

@@ -35,7 +35,7 @@ def may_hold_memories(name: str) -> bool:
 
 
 def parse_memories(stream: BinaryIO, name: str) -> Iterator[Told] | None:
-    """Return the memories of a file and what of it was left out; `None`: it is no file of memories.
+    """Return the memories of a file and what of it was left out; `None`: it is not a file of memories.
 
     `stream` can seek. Raises `OSError` where the stream does.
     """
@@ -85,7 +85,7 @@ def _record(value: object, place: int) -> Told:
     form = form_of(value)
     if form is not None:
         return form.read(record(value))
-    why = value.why if isinstance(value, Malformed) else "it is no memory of a form known here"
+    why = value.why if isinstance(value, Malformed) else "it is not a memory of a form known here"
     return LeftOut(f"item {place + 1}", why)
 
 

@@ -35,7 +35,7 @@ def read(found: Record) -> Iterator[Told]:
 def facts(found: Iterator[object] | tuple[object, ...] | list[object], names: Mapping[str, str]) -> Iterator[Told]:
     """Read facts. `names` are those of the entities, by their id."""
     for place, one in enumerate(found):
-        yield _fact(record(one), names) if is_fact(one) else LeftOut(f"edges/{place}", "it is no fact of Graphiti")
+        yield _fact(record(one), names) if is_fact(one) else LeftOut(f"edges/{place}", "it is not a fact of Graphiti")
 
 
 def _edges(found: Record) -> list[object]:

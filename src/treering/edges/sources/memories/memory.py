@@ -36,7 +36,7 @@ class ForeignMemory:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A part of an export that is no memory, or cannot be read as one, and why."""
+    """A part of an export that is not a memory, or cannot be read as one, and why."""
 
     name: str
     why: str

@@ -17,7 +17,7 @@ class RecordForm:
 
 
 def form_of(value: object) -> RecordForm | None:
-    """Return the form of a record; `None`: it is no memory of a form known here."""
+    """Return the form of a record; `None`: it is not a memory of a form known here."""
     found = record(value)
     return next((form for form in FORMS if form.claims(found)), None)
 

@@ -36,7 +36,7 @@ class MemoryFormat:
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per memory; `None`: it is no file of memories. Raises `OSError`."""
+        """Return a result per memory; `None`: it is not a file of memories. Raises `OSError`."""
         found = parse_memories(stream, file.path)
         reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
         return None if found is None else (_reading(one, reader, origin) for one in found)
@@ -50,7 +50,7 @@ def _reading(told: Told, reader: InlineReader, origin: str) -> SourceDraft | Ski
     if item is None:
         return Failed(
             place,
-            "it holds something besides its text that cannot be kept: it is nested too deeply, or is no valid Unicode",
+            "it holds something besides its text that cannot be kept: it is nested too deeply, or is not valid Unicode",
         )
     draft = reader.read(item)
     if not isinstance(draft, SourceDraft) or draft.metadata.get("flags"):

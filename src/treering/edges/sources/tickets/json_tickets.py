@@ -22,7 +22,7 @@ def are_issues(values: Sequence[object]) -> bool:
 def read_issue(value: object, place: int) -> TicketResult:
     """Read one issue of a list."""
     if not _is_issue(value):
-        return UnreadTicket(f"item {place + 1}", "it is no issue of a form known here")
+        return UnreadTicket(f"item {place + 1}", "it is not an issue of a form known here")
     found = record(value)
     is_gitlab = "iid" in found
     number = found.get("iid" if is_gitlab else "number")

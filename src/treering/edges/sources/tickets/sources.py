@@ -47,7 +47,7 @@ class TicketFormat:
     def read(
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
-        """Return a result per ticket; `None`: it is no file of tickets. Raises `OSError`."""
+        """Return a result per ticket; `None`: it is not a file of tickets. Raises `OSError`."""
         head = stream.read(_HEAD_BYTES).lower()
         if not all(cue in head for cue in _CUES[file.suffix]):
             return None
@@ -87,7 +87,7 @@ def _reading(told: TicketResult, reader: InlineReader, origin: str) -> SourceDra
     try:
         item = _item(told, place)
     except ValidationError:
-        return Failed(place, "something in it is nested too deeply, or is no valid Unicode")
+        return Failed(place, "something in it is nested too deeply, or is not valid Unicode")
     draft = reader.read(item)
     if not isinstance(draft, SourceDraft) or draft.metadata.get("flags") or not told.state:
         return draft

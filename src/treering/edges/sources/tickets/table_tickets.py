@@ -43,7 +43,7 @@ def _tickets(rows: "Iterator[list[str]]", columns: Sequence[str], *, tracker: st
         except StopIteration:
             return
         except csv.Error as error:
-            yield UnreadTicket(f"row {place}", f"it is no row of a table ({error})")
+            yield UnreadTicket(f"row {place}", f"it is not a row of a table ({error})")
             return
         if row:
             yield _ticket(_named(columns, row), place, tracker)

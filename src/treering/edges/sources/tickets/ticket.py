@@ -27,7 +27,7 @@ class ExportedTicket:
 
 @dataclass(frozen=True, slots=True)
 class UnreadTicket:
-    """A part of an export that is no ticket, or cannot be read as one, and why."""
+    """A part of an export that is not a ticket, or cannot be read as one, and why."""
 
     name: str
     why: str

@@ -110,9 +110,9 @@ class ConnectionTimer:
 
 
 def answered(connection: HTTPConnection, path: str, headers: dict[str, str]) -> HTTPResponse:
-    """Ask for a path. Raises `FetchRefused` for an answer that is no HTTP, and `OSError`."""
+    """Ask for a path. Raises `FetchRefused` for an answer that is not HTTP, and `OSError`."""
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse()
     except HTTPException as error:
-        raise FetchRefused(f"its answer is no HTTP that can be read ({type(error).__name__})") from None
+        raise FetchRefused(f"its answer is not HTTP that can be read ({type(error).__name__})") from None

@@ -60,7 +60,7 @@ class _SitemapReader:
         self._places: list[str] = []
 
     def refuse(self, *_: object) -> None:
-        raise FetchRefused("it is a sitemap with a DOCTYPE, which none has")
+        raise FetchRefused("it is a sitemap with a DOCTYPE, which sitemaps do not have")
 
     def start(self, name: str, _attributes: object) -> None:
         local = name.rpartition(":")[2]
@@ -68,7 +68,7 @@ class _SitemapReader:
         self._depth.append(local)
         self._elements += 1
         if len(self._depth) > _DEEPEST or self._elements > _MOST_ELEMENTS:
-            raise FetchRefused("it is a sitemap with more elements, or more in one another, than any has")
+            raise FetchRefused("it is a sitemap with more elements, or deeper nesting, than a sitemap may have")
         self._parts, self._length = [], 0
 
     def text(self, data: str) -> None:

@@ -172,7 +172,7 @@ class UrlAdapter:
                 self.pace.pause(wait)
                 inner = _sitemap_of(self.fetcher.fetch(place, types=tuple(_ENDINGS)))
                 if inner is None or inner.is_index:
-                    yield Failed(place.text, "it is no sitemap with pages")
+                    yield Failed(place.text, "it is not a sitemap with pages")
                 else:
                     yield from self._places(address, inner, wait)
             except FetchRefused as error:

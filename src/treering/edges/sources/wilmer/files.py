@@ -70,7 +70,7 @@ def _kind_of(name: str) -> FileKind:
         if stem.endswith(ending):
             return kind
     raise InvalidInput(
-        f"{name!r} is no file of WilmerAI that can be imported.",
+        f"{name!r} is not a file of WilmerAI that can be imported.",
         hint=f"Its name has to end with one of: {', '.join(_ENDINGS)}.",
         details={"given": name, "known": list(_ENDINGS)},
     )
@@ -84,7 +84,7 @@ def _json(name: str, content: bytes) -> object:
             return _lines(text)
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _refused(name, "it is no JSON; it may be encrypted or cut off") from error
+        raise _refused(name, "it is not JSON; it may be encrypted or cut off") from error
 
 
 def _lines(text: str) -> list[object]:
@@ -104,7 +104,7 @@ def _document(name: str, content: bytes) -> WilmerFile:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _refused(name, "it is no text; it may be encrypted") from error
+        raise _refused(name, "it is not text; it may be encrypted") from error
     if not text.strip() or "\0" in text or _TOKEN.fullmatch(text.strip()):
         raise _refused(name, "it is empty or encrypted")
     return WilmerFile("state", (WilmerMemory("", text, _plain(text)),))
@@ -124,7 +124,7 @@ def _blocks(kind: FileKind, data: Sequence[object]) -> WilmerFile:
 
 def _database(name: str, content: bytes) -> WilmerFile:
     if not content.startswith(_SQLITE):
-        raise _refused(name, "it is no SQLite database; it may be encrypted or cut off")
+        raise _refused(name, "it is not a SQLite database; it may be encrypted or cut off")
     report = _Rows()
     try:
         with closing(apsw.Connection(":memory:")) as rows:
@@ -179,9 +179,9 @@ def _plain(text: str) -> GeneratedMemory:
 
 
 def _described(text: str, metadata: object) -> GeneratedMemory:
-    """Make an item of a text and its metadata. Raises `TypeError` where that is no JSON object."""
+    """Make an item of a text and its metadata. Raises `TypeError` where that is not a JSON object."""
     if not isinstance(metadata, Mapping):
-        raise TypeError("it is no object")
+        raise TypeError("it is not an object")
     title, summary, mood = (_text(metadata.get(name)) for name in ("title", "summary", "sentiment"))
     entities, phrases, topics = (_texts(metadata.get(name)) for name in ("entities", "key_phrases", "topics"))
     return GeneratedMemory(
@@ -233,7 +233,7 @@ _ENDINGS: Mapping[str, FileKind] = {
     "memories.json": "memories",
     "memories.jsonl": "memories",
 }
-# As bytes, so that one text that is no UTF-8 does not hide the others.
+# As bytes, so that one text that is not UTF-8 does not hide the others.
 _MEMORIES = (
     "SELECT id, CAST(memory_text AS BLOB), CAST(date_added AS BLOB), CAST(metadata_json AS BLOB) "
     "FROM memories ORDER BY id"

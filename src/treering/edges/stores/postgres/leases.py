@@ -2,7 +2,8 @@
 
 A row holds when the lease was renewed, by the clock of the server, which all processes on all machines share, and its
 length. Where that clock was set back, a lease that was renewed in the future is one from before, and its holder is
-taken for gone.
+taken for gone. A moment in the future is nothing of the kind: each transaction reads the clock when it begins, and one
+that began earlier may come to the row later.
 """
 
 import os
@@ -15,13 +16,16 @@ from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.transactions import Transaction
 from treering.ports.lease import LONGEST_SECONDS, Holding
 
+_AT_ONCE = 60.0
+"""Seconds: transactions whose clocks differ by less may have been begun side by side."""
+
 _COLUMNS = "SELECT name, owner, process, renewed, seconds FROM leases WHERE space = %(space)s"
 _TAKE = f"""
 INSERT INTO leases(space, name, owner, process, renewed, seconds)
 VALUES(%(space)s, %(name)s, %(owner)s, %(process)s, %(now)s, %(seconds)s)
 ON CONFLICT (space, name) DO UPDATE
 SET owner = excluded.owner, process = excluded.process, renewed = excluded.renewed, seconds = excluded.seconds
-WHERE leases.owner = excluded.owner OR leases.renewed > excluded.renewed
+WHERE leases.owner = excluded.owner OR leases.renewed > excluded.renewed + {_AT_ONCE}
   OR leases.renewed + least(leases.seconds, {LONGEST_SECONDS}) <= excluded.renewed
 RETURNING owner
 """
@@ -78,5 +82,7 @@ def _holding(row: Row, now: float) -> Holding | None:
     """Return a lease as it stands; `None` where its time is over, or the clock was set back behind it."""
     name, owner, process, renewed, seconds = row
     age = now - renewed
-    left = min(seconds, LONGEST_SECONDS) - age
-    return Holding(from_column(name), from_column(owner), process, age, left) if age >= 0 and left > 0 else None
+    if age < -_AT_ONCE:
+        return None
+    left = min(seconds, LONGEST_SECONDS) - max(age, 0.0)
+    return Holding(from_column(name), from_column(owner), process, max(age, 0.0), left) if left > 0 else None

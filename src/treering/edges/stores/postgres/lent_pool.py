@@ -33,7 +33,7 @@ class LentPool:
     def __init__(self, pool: object) -> None:
         if not isinstance(pool, ConnectionPool):
             raise InvalidInput(
-                f"connection: {type(pool).__name__} is no pool of Postgres connections that can be used from threads.",
+                f"connection: {type(pool).__name__} is not a pool of Postgres connections for threads.",
                 hint="Give a psycopg_pool.ConnectionPool, or set memory.postgres.url.",
             )
         if pool.max_size < _FEWEST:

@@ -37,7 +37,7 @@ Mark = MovedAway | Arriving
 
 
 def parse_mark(text: str | None) -> Mark | None:
-    """Read the column `spaces.moving`. Raises `Corrupt` for what is no mark."""
+    """Read the column `spaces.moving`. Raises `Corrupt` for what is not a mark."""
     match (text or "").split(":", 2):
         case [""]:
             return None
@@ -46,6 +46,6 @@ def parse_mark(text: str | None) -> Mark | None:
         case ["from", move]:
             return Arriving(move)
     raise Corrupt(
-        f"The row of a space says {text!r} of its moves, which is no mark.",
+        f"The row of a space says {text!r} of its moves, which is not a state that Treering writes.",
         hint="Restore the database from a backup; something else than Treering wrote to it.",
     )

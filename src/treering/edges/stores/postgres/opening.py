@@ -42,11 +42,11 @@ def open_stores(address: Address, needs: Needs) -> Stores:
 
 
 def _back_up_of(place: str) -> BackUp:
-    """Return what says that a space is no file: its server makes the backups of all its spaces."""
+    """Return what says that a space is not a file: its server makes the backups of all its spaces."""
 
     def back_up(target: Path, *, replace: bool, copied: Callable[[int, int], None]) -> Anchor:  # noqa: ARG001 - the port's
         raise InvalidInput(
-            f"{place} is no file that could be copied.",
+            f"{place} is not a file that could be copied.",
             hint="Back up the database with pg_dump or by its write-ahead log, or export the space: treering export.",
         )
 

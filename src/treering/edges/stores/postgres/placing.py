@@ -138,7 +138,7 @@ def owning(directory: Directory, space: str = "") -> Iterator[psycopg.Connection
         row = connection.execute("SELECT row_security_active('placements')").fetchone()
         if row and row[0]:
             raise Denied(
-                f"The servers of {directory.shown} are for the owner of its tables.",
+                f"The servers of {directory.shown} can be listed by the owner of its tables only.",
                 hint="Name the owner in the address: postgresql://OWNER@HOST/DATABASE.",
             )
         yield connection
@@ -152,7 +152,7 @@ def _joined(connection: psycopg.Connection, directory: Directory, name: str) -> 
         connection.execute(_OPENED)
     except errors.InsufficientPrivilege as error:
         raise Denied(
-            f"The server {name!r} is added by the owner of its tables.",
+            f"The server {name!r} can be added by the owner of its tables only.",
             hint="Name the owner in the address of the directory or of the server.",
         ) from error
     names = [space for (space,) in connection.execute(_SERVED).fetchall()]
@@ -183,7 +183,7 @@ def _keep_server(directory: Directory, server: SpaceServer, names: list[str]) ->
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{name[:100]!r} is no name of a server.",
+            f"{name[:100]!r} is not a name of a server.",
             hint="Give 1 to 63 letters, digits, dots, hyphens and underscores, such as db2.",
         )
 
@@ -191,7 +191,7 @@ def _check_name(name: str) -> None:
 def _checked_address(text: str) -> str:
     address = server_address(text)
     if address.scheme != _SCHEME:
-        raise InvalidInput(f"{address} is no Postgres server.", hint="Write postgresql://HOST/DATABASE.")
+        raise InvalidInput(f"{address} is not a Postgres server.", hint="Write postgresql://HOST/DATABASE.")
     if address.password:
         raise InvalidInput(
             f"The address of a server is kept in the directory, and {address} has a password.",

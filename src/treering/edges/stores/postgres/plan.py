@@ -133,5 +133,5 @@ def _once(table: str, call: str) -> str:
 
 def _quoted(name: str) -> str:
     if not name or "\0" in name or "'" in name:
-        raise InvalidInput(f"{name!r} is no name of a role or a tablespace.", hint="Give the name as psql lists it.")
+        raise InvalidInput(f"{name!r} is not a name of a role or a tablespace.", hint="Give the name as psql lists it.")
     return Identifier(name).as_string()

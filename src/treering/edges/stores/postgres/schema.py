@@ -97,7 +97,7 @@ CREATE TABLE {{schema}}.space_names(
 
 
 def _fence(table: str, seen: str) -> str:
-    """Write what shows a session only the rows that `seen` is true of. The owner of a table is no exception."""
+    """Write what shows a session only the rows that `seen` is true of. The owner of a table is not an exception."""
     return (
         f"ALTER TABLE {SCHEMA}.{table} ENABLE ROW LEVEL SECURITY; "
         f"ALTER TABLE {SCHEMA}.{table} FORCE ROW LEVEL SECURITY; "

@@ -21,7 +21,9 @@ class HeldSpace:
 
     def write(self) -> AbstractContextManager[Transaction]:
         """Refuse it."""
-        raise InvalidInput(f"{self.place} is held at one moment.", hint="Write to the space itself.")
+        raise InvalidInput(
+            f"{self.place} shows one moment of a space, and cannot be written to.", hint="Write to the space itself."
+        )
 
     def close(self) -> None:
         """Leave the transaction to who holds it."""

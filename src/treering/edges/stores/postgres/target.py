@@ -62,7 +62,7 @@ def target_of(address: Address) -> Target:
         raise InvalidInput(
             f"The address {address} names no space of the database."
             if not space
-            else f"{space[:_SHOWN]!r} is no name of a space.",
+            else f"{space[:_SHOWN]!r} is not a name of a space.",
             hint="Add ?space=NAME, such as ?space=team/acme: 1 to 200 characters, no control characters.",
         )
     return _target(address, options, space)
@@ -122,7 +122,7 @@ def _seconds(given: str) -> float:
     if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given):
         return float(given)
     raise InvalidInput(
-        f"{LATEST}={given[:_SHOWN]!r} is no number of seconds.",
+        f"{LATEST}={given[:_SHOWN]!r} is not a number of seconds.",
         hint="Give a number, such as 5: how late a replica may be.",
     )
 
@@ -134,7 +134,7 @@ def _at_hosts(conninfo: str, hosts: str) -> str:
     places = [(one["folder"] or one["host"].strip("[]"), one["port"] or own) for one in read if one]
     if len(places) < len(read):
         raise InvalidInput(
-            f"{REPLICA}={hosts[:_SHOWN]!r} is no host.",
+            f"{REPLICA}={hosts[:_SHOWN]!r} is not a host.",
             hint="Name HOST or HOST:PORT, several with commas; user, password and database are those of the address.",
         )
     return make_conninfo(
@@ -149,7 +149,7 @@ def _connections(given: str) -> int:
     if given.isascii() and given.isdigit() and 2 <= int(given) <= _MOST_CONNECTIONS:
         return int(given)
     raise InvalidInput(
-        f"pool={given[:_SHOWN]!r} is no number of connections.",
+        f"pool={given[:_SHOWN]!r} is not a number of connections.",
         hint=f"Give a number from 2 to {_MOST_CONNECTIONS}: one connection is for writing.",
     )
 
@@ -160,7 +160,7 @@ def _conninfo(address: Address, options: dict[str, str]) -> str:
     except psycopg.ProgrammingError:
         pass  # the driver's words would quote the address with its password
     raise InvalidInput(
-        f"{address} is no address of a database.",
+        f"{address} is not an address of a database.",
         hint="Write postgresql://USER@HOST/DATABASE?space=NAME; passwords may stand in ~/.pgpass or PGPASSWORD.",
     )
 

@@ -62,7 +62,7 @@ def _too_large(_path: str, error: Exception) -> TreeringError:
 
 
 def _damaged(path: str, _error: Exception) -> TreeringError:
-    return Corrupt(f"{path} is damaged, or is no Treering space.", hint=RESTORE)
+    return Corrupt(f"{path} is damaged, or is not a Treering space.", hint=RESTORE)
 
 
 def _malformed(path: str, error: Exception) -> TreeringError:

@@ -1,4 +1,4 @@
-"""The file of a space: making a new one at once and whole, and refusing what is no space any more."""
+"""The file of a space: making a new one at once and whole, and refusing what is not a space any more."""
 
 import os
 import stat
@@ -37,7 +37,7 @@ def ensure_file(path: str, *, create: bool) -> None:
         return
     if stat.S_ISREG(found.st_mode) and found.st_size == 0:
         raise Corrupt(
-            f"{path} is empty: it holds 0 bytes, and a space never does.",
+            f"{path} is empty: it holds 0 bytes, and a space is never empty.",
             hint="If it was a space, restore it from a backup. If it never was one, remove the file and try again.",
         )
 

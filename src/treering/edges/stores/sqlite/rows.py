@@ -113,7 +113,7 @@ class SqliteRows:
 def load_rows(connection: apsw.Connection, records: Iterable[Record]) -> list[Change]:
     """Write records into an empty ledger; return the changes its followers have to see, in order.
 
-    Raises `InvalidInput` for what is no export.
+    Raises `InvalidInput` for what is not an export.
     """
     try:
         return load_records(_LoadedRows(connection), records)

@@ -121,7 +121,7 @@ def _task(folder: Path) -> str:
 
 
 def _given() -> Mapping[str, Any]:
-    """Read what a client says; nothing where that is no JSON object."""
+    """Read what a client says; nothing where that is not a JSON object."""
     if sys.stdin.isatty():
         return {}
     try:

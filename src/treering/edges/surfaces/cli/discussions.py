@@ -196,7 +196,7 @@ def delete(
     """Delete messages; for erasing, after asking. Exits with 1 where a probe still finds something."""
     operation = ERASE if erase else DELETE
     with opened(access, writing) as space:
-        if erase:  # nobody is asked about a discussion there is not
+        if erase:  # nobody is asked about a discussion that does not exist
             space.perform(SHOW, within, {"id": identity}, {"memories": 0, "messages": 0})
         confirm_destroying(operation, counted(len(set(positions)), "message"), sure=sure)
         report = space.perform(operation, within, {"id": identity, "positions": tuple(positions)})

@@ -72,7 +72,9 @@ def read_input(text: str) -> dict[str, Any] | str:
             hint='Put the object in single quotes, such as \'{"task": "…"}\', or in a file: --input @file.json.',
         ) from error
     if not isinstance(data, dict | str):
-        raise InvalidInput("--input is JSON, but no object and no text.", hint='Give an object such as {"task": "…"}.')
+        raise InvalidInput(
+            "--input is JSON, but neither an object nor a text.", hint='Give an object such as {"task": "…"}.'
+        )
     return data
 
 
@@ -155,7 +157,7 @@ def moment(text: str | None) -> str | int | None:
 
 
 def _check_text(data: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` for text that is no Unicode, such as bytes of another encoding."""
+    """Raise `InvalidInput` for text that is not Unicode, such as bytes of another encoding."""
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -56,7 +56,7 @@ def run(
     """Run a workflow and print what it returns.
 
     Everything it names is checked before anything runs. A workflow that comes to
-    a lock that another run holds ends there; that is no failure. Memories are
+    a lock that another run holds ends there; that is not a failure. Memories are
     made as --config says, else by the model of the only endpoint, else by rules.
     """
     from treering.edges.surfaces.cli import workflows

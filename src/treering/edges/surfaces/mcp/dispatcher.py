@@ -117,7 +117,7 @@ class ToolDispatcher:
 
 
 def unknown_tool(name: str, known: Mapping[str, str]) -> ToolAnswer:
-    """Answer a call of a tool there is not."""
+    """Answer a call of an unknown tool."""
     names = list(known.values())
     return error_answer(
         InvalidInput(f"There is no tool {name!r}.", hint=nearest(name, names), details={"given": name, "known": names})

@@ -61,7 +61,7 @@ def serve(
 
     `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
     `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
-    that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is no folder.
+    that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is not a folder.
     A query ends after `read_seconds`.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """

@@ -100,7 +100,7 @@ class Serving:
     ) -> "Serving":
         """Say what is served by what a person and the environment say.
 
-        Raises `InvalidInput` for what is no folder, and for a word that allows nothing.
+        Raises `InvalidInput` for what is not a folder, and for a word that is not known.
         """
         if files and not files.is_dir():
             raise InvalidInput(f"{files} is not a folder.", hint="Name the folder whose files may be read.")

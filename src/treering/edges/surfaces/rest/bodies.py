@@ -21,7 +21,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Read the body of a request.
 
-    Refuses what is no JSON by its label (415); `arrival` refuses what is too large (413) or too slow (408).
+    Refuses what is not JSON by its label (415); `arrival` refuses what is too large (413) or too slow (408).
     """
     label = request.headers.get("content-type", "").partition(";")[0].strip().casefold()
     if label != "application/json":
@@ -39,7 +39,7 @@ async def read_body(request: Request) -> bytes:
 def parse_body(model: type[_Model], body: bytes) -> _Model:
     """Read a JSON body into a model, with the types its schema names and no others.
 
-    Raises `InvalidInput` for what is no JSON, and else names each wrong field with the nearest known name.
+    Raises `InvalidInput` for what is not JSON, and else names each wrong field with the nearest known name.
     """
     try:
         data = from_json(body, allow_inf_nan=False)

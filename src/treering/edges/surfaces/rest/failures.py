@@ -155,7 +155,7 @@ def _routes(request: Request) -> Sequence[object]:
 
 
 def _gone(request: Request, _error: Exception) -> Response:
-    # Nobody reads it; but a client that hangs up in the middle is no failure to be logged.
+    # Nobody reads it; but a client that hangs up in the middle is not a failure to be logged.
     return failure_response(Unavailable("The client has hung up."), path=request.url.path)
 
 

@@ -39,7 +39,7 @@ class KeyRing:
     space: str
     """The name of the server's space, as keys have it."""
     project: Callable[[str], str]
-    """Gives the name of the space of a project, by its id. Raises `InvalidInput` for what is no id."""
+    """Gives the name of the space of a project, by its id. Raises `InvalidInput` for what is not an id."""
     files: bool
     """Whether those who may write may have files read."""
 
@@ -154,7 +154,7 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
     try:
         return ring.project(project_id)
     except InvalidInput:
-        return None  # no key is for what is no project
+        return None  # no key is for what is not a project
 
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:

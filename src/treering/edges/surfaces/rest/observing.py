@@ -33,7 +33,7 @@ class RouteTemplates:
         self._templates = [(compile_path(one.path)[0], one.path) for one in routes if isinstance(one, Route)]
 
     def of(self, path: str) -> str:
-        """Return the template of a path; of one that there is not, a word."""
+        """Return the template of a path; of an unknown one, a word."""
         return next((template for match, template in self._templates if match.match(path)), _ELSE)
 
 

@@ -36,7 +36,7 @@ class SpaceForPages:
         return self._space.call(verb, envelope, self._caller)
 
     def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
-        """Run an operation that is no mode of a verb."""
+        """Run an operation that is not a mode of a verb."""
         return self._space.perform(operation, self._caller, given=given, options=options)
 
     def grants(self, operation: Operation[Any]) -> bool:

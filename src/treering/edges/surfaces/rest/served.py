@@ -27,11 +27,11 @@ ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 
 
 def allowed(words: Iterable[str]) -> frozenset[Allowed]:
-    """Read what an operator allows. Raises `InvalidInput` for a word that allows nothing."""
+    """Read what an operator allows. Raises `InvalidInput` for a word that is not known."""
     given = set(words)
     for word in given.difference(ALLOWED):
         raise InvalidInput(
-            f"--allow {word!r} allows nothing.", hint=nearest(word, ALLOWED), details={"known": list(ALLOWED)}
+            f"--allow {word!r} is not known.", hint=nearest(word, ALLOWED), details={"known": list(ALLOWED)}
         )
     return frozenset(known for known in ALLOWED if known in given)
 
@@ -139,13 +139,13 @@ class ServedSpace:
         return tool.call(lend(engine) if lend else engine, placed, granted=caller.granted)
 
     def grants(self, operation: Operation[Any]) -> bool:
-        """Tell whether some caller may do all that an operation does which is no mode of a verb."""
+        """Tell whether some caller may do all that an operation does which is not a mode of a verb."""
         return not operation.rights.beyond(self._granted_besides)
 
     def perform(
         self, operation: Operation[Answer], caller: Caller, *, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Answer:
-        """Run an operation that is no mode of a verb. Raises `Denied` where it does more than the caller is granted."""
+        """Run an operation that is not a mode of a verb. Raises `Denied` where the caller may not."""
         require(operation.name, operation.rights, granted=caller.granted_besides)
         engine = self.engine_for(operation, caller)
         return operation.perform(engine, given=given, options=options, granted=caller.granted_besides)

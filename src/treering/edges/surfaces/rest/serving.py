@@ -115,7 +115,7 @@ class Server(uvicorn.Server):
             access_log=False,
             ssl_certfile=certificate.cert if certificate else None,
             ssl_keyfile=certificate.key if certificate else None,
-            # Who is no proxy of ours says of itself what it likes: it is not listened to.
+            # Who is not a proxy of ours says of itself what it likes: it is not listened to.
             proxy_headers=bool(transport.proxies),
             forwarded_allow_ips=list(transport.proxies),
             server_header=False,
@@ -148,7 +148,9 @@ def _place(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]
     try:
         family, _, _, _, place = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
-        raise InvalidInput(f"--host {host!r} is no address of this machine.", hint="0.0.0.0 is all of them.") from error
+        raise InvalidInput(
+            f"--host {host!r} is not an address of this machine.", hint="0.0.0.0 is all of them."
+        ) from error
     return family, (str(place[0]), port)
 
 

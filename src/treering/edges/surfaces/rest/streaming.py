@@ -88,7 +88,7 @@ class Heard:
 
 
 def answer_of(data: bytes) -> str | None:
-    """Return the text of a whole answer, of the first of several choices; nothing where it is no answer."""
+    """Return the text of a whole answer, of the first of several choices; nothing where it is not an answer."""
     answer = _json(data)
     choice = _first_choice(answer)
     return _content(choice["message"]) if "message" in choice and not answer.get("error") else None

@@ -30,7 +30,7 @@ class Certificate:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             raise InvalidInput(
-                f"{cert} and {key} are no certificate and its key: {error}.",
+                f"{cert} and {key} are not a certificate and its key: {error}.",
                 hint="Name PEM files that this user can read; the key without a password.",
             ) from error
         return cls(cert, key)
@@ -54,7 +54,7 @@ def proxies_of(named: Sequence[str]) -> tuple[str, ...]:
             network = ipaddress.ip_network(text.strip())
         except ValueError as error:
             raise InvalidInput(
-                f"--behind-proxy {text!r} is no address or network.", hint="Write 10.0.0.5 or 10.0.0.0/24."
+                f"--behind-proxy {text!r} is not an address or network.", hint="Write 10.0.0.5 or 10.0.0.0/24."
             ) from error
         if not network.prefixlen:
             raise InvalidInput(

@@ -94,7 +94,7 @@ class UploadEndpoint:
     async def _receive(self, request: Request, stream: IO[bytes]) -> None:
         """Put the body into a file as it comes. `arrival` refuses what is too large, or too slow.
 
-        Raises `InvalidInput` for nothing: a forgotten body is no empty file.
+        Raises `InvalidInput` for nothing: a forgotten body is not an empty file.
         """
         async for part in request.stream():
             await run_sync(stream.write, part, limiter=self._writing)

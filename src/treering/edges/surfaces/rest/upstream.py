@@ -40,7 +40,7 @@ _OF_SITES = ("access-control-", "forwarded", "x-forwarded-")
 
 @dataclass(frozen=True, slots=True)
 class UpstreamPlace:
-    """Where the upstream is, and how it is asked. Raises `InvalidInput` for what is no address of an API."""
+    """Where the upstream is, and how it is asked. Raises `InvalidInput` for what is not an address of an API."""
 
     url: str
     """What an OpenAI client has as its base URL, such as `https://api.openai.com/v1`."""

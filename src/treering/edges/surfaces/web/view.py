@@ -21,7 +21,7 @@ class ReadSpace(Protocol):
         ...
 
     def perform(self, operation: Operation[Answer], *, given: Mapping[str, Any], options: Mapping[str, Any]) -> Answer:
-        """Run an operation that is no mode of a verb."""
+        """Run an operation that is not a mode of a verb."""
         ...
 
     def check(self) -> bool:

@@ -165,7 +165,7 @@ _DEEPEST = 3
 
 
 def _is_prose(said: str, written: Sequence[str], candidates: Sequence[JsonValue]) -> bool:
-    """Tell whether an answer is plain text: `[1]` or `[Monday]` in a sentence is no list of memories."""
+    """Tell whether an answer is plain text: `[1]` or `[Monday]` in a sentence is not a list of memories."""
     if (written and not candidates) or any(isinstance(candidate, dict) for candidate in candidates):
         return False
     return _WORD.search(_outside(said, written)) is not None
@@ -246,7 +246,7 @@ def _looks_like_item(value: dict[str, JsonValue]) -> bool:
 def _item(value: JsonValue) -> GeneratedMemory | str:
     """Make a memory of a value, or say why there is none in it."""
     if not isinstance(value, dict):
-        return "it is no JSON object"
+        return "it is not a JSON object"
     fields: dict[str, object] = {
         "title": _short(value.get("title"), _MOST_TITLE),
         "summary": _short(value.get("summary"), _MOST_SUMMARY),
@@ -261,7 +261,7 @@ def _item(value: JsonValue) -> GeneratedMemory | str:
 
 
 def _short(value: JsonValue, most: int) -> JsonValue:
-    """Return a text of at most so many characters; what is no text is left for the check."""
+    """Return a text of at most so many characters; what is not text is left for the check."""
     return _bounded(value, most) if isinstance(value, str) else value
 
 
@@ -271,7 +271,7 @@ def _bounded(text: str, most: int) -> str:
 
 
 def _words(value: JsonValue) -> list[str]:
-    """Return the entries of a list; a text stands for several: `a; b`, or `a, b`. What is no word is left out."""
+    """Return the entries of a list; a text stands for several: `a; b`, or `a, b`. What is not a word is left out."""
     given: Sequence[JsonValue] = value if isinstance(value, list) else ()
     if isinstance(value, str):
         given = _SEPARATOR.split(value) if _SEPARATOR.search(value) else value.split(",")

@@ -157,7 +157,7 @@ def read_block(ledger: Ledger, head: BlockHead) -> Block:
     """Read a block as it stands now; `head` may be older."""
     source = ledger.get(head.source_id)
     if not isinstance(source, Source):
-        raise Corrupt(f"{head.source_id} is no source.", hint="Check the space with lint audit.")
+        raise Corrupt(f"{head.source_id} is not a source.", hint="Check the space with lint audit.")
     return block_of(source)
 
 

@@ -284,7 +284,7 @@ def _erase_messages(engine: Engine, ref: DiscussionRef, positions: Collection[in
     sources = list(_past(LogSnapshot.of(engine.ledger, ref), positions))
     memories, words = _summaries_on(engine, sources), _words(engine, sources, positions)
     receipt = erasure.erase(engine, [*sources, *memories], reason=f"Erased messages of discussion {ref.id}")
-    # What stays of a block stands in the new source too: that is no repetition of what was erased.
+    # What stays of a block stands in the new source too: that is not a repetition of what was erased.
     repeated = tuple(identity for identity in receipt.repeated_in if words & _excerpts(engine, identity).keys())
     receipt = receipt.model_copy(update={"repeated_in": repeated})
     return DeletedMessages(tuple(sorted(positions)), (*memories, *receipt.staled), receipt)

@@ -15,7 +15,7 @@ from treering.core.objects import Knowledge, Object, Source
 from treering.core.times import render_time
 from treering.derived.analysis import query_terms
 from treering.derived.extraction.built_in import BuiltInExtractor
-from treering.derived.replies import ends_in_question, reply_among
+from treering.derived.replies import asks, reply_among
 from treering.derived.retrieval import retrieve
 from treering.derived.speaking import Telling, related_hits
 from treering.memories.discussion.recall.keywords import KeywordText, is_question, keywords_of, question_for
@@ -48,7 +48,7 @@ class FieldWeights:
 
     def __post_init__(self) -> None:
         if min(self.title, self.summary, self.entities, self.key_phrases, self.topics) < 0:
-            raise InvalidInput("A weight is below 0.", hint="Use 0 for fields that shall not count.")
+            raise InvalidInput("A weight is below 0.", hint="Use 0 for fields that should not count.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ class DiscussionSearch:
         if any(time is not None and time.tzinfo is None for time in (self.since, self.until, self.asked_at)):
             raise InvalidInput("A time has no time zone.", hint="Give since, until and asked_at with one.")
         if not _DATE.fullmatch(self.date_prefix):
-            raise InvalidInput(f"{self.date_prefix!r} begins no date.", hint="Write 2024, 2024-05 or 2024-05-01.")
+            raise InvalidInput(
+                f"{self.date_prefix!r} is not the beginning of a date.", hint="Write 2024, 2024-05 or 2024-05-01."
+            )
 
     @property
     def timed(self) -> bool:
@@ -153,7 +155,7 @@ def search(
     """Find memories and messages, best first, in the scope of a discussion, or with `descend` in all below a scope.
 
     Keywords stand between semicolons, and each is a phrase; those that stand nowhere find nothing. A question in a
-    sentence, which is no keyword, is looked for by its words. The other modes take the query as it is. In `hybrid`
+    sentence, which is not a keyword, is looked for by its words. The other modes take the query as it is. In `hybrid`
     mode messages come in the order in which the space's own search gives them. A blank query finds nothing.
     """
     if not query.strip():
@@ -231,7 +233,7 @@ class _Search:
 
     def with_replies(self, found: Sequence[DiscussionHit]) -> list[DiscussionHit]:
         """Give messages that end in a question the one that answers them."""
-        asking = [one for one in found if one.kind == "turn" and ends_in_question(one.text)]
+        asking = [one for one in found if one.kind == "turn" and asks(one.text)]
         blocks = {identity: self.engine.ledger.get(identity) for identity in {one.source_id for one in asking}}
         replies = {one.id: _reply(one, blocks[one.source_id]) for one in asking}
         return [replace(one, reply=replies.get(one.id)) for one in found]
@@ -317,7 +319,7 @@ class _Search:
             size *= _MORE
 
     def _read(self, candidates: Sequence[_Candidate]) -> list[DiscussionHit]:
-        """Read candidates in the ledger, which decides what holds; what is no memory and no message is left out."""
+        """Read candidates in the ledger, which decides what holds; what is not a memory and no message is left out."""
         heads = self.engine.ledger.heads(candidate.head.object_id for candidate in candidates)
         standing = {identity for identity, head in heads.items() if head.status in CURRENT[head.type]}
         shown = [candidate for candidate in candidates if candidate.head.object_id in standing]

@@ -271,7 +271,7 @@ def _version(item: Knowledge, pinned: Knowledge | None = None) -> Version:
 
 def _payload(item: Knowledge) -> Summary:
     if not isinstance(item.payload, Summary):
-        raise TypeError(f"{item.id} is no summary")
+        raise TypeError(f"{item.id} is not a summary")
     return item.payload
 
 

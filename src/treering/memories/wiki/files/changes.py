@@ -18,7 +18,7 @@ class KnownFile:
 
     @property
     def text(self) -> PageText | None:
-        """Return its parts; `None` where it is no text."""
+        """Return its parts; `None` where it is not text."""
         try:
             return None if self.data is None else part(self.data.decode())
         except UnicodeDecodeError:

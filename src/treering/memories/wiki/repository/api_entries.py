@@ -20,7 +20,7 @@ MOST_ENTRIES = 300
 """Definitions of one file that are told of."""
 _DOC_CHARS = 200
 _MOST_COMMENTS = 4
-"""Comments at the top of a file that are read until one is no licence."""
+"""Comments at the top of a file that are read until one is not a licence."""
 _LOOKED_THROUGH = 40
 """Lines of comment above a definition that are read."""
 
@@ -221,7 +221,7 @@ def comment_at_top(lines: Sequence[str], family: str) -> tuple[str, int]:
 
 
 def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """Return the first comment from a line on that is no licence, and the line behind it; a licence where none is."""
+    """Return the first comment from a line on that is not a licence, and the line behind it; else the licence."""
     text = ""
     for _ in range(_MOST_COMMENTS):
         said: list[str] = []

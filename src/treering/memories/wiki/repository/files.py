@@ -42,7 +42,7 @@ class WikiFile:
     role: PlaceRole
     language: str
     code: CodeFile | None
-    """What links of code know it as; `None` for what is no code."""
+    """What links of code know it as; `None` for what is not code."""
     commit: str | None
     last_line: int
     head: CitedSpan | None

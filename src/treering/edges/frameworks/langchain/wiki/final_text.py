@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from treering.edges.frameworks.langchain.wiki.tools import MEMORY_TOOLS
 
 _ASIDE = MEMORY_TOOLS | {"write_todos"}
-"""Tools whose results a page does not rest on: what a model says after them is no new answer."""
+"""Tools whose results a page does not rest on: what a model says after them is not a new answer."""
 _HEADING = re.compile(r"\s*#{1,6} ")
 _OF_MEMORY = re.compile(r"\b(memor(y|ies|i[sz]ed)|remember(ed)?|stored?|saved?|recorded|noted)\b", re.IGNORECASE)
 

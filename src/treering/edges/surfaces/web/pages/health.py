@@ -135,5 +135,5 @@ def decide(view: PageView) -> Rendered:
             view.perform(review.REJECT, given, reason=view.text("reason"))
             told = "rejected"
         case other:
-            raise InvalidInput(f"{other[:40]!r} is no decision.", hint="Choose approve or reject.")
+            raise InvalidInput(f"{other[:40]!r} is not a decision.", hint="Choose approve or reject.")
     return Rendered("", redirect=view.link("health", done=told))

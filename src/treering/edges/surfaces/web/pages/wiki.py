@@ -18,7 +18,7 @@ def wiki(view: PageView) -> Rendered:
         {
             "told": told,
             # Made from Markdown without raw HTML, with links that lead to pages here or to the web. A head without
-            # words is no head to somebody who listens.
+            # words is not a head to somebody who listens.
             "body": body.replace("<th></th>", "<td></td>"),
             "command": ("treering", "wiki", "page", told.path),
         },
