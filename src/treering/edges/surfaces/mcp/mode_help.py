@@ -14,7 +14,8 @@ from treering.tools.envelope import Mode, Tool
 def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:
     """Tell of one mode of a tool, or of all: as text, and as data.
 
-    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises `InvalidInput` for a mode that is none.
+    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
+    `InvalidInput` for a mode that is none.
     """
     tool = granted_modes(TOOLS[verb], urls=urls)
     modes = list(_asked(tool, given))
