@@ -4,17 +4,28 @@ import stat
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from gzip import GzipFile
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
+
+import zstandard
 
 from treering.core.errors import InvalidInput
 from treering.edges.sources.conversations.archive import Archive, Refused, ZipBounds, is_plain, leads_out, open_archive
 from treering.edges.sources.names import shown
 
 _MB = 1_000_000
-_BROKEN = (tarfile.TarError, zlib.error, struct.error, OSError, EOFError, ValueError, ArithmeticError)
+_BROKEN = (
+    tarfile.TarError,
+    zlib.error,
+    zstandard.ZstdError,
+    struct.error,
+    OSError,
+    EOFError,
+    ValueError,
+    ArithmeticError,
+)
 _HINT = "Nothing of it was kept. Send its files one by one, or in several archives."
 _SHOWN = 80
 _NO_PATH = Refused("its name is not a path that could be kept")
@@ -60,15 +71,16 @@ class PackedFiles(Protocol):
 
 
 def open_packed(stream: BinaryIO, name: str, bounds: PackedBounds) -> PackedFiles | None:
-    """Open a zip file, or a tar file, also one packed by gzip, by its name; `None` for any other name.
+    """Open a zip file, or a tar file, also one packed by gzip or zstd, by its name; `None` for any other name.
 
     Raises `InvalidInput` for one that is damaged, holds too much, or holds a name or a link that leads out of it.
     """
     lower = name.lower()
     if lower.endswith(".zip"):
         return _ZipFiles(stream, name, bounds)
-    if lower.endswith((".tar", ".tar.gz", ".tgz")):
-        return _TarFiles(stream, name, bounds, packed=not lower.endswith(".tar"))
+    if lower.endswith(tuple(_UNPACKING)):
+        unpacked = next(one for ending, one in _UNPACKING.items() if lower.endswith(ending))
+        return _TarFiles(stream, name, bounds, unpacked)
     return None
 
 
@@ -103,10 +115,10 @@ class _ZipFiles:
 
 
 class _TarFiles:
-    def __init__(self, stream: BinaryIO, name: str, bounds: PackedBounds, *, packed: bool) -> None:
+    def __init__(self, stream: BinaryIO, name: str, bounds: PackedBounds, unpacked: "_Unpacking") -> None:
         self._stream = stream
         self._name = name
-        self._packed = packed
+        self._unpacked = unpacked
         self._most = bounds.most_of(_size(stream))
         self._max_files = bounds.max_files
         # Once through all of it: where something is wrong, nothing was kept yet.
@@ -132,8 +144,7 @@ class _TarFiles:
     def _members(self) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
         try:
             self._stream.seek(0)
-            plain: BinaryIO = GzipFile(fileobj=self._stream) if self._packed else self._stream  # type: ignore[assignment]
-            bounded = _Bounded(plain, self._name, self._most)
+            bounded = _Bounded(self._unpacked(self._stream), self._name, self._most)
             with tarfile.open(fileobj=bounded, mode="r:", errors="replace") as archive:  # type: ignore[call-overload]
                 for number, member in enumerate(archive):
                     self._check(number, member)
@@ -150,13 +161,101 @@ class _TarFiles:
             raise _leads_out(self._name, member.name)
 
 
+class _Bytes(Protocol):
+    """What tar files are read from."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, place: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
+
+
+_Unpacking = Callable[[BinaryIO], _Bytes]
+
+
+class _Unzstd:
+    """The bytes that zstd packed, from the beginning to the end.
+
+    The library's own reader takes a file that was cut off for one that ends there. This one raises `EOFError`.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._unpacker = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
+        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._frames = 0
+        self._given = b""
+        self._waiting = bytearray()
+        self._place = 0
+
+    def read(self, size: int, /) -> bytes:
+        while len(self._waiting) < size and self._more():
+            pass
+        found = bytes(self._waiting[:size])
+        del self._waiting[:size]
+        self._place += len(found)
+        return found
+
+    def seek(self, place: int, whence: int = 0, /) -> int:
+        if whence != 0 or place < self._place:
+            raise OSError("it can only be read forwards")
+        while self._place < place and self.read(min(place - self._place, _MB)):
+            pass
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def _more(self) -> bool:
+        """Unpack a little more. Nothing says how much comes of it before, so little is given at once."""
+        given = self._given or self._stream.read(_PACKED_AT_ONCE)
+        self._given = b""
+        if not given:
+            if self._frame is not None:
+                raise EOFError("it ends too early")
+            return False
+        self._frame = self._frame or self._unpacker.decompressobj()
+        self._waiting += self._frame.decompress(given)
+        if self._frame.eof:
+            self._given = self._frame.unused_data
+            self._frame = None
+            self._frames += 1
+            if self._frames > _MOST_FRAMES:
+                raise ValueError("it has too many frames")
+        return True
+
+
+_MOST_WINDOW = 2**25
+_MOST_FRAMES = 100_000
+_PACKED_AT_ONCE = 1024
+"""Bytes of zstd of which at most 32 MB come."""
+
+
+def _ungzip(stream: BinaryIO) -> _Bytes:
+    return cast("_Bytes", GzipFile(fileobj=stream))
+
+
+def _as_it_is(stream: BinaryIO) -> _Bytes:
+    return stream
+
+
+_UNPACKING: Mapping[str, _Unpacking] = {
+    ".tar": _as_it_is,
+    ".tar.gz": _ungzip,
+    ".tgz": _ungzip,
+    ".tar.zst": _Unzstd,
+    ".tzst": _Unzstd,
+}
+
+
 class _Bounded:
     """The unpacked bytes of an archive, of which no more are read than it may hold, and only some at once.
 
     What an archive says of itself, such as the length of a name, is read as a whole before anybody sees it.
     """
 
-    def __init__(self, stream: BinaryIO, name: str, most: int) -> None:
+    def __init__(self, stream: _Bytes, name: str, most: int) -> None:
         self._stream = stream
         self._name = name
         self._most = most

@@ -2,11 +2,13 @@
 
 import gzip
 import io
+import random
 import stat
 import tarfile
 import zipfile
 
 import pytest
+import zstandard
 from key_parts import guarded
 from rest_parts import running
 
@@ -51,6 +53,13 @@ def tarred(files, mode="w:gz", *links):
     return packed.getvalue()
 
 
+def zstd_tarred(files, *links):
+    """Pack a tar file as zstd does with several frames, with one between them that holds nothing of it."""
+    plain = tarred(files, "w", *links)
+    first, rest = (zstandard.compress(part) for part in (plain[:700], plain[700:]))
+    return first + b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc" + rest
+
+
 def found(client, words):
     asked = {"mode": "search", "input": {"text": words}}
     return [hit["origin"] for hit in client.post("/v1/wiki/query", json=asked).json()["hits"]]
@@ -81,6 +90,7 @@ def test_a_file_that_is_sent_is_read_and_the_same_again_changes_nothing(tmp_path
         ("notes.tar", lambda files: tarred(files, "w")),
         ("notes.tar.gz", tarred),
         ("NOTES.TGZ", tarred),
+        ("notes.tar.zst", zstd_tarred),
     ],
 )
 def test_the_files_of_an_archive_are_read_one_by_one_and_one_that_goes_is_gone(tmp_path, name, pack):
@@ -94,7 +104,7 @@ def test_the_files_of_an_archive_are_read_one_by_one_and_one_that_goes_is_gone(t
 
 
 @pytest.mark.parametrize("member", ["../bees.md", "/etc/bees.md", "a/../../bees.md"])
-@pytest.mark.parametrize(("name", "pack"), [("x.zip", zipped), ("x.tar.gz", tarred)])
+@pytest.mark.parametrize(("name", "pack"), [("x.zip", zipped), ("x.tar.gz", tarred), ("x.tar.zst", zstd_tarred)])
 def test_an_archive_with_a_name_that_leads_out_is_refused_as_a_whole(tmp_path, name, pack, member):
     with running(tmp_path) as client:
         send(client, "wasps.md", WASPS)
@@ -120,7 +130,7 @@ def test_links_and_devices_of_an_archive_are_skipped(tmp_path):
     assert in_zip == {"upload:x.zip#bees.md": "created", "upload:x.zip#soft.md": "skipped"}
 
 
-@pytest.mark.parametrize(("name", "pack"), [("x.zip", zipped), ("x.tgz", tarred)])
+@pytest.mark.parametrize(("name", "pack"), [("x.zip", zipped), ("x.tgz", tarred), ("x.tzst", zstd_tarred)])
 def test_a_file_in_an_archive_whose_name_is_no_path_is_skipped_and_told(tmp_path, name, pack):
     with running(tmp_path) as client:
         told = outcomes(send(client, name, pack({"bees.md": BEES, "was\x1b[31mps.md": WASPS, "a\\b.md": WASPS})))
@@ -143,6 +153,14 @@ def long_header():
     return gzip.compress(packed.getvalue())
 
 
+def wide_window():
+    """A tar file packed so that 128 MB have to be held in memory to unpack it."""
+    packer = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=27)
+    ).compressobj()
+    return packer.compress(tarred({"bees.md": BEES}, "w")) + packer.flush()
+
+
 @pytest.mark.parametrize(
     ("name", "data", "why"),
     [
@@ -151,11 +169,32 @@ def long_header():
         ("x.tar.gz", long_header(), "too long"),
         ("x.tar.gz", tarred({"bees.md": BEES})[:-20], "cannot be unpacked"),
         ("x.tar.gz", b"no archive", "cannot be unpacked"),
+        ("x.tar.zst", zstd_tarred({"zeros": bytes(40_000_000)}), "over the limit"),
+        ("x.tar.zst", zstd_tarred({"bees.md": BEES})[:-20], "ends too early"),
+        ("x.tar.zst", b"no archive", "cannot be unpacked"),
+        ("x.tar.zst", zstandard.compress(b""), "cannot be unpacked"),
+        ("x.tar.zst", zstandard.compress(b"") * 100_001, "too many frames"),
+        ("x.tar.zst", wide_window(), "cannot be unpacked"),
         ("x.zip", zipped({"bees.md": BEES})[:-20], "not a zip file"),
         ("x.tar", tarred({str(number): b"" for number in range(20_001)}, "w"), "more than 20,000"),
         ("x.zip", zipped({str(number): b"" for number in range(20_001)}), "more than 20,000"),
     ],
-    ids=["tar bomb", "zip bomb", "long header", "cut tar", "no tar", "cut zip", "many in tar", "many in zip"],
+    ids=[
+        "tar bomb",
+        "zip bomb",
+        "long header",
+        "cut tar",
+        "no tar",
+        "zstd bomb",
+        "cut zstd",
+        "no zstd",
+        "empty zstd",
+        "many frames",
+        "wide zstd",
+        "cut zip",
+        "many in tar",
+        "many in zip",
+    ],
 )
 def test_an_archive_that_holds_too_much_or_is_damaged_is_refused_as_a_whole(tmp_path, name, data, why):
     with running(tmp_path) as client:
@@ -164,10 +203,36 @@ def test_an_archive_that_holds_too_much_or_is_damaged_is_refused_as_a_whole(tmp_
         assert len(client.post("/v1/wiki/query", json={"mode": "recent"}).json()["changes"]) == 1
 
 
+@pytest.mark.parametrize("cut", [1, 20, 300])
+def test_an_archive_packed_by_zstd_that_was_cut_off_is_refused_although_what_is_left_is_whole(tmp_path, cut):
+    noise = bytes(random.Random(0).randbytes(400))
+    plain = tarred({"bees.md": BEES, "noise.bin": noise}, "w")
+    # One block for each file: the first one comes out of the rest, too.
+    packer = zstandard.ZstdCompressor().compressobj()
+    packed = packer.compress(plain[:1024]) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    whole = packed + packer.compress(plain[1024:]) + packer.flush()
+    with running(tmp_path) as client:
+        assert "ends too early" in refused(send(client, "x.tar.zst", whole[:-cut]))
+        assert "ends too early" in refused(send(client, "x.tar.zst", packed))
+        assert nothing_kept(client)
+        assert "upload:x.tar.zst#bees.md" in outcomes(send(client, "x.tar.zst", whole))
+
+
+def test_folders_empty_files_and_long_names_of_an_archive_packed_by_zstd_are_read(tmp_path):
+    name = "a" * 90 + "/" + "b" * 90 + ".md"
+    files = {"empty.md": b"", "bees.md": BEES, name: WASPS, "last.md": b""}
+    with running(tmp_path) as client:
+        told = outcomes(send(client, "x.tar.zst", zstd_tarred(files, ("folder", tarfile.DIRTYPE, ""))))
+        expected = outcomes(send(client, "x.tar", tarred(files, "w", ("folder", tarfile.DIRTYPE, ""))))
+    assert {one.partition("#")[2] for one in told} == {one.partition("#")[2] for one in expected} == set(files)
+    assert told[f"upload:x.tar.zst#{name}"] == told["upload:x.tar.zst#bees.md"] == "created"
+
+
 def test_a_file_in_an_archive_that_is_too_long_is_skipped(tmp_path):
     files = {"bees.md": BEES, "long.txt": b"Bees make honey.\n" * 200_000}
     with running(tmp_path) as client:
-        told = {one: outcomes(send(client, one, pack(files))) for one, pack in (("x.zip", zipped), ("x.tgz", tarred))}
+        packed = (("x.zip", zipped), ("x.tgz", tarred), ("x.tar.zst", zstd_tarred))
+        told = {one: outcomes(send(client, one, pack(files))) for one, pack in packed}
     for name, items in told.items():
         assert items == {f"upload:{name}#bees.md": "created", f"upload:{name}#long.txt": "skipped"}
 

@@ -168,8 +168,8 @@ def route(uploads: UploadEndpoint) -> Route:
 
 
 _DESCRIPTION = (
-    "Files ending in .zip, .tar, .tar.gz and .tgz are unpacked, in memory, file by file. An archive that holds too "
-    "much, or a name that leads out of it, is refused as a whole. Links in it are skipped."
+    "Files ending in .zip, .tar, .tar.gz, .tgz, .tar.zst and .tzst are unpacked, in memory, file by file. An archive "
+    "that holds too much, or a name that leads out of it, is refused as a whole. Links in it are skipped."
 )
 
 
