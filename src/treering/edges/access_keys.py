@@ -132,10 +132,13 @@ def holder_of(text: str, keys: AccessKeys, *, clock: Clock) -> AccessKey | None:
     return key
 
 
-def rights_of(key: AccessKey, *, files: bool) -> Rights:
-    """Return what the holder of a key may do. `files`: whether the server lets those who may write read files."""
+def rights_of(key: AccessKey, *, files: bool, urls: bool = False) -> Rights:
+    """Return what the holder of a key may do.
+
+    `files` and `urls`: whether the server lets those who may write have files read, and pages of the web fetched.
+    """
     rights = GRANTED[key.right]
-    return replace(rights, reads_files=files and rights.writes)
+    return replace(rights, reads_files=files and rights.writes, fetches=urls and rights.writes)
 
 
 def _right(text: str) -> KeyRight:

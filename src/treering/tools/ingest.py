@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
@@ -61,7 +61,16 @@ class UrlInput(TextInput):
 
     TEXT = "url"
 
-    url: str = Field(min_length=1, description="An address of http or https: a page, or a sitemap.")
+    url: str = Field(default="", description="An address of http or https: a page, or a sitemap.")
+    addresses: str = Field(
+        default="", max_length=2_000_000, description="Instead: a text with an address per line; # begins a comment."
+    )
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if bool(self.url) == bool(self.addresses):
+            raise ValueError("Give either `url` or `addresses`.")
+        return self
 
 
 class StatusInput(TextInput):
@@ -120,7 +129,9 @@ def ingest_repo(call: Call, given: RepoInput, options: RepoOptions) -> IngestRep
 
 
 def ingest_url(call: Call, given: UrlInput, options: IngestOptions) -> IngestReport:
-    """Bring in a page of the web, or those that a sitemap lists. Raises `InvalidInput` where it is not an address."""
+    """Bring in pages of the web: one, or those that a sitemap or a text lists. Raises `InvalidInput` for another."""
+    if given.addresses:
+        return _ingest_with(call, "url", f"{given.addresses}\n", options, called="a list of addresses")
     return _ingest_with(call, "url", given.url, options)
 
 
@@ -161,16 +172,16 @@ def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> Job
     )
 
 
-def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions) -> IngestReport:
+def _ingest_with(call: Call, kind: str, path: str, options: IngestOptions, *, called: str = "") -> IngestReport:
     adapter = _adapter(call, kind)
     # What stands in files came through an adapter, whoever had them read; that decides how far it is trusted.
     author = call.engine.author.model_copy(update={"channel": "adapter"})
     wishes = _wishes(options)
-    writer = _writer(call, options, author, root=adapter.origin(path), target=path)
+    writer = _writer(call, options, author, root=adapter.origin(path), target=called or path)
     readings = adapter.read(path, known=writer.known_sources.known(), limits=call.engine.limits, options=wishes)
     # Counting may take a walk of its own; nobody waits for it where nobody watches.
     total = None if call.engine.progress is silent else adapter.count(path, wishes)
-    task = Task(kind, path, total, options.redact_secrets)
+    task = Task(kind, called or path, total, options.redact_secrets)
     with reading_ahead(readings, most=_TOGETHER) as ahead:
         return _run(call, task, writer, ahead, options)
 
@@ -270,7 +281,7 @@ _MODES = (
     ),
     Mode(
         "url",
-        "Read a page of the web, or all that a sitemap lists.",
+        "Read a page of the web, or all that a sitemap or a list names.",
         UrlInput,
         IngestOptions,
         IngestReport,

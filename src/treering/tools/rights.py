@@ -75,7 +75,7 @@ _HINTS: Mapping[str, str] = {
     "writes": "Ask where the space is not only read.",
     "reads_files": "Start the server with --files FOLDER, or give the text itself with mode 'source'.",
     "writes_files": "Use the command line on the machine that holds the space.",
-    "fetches": "Fetch it yourself, and give the text with mode 'source'.",
+    "fetches": "Start the server with --allow-urls, or fetch it yourself and give the text with mode 'source'.",
     "destroys": "Use the command line, or start `treering serve` with --allow erase.",
     "needs_person": "Use the command line at a terminal, or start `treering serve` with --allow review.",
 }

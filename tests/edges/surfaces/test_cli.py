@@ -119,6 +119,18 @@ class TestIngest:
         stage.done("ingest", "docs")
         assert "1 unchanged" in stage.done("ingest", "docs").out
 
+    def test_a_list_of_addresses_is_read_line_by_line(self, stage: Stage) -> None:
+        lines = "# none of these is reached\n\nhttp://127.0.0.1:9/a\nnot an address\n"
+        (stage.folder / "list.txt").write_text(lines)
+        for told in (
+            stage.run("ingest", "--mode", "url", "list.txt"),
+            stage.run("ingest", "--mode", "url", "-", stdin=lines),
+        ):
+            assert told.code == 1
+            assert "line 4" in told.out
+            assert "1 skipped" in told.out  # a server that cannot tell what it asks is left alone
+        assert stage.run("ingest", "--mode", "url", "nowhere.txt").code == 2
+
     def test_work_that_is_not_committed_is_read_on_request(self, stage: Stage) -> None:
         stage.commit({"README.md": README})
         stage.write({"README.md": README + "\nAcme is fast.\n"})

@@ -52,7 +52,7 @@ class WebAddress:
 def parse_address(text: str) -> WebAddress:
     """Read an address. Raises `InvalidInput` for one that is not fetched."""
     try:
-        return _address(text)
+        return address_of(text)
     except FetchRefused as error:
         raise InvalidInput(
             f"The address cannot be fetched: {error}.", hint="Give an address such as https://example.org/page."
@@ -64,12 +64,13 @@ def joined(base: WebAddress, place: str) -> WebAddress:
     if not place:
         raise FetchRefused("it leads to another address and does not say which")
     try:
-        return _address(urljoin(base.text, place))
+        return address_of(urljoin(base.text, place))
     except ValueError:
         raise FetchRefused("it leads to an address that cannot be read") from None
 
 
-def _address(text: str) -> WebAddress:
+def address_of(text: str) -> WebAddress:
+    """Read an address. Raises `FetchRefused` for one that is not fetched."""
     text = text.strip()
     if len(text) > _LONGEST or any(char.isspace() or not char.isprintable() for char in text):
         raise FetchRefused(f"it is over {_LONGEST:,} characters, or has some that no address has")

@@ -260,6 +260,83 @@ def test_a_sitemap_gives_the_pages_of_its_host_slowly_and_only_those_that_robots
     assert "/private/x" not in [path for path, _ in asked]
 
 
+def test_a_list_gives_its_pages_in_order_and_a_bad_line_is_a_failed_item_with_its_number() -> None:
+    answers: dict[str, Any] = {
+        "/robots.txt": page("User-agent: *\nDisallow: /private\nCrawl-delay: 3", "text/plain"),
+        "/a": page(PAGE),
+        "/b": page(PAGE.replace("three", "five")),
+    }
+    pauses: list[float] = []
+    with site(answers) as (root, asked):
+        answers["/s.xml"] = page(sitemap(f"{root}/a"), "text/xml")
+        lines = [
+            "\ufeff# what to read",
+            "",
+            f"  {root}/a\r",
+            "not an address",
+            f"{root}/private/x",
+            "https://ada:pw@x.org/",
+        ]
+        lines += [f"{root}/a#part", f"{root}/s.xml", f"{root}/gone", f"{root}/b"]
+        found = read(adapter(pauses=pauses), "\n".join(lines))
+    assert [(type(one), one.origin.removeprefix(root)) for one in found] == [
+        (SourceDraft, "/a"),
+        (Failed, "line 4"),
+        (Skipped, "/private/x"),
+        (Failed, "line 6"),
+        (Failed, "/s.xml"),
+        (Failed, "/gone"),
+        (SourceDraft, "/b"),
+    ]
+    assert "ada:pw" not in repr(found)
+    assert "it is a sitemap" in found[4].why
+    assert pauses == [3.0] * 4
+    assert [path for path, _ in asked].count("/robots.txt") == 1
+
+
+def test_each_host_of_a_list_is_asked_for_its_robots_txt() -> None:
+    answers: dict[str, Any] = {"/robots.txt": page("User-agent: *\nDisallow: /", "text/plain"), "/a": page(PAGE)}
+    with site({"/a": page(PAGE)}) as (free, _), site(answers) as (closed, _):
+        found = read(adapter(), f"{closed}/a\n{free}/a\n")
+    assert [type(one) for one in found] == [Skipped, SourceDraft]
+
+
+def test_a_list_is_read_as_far_as_its_limits_go() -> None:
+    answers: dict[str, Any] = {"/a": page(PAGE), "/b": page(PAGE), "/c": page(PAGE)}
+    one = replace(adapter(), pace=CrawlPace(pages=1, pause=lambda _: None))
+    with site(answers) as (root, asked):
+        found = read(one, f"{root}/a\n{root}/b\n")
+        paths = [path for path, _ in asked]
+    assert [type(one) for one in found] == [SourceDraft, Skipped]
+    assert "/b" not in paths
+
+
+@pytest.mark.parametrize("text", ["\n", "# nothing\n", "x.org\nfile:///etc/passwd\n"])
+def test_a_list_without_an_address_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="names no address"):
+        read(adapter(), text)
+
+
+def test_a_list_through_the_verb_is_kept_updated_and_archived_page_by_page(space) -> None:
+    answers: dict[str, Any] = {"/a": page(PAGE), "/b": page(PAGE)}
+    engine = replace(space.engine, adapters={**space.engine.adapters, "url": adapter()})
+    with site(answers) as (root, _):
+        text = f"{root}/a\n{root}/b\nx\n"
+        first = ingest(engine, addresses=text)
+        assert first.counts == {"created": 2, "failed": 1}
+        assert [(one.origin, one.outcome) for one in first.items if one.outcome == "failed"] == [("line 3", "failed")]
+        del answers["/a"]
+        assert ingest(engine, addresses=text).counts == {"removed": 1, "unchanged": 1, "failed": 1}
+        job = space.engine.jobs.recent(1, scope="/")
+    assert next(iter(job))["target"] == "a list of addresses"
+
+
+@pytest.mark.parametrize("given", [{}, {"url": "https://x.org", "addresses": "https://x.org"}])
+def test_either_an_address_or_a_list_is_given(space, given) -> None:
+    with pytest.raises(InvalidInput, match="either"):
+        ingest(space.engine, **given)
+
+
 @pytest.mark.parametrize(("status", "kind"), [(403, SourceDraft), (404, SourceDraft), (500, Skipped), (503, Skipped)])
 def test_a_site_that_cannot_tell_what_it_asks_is_left_alone(status: int, kind: type) -> None:
     answers: dict[str, Any] = {"/a": page(PAGE), "/robots.txt": page("", status=status)}
@@ -312,21 +389,21 @@ def test_what_is_kept_through_the_verb_is_updated_and_archived(space) -> None:
     adapters = {**space.engine.adapters, "url": adapter()}
     engine = replace(space.engine, adapters=adapters)
     with site(answers) as (root, _):
-        first = ingest(engine, f"{root}/p")
-        assert (first.counts, ingest(engine, f"{root}/p").counts) == ({"created": 1}, {"unchanged": 1})
+        first = ingest(engine, url=f"{root}/p")
+        assert (first.counts, ingest(engine, url=f"{root}/p").counts) == ({"created": 1}, {"unchanged": 1})
         answers["/p"] = page(PAGE.replace("three", "five"))
-        assert ingest(engine, f"{root}/p").counts == {"updated": 1}
+        assert ingest(engine, url=f"{root}/p").counts == {"updated": 1}
         del answers["/p"]
-        gone = ingest(engine, f"{root}/p")
+        gone = ingest(engine, url=f"{root}/p")
     assert gone.counts == {"removed": 1}
 
 
-def ingest(engine, address: str):
+def ingest(engine, **given: str):
     from treering.tools import catalog
     from treering.tools.envelope import Envelope
     from treering.tools.rights import EVERYTHING
 
-    return catalog.call(engine, "ingest", Envelope(mode="url", input={"url": address}), granted=EVERYTHING)
+    return catalog.call(engine, "ingest", Envelope(mode="url", input=given), granted=EVERYTHING)
 
 
 def test_only_who_may_reach_the_network_may_ask_for_an_address(space) -> None:

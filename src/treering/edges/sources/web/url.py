@@ -1,4 +1,4 @@
-"""The adapter for addresses of the web: a page, or the pages that a sitemap lists."""
+"""The adapter for addresses of the web: a page, or the pages that a sitemap or a text lists."""
 
 import codecs
 import time
@@ -13,7 +13,7 @@ from treering.edges.sources.files import draft_file
 from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.web.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
 from treering.edges.sources.web.sitemaps import Politeness, Sitemap, is_sitemap, parse_sitemap
-from treering.edges.sources.web_addresses import FetchRefused, WebAddress, joined, parse_address
+from treering.edges.sources.web_addresses import FetchRefused, WebAddress, address_of, joined, parse_address
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -57,7 +57,7 @@ _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined",
 
 @dataclass(frozen=True, slots=True)
 class CrawlPace:
-    """How many pages of a sitemap are read, and how fast: one after another, with so many seconds between."""
+    """How many pages of a sitemap or a list are read, and how fast: one after another, with so many seconds between."""
 
     pages: int = 500
     delay: float = 1.0
@@ -71,8 +71,10 @@ class CrawlPace:
 class UrlAdapter:
     """Reads what stands at an address. A sitemap gives a source per page that it lists on its own host.
 
+    A target of several lines is a list with an address per line; blank lines, and those that begin with #, are skipped.
+
     What a server says is the same (304) is not fetched again; a page that it says is gone archives its source. One
-    address that is asked for by name is fetched whatever `robots.txt` says; the pages of a sitemap only where it lets.
+    address that is asked for by name is fetched whatever `robots.txt` says; pages that are listed only where it lets.
     """
 
     formats: Formats = BUILT_IN
@@ -80,8 +82,13 @@ class UrlAdapter:
     pace: CrawlPace = CrawlPace()
 
     def origin(self, target: str) -> str:
-        """Return the address as it is always written. Raises `InvalidInput` for one that is not fetched."""
-        return parse_address(target).text
+        """Return the address as it is always written; of a list the first. Raises `InvalidInput`."""
+        if _APART_IN_LIST not in target:
+            return parse_address(target).text
+        first = next((place for place in _addresses(target) if isinstance(place, WebAddress)), None)
+        if first is None:
+            raise InvalidInput("The list names no address.", hint="Give one address of http or https per line.")
+        return first.text
 
     def count(self, target: str, options: Mapping[str, Any]) -> int | None:
         """How many pages there are shows when they are read."""
@@ -91,12 +98,15 @@ class UrlAdapter:
     def read(
         self, target: str, *, known: AlreadyRead, limits: ReadLimits, options: Mapping[str, Any]
     ) -> Iterator[Reading]:
-        """Yield the page, or a result per page of a sitemap. Raises `InvalidInput` for an address of another kind."""
-        address = parse_address(target)
+        """Yield the page, or a result per page of a sitemap or list. Raises `InvalidInput` for another address."""
+        self.origin(target)
         redact_secrets = options.get("redact_secrets", True)
         if not isinstance(redact_secrets, bool):
             raise InvalidInput("`redact_secrets` must be true or false.", hint="Correct it, or leave it out.")
-        return self._readings(address, _Asked(known, limits, redact_secrets))
+        asked = _Asked(known, limits, redact_secrets)
+        if _APART_IN_LIST in target:
+            return self._visited(_addresses(target), {}, asked)
+        return self._readings(parse_address(target), asked)
 
     def _readings(self, address: WebAddress, asked: "_Asked") -> Iterator[Reading]:
         try:
@@ -112,24 +122,41 @@ class UrlAdapter:
 
     def _listed(self, address: WebAddress, sitemap: Sitemap, asked: "_Asked") -> Iterator[Reading]:
         politeness = self._politeness(address)
-        wait = politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
+        places = self._places(address, sitemap, self._wait(politeness))
+        yield from self._visited(places, {address.root: politeness}, asked, only=address)
+
+    def _visited(
+        self,
+        places: Iterator[WebAddress | Failed],
+        sites: dict[str, Politeness],
+        asked: "_Asked",
+        *,
+        only: WebAddress | None = None,
+    ) -> Iterator[Reading]:
+        """Read pages one after another. `sites` is what their servers ask for, as far as it is known."""
         read = looked_at = 0
-        for place in _distinct(self._places(address, sitemap, wait), asked.limits.max_items):
+        for place in _distinct(places, asked.limits.max_items):
             if not isinstance(place, WebAddress):
                 yield place
                 continue
-            if place.root != address.root:
-                yield Skipped(place.text, f"it is on another host than the sitemap ({address.host})")
+            if only and place.root != only.root:
+                yield Skipped(place.text, f"it is on another host than the sitemap ({only.host})")
                 continue
             looked_at += 1
             if read >= self.pace.pages or looked_at > self.pace.looked_at:
-                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap")
-            elif not politeness.allows(place.text):
+                yield Skipped(place.text, f"over the limit of {self.pace.pages:,} pages of a sitemap or list")
+                continue
+            if place.root not in sites:
+                sites[place.root] = self._politeness(place)
+            if not sites[place.root].allows(place.text):
                 yield Skipped(place.text, "robots.txt of its host asks not to read it, or cannot be read")
-            else:
-                self.pace.pause(wait)
-                read += 1
-                yield self._page(place, asked)
+                continue
+            self.pace.pause(self._wait(sites[place.root]))
+            read += 1
+            yield self._page(place, asked)
+
+    def _wait(self, politeness: Politeness) -> float:
+        return politeness.delay(least=self.pace.delay, most=self.pace.most_delay)
 
     def _places(self, address: WebAddress, sitemap: Sitemap, wait: float) -> Iterator[WebAddress | Failed]:
         """Return the pages of a sitemap, and of those that an index lists."""
@@ -154,6 +181,8 @@ class UrlAdapter:
     def _page(self, address: WebAddress, asked: "_Asked") -> Reading:
         try:
             page = self.fetcher.fetch(address, types=tuple(_ENDINGS), known=asked.validators(address))
+            if _sitemap_of(page) is not None:
+                return Failed(address.text, "it is a sitemap: give its address by itself")
             return self._reading(address, page, asked)
         except FetchRefused as error:
             return Failed(address.text, str(error))
@@ -216,6 +245,21 @@ class _Asked:
     def validators(self, address: WebAddress) -> Validators | None:
         parts = self.fingerprint(address).split(_APART)
         return Validators(parts[1], parts[2]) if len(parts) == 3 else None
+
+
+_APART_IN_LIST = "\n"
+
+
+def _addresses(text: str) -> Iterator[WebAddress | Failed]:
+    """Read a list with an address per line. A line that is none is not shown: it may hold anything."""
+    for number, line in enumerate(text.split(_APART_IN_LIST), start=1):
+        said = line.strip().removeprefix("\ufeff")
+        if not said or said.startswith("#"):
+            continue
+        try:
+            yield address_of(said)
+        except FetchRefused as error:
+            yield Failed(f"line {number}", str(error))
 
 
 def _distinct(places: Iterator[WebAddress | Failed], most: int) -> Iterator[WebAddress | Failed | Skipped]:

@@ -14,6 +14,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         ("as it lies, with uncommitted changes, and wait for vectors", "treering ingest . --worktree --wait"),
         ("a part of it, only Markdown", "treering ingest . --option subfolder=docs --option include='*.md'"),
         ("a note", "echo 'Releases are cut on Tuesdays.' | treering ingest - --title Releases"),
+        ("the pages that a file lists, an address per line", "treering ingest --mode url addresses.txt"),
         ("how the last run stands", "treering ingest --mode status"),
     ),
     "query": (

@@ -184,6 +184,9 @@ def serve(
             help="review: callers decide as a person. erase: and they may erase too. Default: neither.",
         ),
     ] = None,
+    allow_urls: Annotated[
+        bool, Option("--allow-urls", help="Let those who may write have ingest fetch pages of the web. Default: none.")
+    ] = False,
     keys: Annotated[
         str,
         Option(
@@ -232,6 +235,7 @@ def serve(
         files=files,
         keys=settings.keys_address(keys or None, space=address) if needs_keys else None,
         allow=allow or (),
+        urls=allow_urls,
         upstream=UpstreamPlace(url, read_key(chat.key_env), chat.seconds) if url else None,
         memory=MemorySettings(
             within=chat.within,

@@ -139,6 +139,9 @@ def mcp(
             help="Let ingest read what lies below it. Default: the folder you are in; no files in / or your home.",
         ),
     ] = None,
+    allow_urls: Annotated[
+        bool, Option("--allow-urls", help="Let ingest fetch pages of the web. Default: none.")
+    ] = False,
     timeout: Annotated[float, Option("--timeout", metavar="SECONDS", min=1, help="How long a query may take.")] = 60.0,
 ) -> None:
     """Serve the four tools to an agent over MCP (stdio)."""
@@ -148,7 +151,8 @@ def mcp(
 
     settings = Settings.read()
     underscored = underscore_names or settings.underscore_names
-    serve(settings.space_address(space or None), underscore_names=underscored, files=files, read_seconds=timeout)
+    address = settings.space_address(space or None)
+    serve(address, underscore_names=underscored, files=files, urls=allow_urls, read_seconds=timeout)
 
 
 def version() -> None:

@@ -1,6 +1,7 @@
 """What the commands of the four verbs do: a call, an answer, an exit code."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -42,6 +43,7 @@ _FAILED = 1
 _STDIN = "-"
 _STDIN_MODE = "source"
 _ADDRESSES = ("http://", "https://")
+_LONGEST_LIST = 1_000_000
 
 
 def ingest(
@@ -148,6 +150,8 @@ def mode_for(path: str, space: Space) -> str:
 
 
 def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
+    if what and mode == "url":
+        return _addresses(what)
     if what == _STDIN:
         named = {"title": note.title, "origin": note.origin}
         return {"items": [{"kind": "note", "text": read_stdin(), **{k: v for k, v in named.items() if v}}]}
@@ -160,10 +164,21 @@ def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
             raise InvalidInput(
                 "The mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."
             )
-        case "url":
-            return {"url": what}
         case _:
             return {"path": what}
+
+
+def _addresses(what: str) -> dict[str, Any]:
+    """Read the addresses of a file or of stdin, one per line; what is neither is an address itself."""
+    if what == _STDIN:
+        return {"addresses": read_stdin()}
+    if what.lower().startswith(_ADDRESSES) or not Path(what).is_file():
+        return {"url": what}
+    with Path(what).open("rb") as file:
+        data = file.read(_LONGEST_LIST + 1)
+    if len(data) > _LONGEST_LIST:
+        raise InvalidInput(f"The list {what} is over {_LONGEST_LIST:,} bytes.", hint="Give it in parts.")
+    return {"addresses": data.decode("utf-8", "replace")}
 
 
 def _has_errors(report: Report) -> bool:

@@ -51,17 +51,19 @@ Reporting = Callable[[str, Envelope], Report]
 """Runs a verb, by its name and the call."""
 
 
-def answer_call(verb: str, arguments: Mapping[str, Any], report: Reporting, *, check: Check) -> ToolAnswer:
+def answer_call(
+    verb: str, arguments: Mapping[str, Any], report: Reporting, *, check: Check, urls: bool = False
+) -> ToolAnswer:
     """Answer a call of a tool: with the report of its verb, with help, or with an error in its one shape.
 
-    `check` raises what ends the work.
+    `check` raises what ends the work. `urls`: whether help tells of the mode that fetches.
     """
     with interruptible(check):
         try:
             envelope = parse(Envelope, arguments, where="call")
             bound = parse(_Bound, _only(envelope.options, "max_tokens"), where="options").max_tokens
             if envelope.mode == HELP:
-                text, data = help_on(verb, envelope.input)
+                text, data = help_on(verb, envelope.input, urls=urls)
                 return ToolAnswer(cut_to_tokens(text, max(bound, DEFAULT_TOKENS)), fit_json(data, max_tokens=bound))
             told = report(verb, _bounded(verb, envelope, bound))
         except TreeringError as error:
@@ -71,12 +73,15 @@ def answer_call(verb: str, arguments: Mapping[str, Any], report: Reporting, *, c
 
 
 class ToolDispatcher:
-    """Answers the calls of one client, from any thread. `files`: which files its `ingest` may read."""
+    """Answers the calls of one client, from any thread.
 
-    def __init__(self, address: Address | str, files: FileAccess) -> None:
+    `files`: which files its `ingest` may read. `urls`: whether it may fetch pages of the web.
+    """
+
+    def __init__(self, address: Address | str, files: FileAccess, *, urls: bool = False) -> None:
         self._address = address
         self._files = files
-        self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles))
+        self._granted = replace(GRANTED, reads_files=not isinstance(files, NoFiles), fetches=urls)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
@@ -85,7 +90,7 @@ class ToolDispatcher:
     ) -> ToolAnswer:
         """Run a verb and return its report, or the error in its one shape. `check` raises what ends the work."""
         report = partial(self._report, actor=actor, progress=progress)
-        return answer_call(verb, arguments, report, check=check)
+        return answer_call(verb, arguments, report, check=check, urls=self._granted.fetches)
 
     def close(self) -> None:
         """Close the space, if it was opened."""

@@ -36,15 +36,18 @@ OPEN: Mapping[type[BaseModel], type[BaseModel]] = {
 }
 """Inputs that take the fields of a new object beside their own, and which fields those are."""
 GRANTED = replace(WRITES, reads_files=True)
-"""What an agent may do at most; files only where the server may read some. What goes beyond it is not listed."""
+"""What an agent may do at most; files only where the server may read some. What goes beyond it is not listed.
+
+A server that is told to fetch pages of the web grants that besides, and lists it.
+"""
 HELP = "help"
 """The mode of every tool that tells all fields of its other modes (`mode_help`)."""
 _LEGEND = "* needed. All about a mode: mode help, input.mode."
 
 
-def tool_listing() -> list[Schema]:
-    """Return the tools as the protocol lists them, as JSON data."""
-    return [_listed(granted_modes(tool)) for tool in TOOLS.values()]
+def tool_listing(*, urls: bool = False) -> list[Schema]:
+    """Return the tools as the protocol lists them, as JSON data. `urls`: pages of the web may be fetched."""
+    return [_listed(granted_modes(tool, urls=urls)) for tool in TOOLS.values()]
 
 
 def rendered() -> str:
@@ -52,9 +55,10 @@ def rendered() -> str:
     return json.dumps(tool_listing(), indent=1, ensure_ascii=False) + "\n"
 
 
-def granted_modes(tool: Tool) -> Tool:
-    """Return a tool with the modes that an agent may be let use."""
-    return replace(tool, modes={name: mode for name, mode in tool.modes.items() if not mode.rights.beyond(GRANTED)})
+def granted_modes(tool: Tool, *, urls: bool = False) -> Tool:
+    """Return a tool with the modes that an agent may be let use; `urls`: also those that fetch."""
+    granted = replace(GRANTED, fetches=urls)
+    return replace(tool, modes={name: mode for name, mode in tool.modes.items() if not mode.rights.beyond(granted)})
 
 
 def _listed(tool: Tool) -> Schema:

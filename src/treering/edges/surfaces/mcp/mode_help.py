@@ -11,12 +11,13 @@ from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Mode, Tool
 
 
-def help_on(verb: str, given: Mapping[str, Any] | str) -> tuple[str, dict[str, Any]]:
+def help_on(verb: str, given: Mapping[str, Any] | str, *, urls: bool = False) -> tuple[str, dict[str, Any]]:
     """Tell of one mode of a tool, or of all: as text, and as data.
 
-    `given`: the input of the call, a mode's name or `{"mode": NAME}`. Raises `InvalidInput` for a mode that is none.
+    `given`: the input of the call, a mode's name or `{"mode": NAME}`. `urls`: also of the mode that fetches. Raises
+    `InvalidInput` for a mode that is none.
     """
-    tool = granted_modes(TOOLS[verb])
+    tool = granted_modes(TOOLS[verb], urls=urls)
     modes = list(_asked(tool, given))
     text = "\n\n".join("\n".join(_lines(tool, mode)) for mode in modes)
     return text, {"verb": verb, "mode": HELP, "status": "ok", "modes": [_data(tool, mode) for mode in modes]}

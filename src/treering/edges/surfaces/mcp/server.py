@@ -55,6 +55,7 @@ def serve(
     *,
     underscore_names: bool = False,
     files: Path | None = None,
+    urls: bool = False,
     read_seconds: float = READ_SECONDS,
 ) -> None:
     """Serve a space over standard input and output until the client hangs up.
@@ -62,13 +63,14 @@ def serve(
     `underscore_names` calls the tools `wiki_query` instead of `wiki.query`; so does `TREERING_MCP_UNDERSCORE=1`.
     `files`: the folder below which `ingest` reads files; without one it is the folder the server is started in, unless
     that is `/` or the home folder, where none are read. Raises `InvalidInput` where it is not a folder.
+    `urls` lets `ingest` fetch pages of the web.
     A query ends after `read_seconds`.
     Nothing but the protocol goes to standard output; the log goes to standard error.
     """
     log_warnings()
     underscored = underscore_names or Settings.read().underscore_names
     with suppress(KeyboardInterrupt):
-        server = build_server(address, underscore_names=underscored, files=files, read_seconds=read_seconds)
+        server = build_server(address, underscore_names=underscored, files=files, urls=urls, read_seconds=read_seconds)
         anyio.run(_serve, server)
 
 
@@ -77,11 +79,14 @@ def build_server(
     *,
     underscore_names: bool = False,
     files: Path | None = None,
+    urls: bool = False,
     read_seconds: float = READ_SECONDS,
 ) -> Server[None]:
     """Make a server of the space an address names, which is opened by the first call; see `serve`."""
-    own = _OwnSpace(address, files_of_server(files, Path.cwd()))
-    return server_of(own.answer, underscore_names=underscore_names, read_seconds=read_seconds, close=own.close)
+    own = _OwnSpace(address, files_of_server(files, Path.cwd()), urls=urls)
+    return server_of(
+        own.answer, underscore_names=underscore_names, read_seconds=read_seconds, urls=urls, close=own.close
+    )
 
 
 def server_of(
@@ -91,14 +96,16 @@ def server_of(
     read_seconds: float = READ_SECONDS,
     work_seconds: float | None = None,
     at_once: int = _SERVED_AT_ONCE,
+    urls: bool = False,
     close: Callable[[], None] = lambda: None,
 ) -> Server[None]:
     """Make a server of the four tools, whose calls `answer` answers; `close` is called when it ends.
 
-    A query ends after `read_seconds`, any other call after `work_seconds`, if that is given.
+    A query ends after `read_seconds`, any other call after `work_seconds`, if that is given. `urls`: the mode that
+    fetches pages of the web is listed.
     """
     seconds = (read_seconds, work_seconds)
-    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, at_once=at_once)
+    tools = _Tools(answer, underscored=underscore_names, seconds=seconds, at_once=at_once, urls=urls)
 
     @asynccontextmanager
     async def lifespan(_server: Server[None]) -> AsyncIterator[None]:
@@ -128,9 +135,10 @@ async def _serve(server: Server[None]) -> None:
 class _OwnSpace:
     """Answers calls by a space that is opened by the first of them."""
 
-    def __init__(self, address: Address | str, files: FileAccess) -> None:
+    def __init__(self, address: Address | str, files: FileAccess, *, urls: bool) -> None:
         self._address = address
         self._files = files
+        self._urls = urls
         self._dispatcher: ToolDispatcher | None = None
         self._lock = Lock()
 
@@ -140,7 +148,8 @@ class _OwnSpace:
         from treering.edges.surfaces.mcp.dispatcher import ToolDispatcher
 
         with self._lock:
-            dispatcher = self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files)
+            self._dispatcher = self._dispatcher or ToolDispatcher(self._address, self._files, urls=self._urls)
+            dispatcher = self._dispatcher
         actor = _client_of(context)
         return dispatcher.answer(verb, arguments, actor=actor, progress=watch.report, check=watch.check)
 
@@ -155,8 +164,15 @@ class _Tools:
     """Lists and calls the four tools. `seconds`: how long a query, and how long any other call may take."""
 
     def __init__(
-        self, answer: AnswerCall, *, underscored: bool, seconds: tuple[float, float | None], at_once: int
+        self,
+        answer: AnswerCall,
+        *,
+        underscored: bool,
+        seconds: tuple[float, float | None],
+        at_once: int,
+        urls: bool,
     ) -> None:
+        self._urls = urls
         self._answer_call = answer
         self._underscored = underscored
         self._read_seconds, self._work_seconds = seconds
@@ -208,6 +224,10 @@ class _Tools:
 
     @cached_property
     def _listing(self) -> list[dict[str, Any]]:
+        if self._urls:
+            from treering.edges.surfaces.mcp.listing import tool_listing  # as heavy as a call
+
+            return tool_listing(urls=True)
         text = resources.files("treering.edges.surfaces.mcp").joinpath(_LISTING).read_text(encoding="utf-8")
         listing: list[dict[str, Any]] = json.loads(text)
         return listing

@@ -64,6 +64,8 @@ class Serving:
     """Which models the projects are served with; by default none but the built-in embedder."""
     files: Path | None = None
     """The folder below which `ingest` may read files; none: it reads no files."""
+    urls: bool = False
+    """Whether `ingest` may fetch pages of the web."""
     allow: frozenset[Allowed] = frozenset()
     """What callers may do beyond reading and writing: decide as a person, and erase."""
     keys: Address | None = None
@@ -92,6 +94,7 @@ class Serving:
         files: Path | None,
         keys: Address | None = None,
         allow: Iterable[str] = (),
+        urls: bool = False,
         upstream: UpstreamPlace | None = None,
         memory: MemorySettings | None = None,
         making: MakingPlan | None = None,
@@ -111,6 +114,7 @@ class Serving:
             files=files,
             keys=keys,
             allow=allowed(allow),
+            urls=urls,
             background=settings.background,
             # A model takes more memory than a space: one for all.
             embedder=BgeSmall(threads=settings.threads),
@@ -150,7 +154,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
     """
     stop = stop or Stop()
     # Where there are keys, they say what their holders may do.
-    most = granted(files=serving.files, allow=ALLOWED if serving.keys else serving.allow)
+    most = granted(files=serving.files, allow=ALLOWED if serving.keys else serving.allow, urls=serving.urls)
     space = ServedSpace(
         serving.space,
         stop=stop,
@@ -180,7 +184,7 @@ def build_app(serving: Serving, *, stop: Stop | None = None) -> FastAPI:
         settings=serving.making.settings,
     )
 
-    agents = McpEndpoint(space, bounds, stop=stop)
+    agents = McpEndpoint(space, bounds, stop=stop, urls=serving.urls)
     caretaker = Caretaker([space.look_after, spaces.look_after, *([memory.take_over] if upstream else [])])
 
     @asynccontextmanager
@@ -279,6 +283,7 @@ def _key_ring(serving: Serving, spaces: ProjectSpaces) -> KeyRing | None:
         space=space_name(space),
         project=lambda project_id: space_name(spaces.address(project_id)),
         files=serving.files is not None,
+        urls=serving.urls,
     )
 
 

@@ -51,8 +51,8 @@ class Caller:
 
     @property
     def granted_besides(self) -> Rights:
-        """What it may do by operations that are no modes of a verb: those read no files over HTTP."""
-        return replace(self.granted, reads_files=False)
+        """What it may do by operations that are no modes of a verb: those read no files and fetch nothing."""
+        return replace(self.granted, reads_files=False, fetches=False)
 
     def scope_for(self, asked: str | None) -> str:
         """Return the scope of a call: the one it names, else the one of its key.

@@ -42,6 +42,8 @@ class KeyRing:
     """Gives the name of the space of a project, by its id. Raises `InvalidInput` for what is not an id."""
     files: bool
     """Whether those who may write may have files read."""
+    urls: bool = False
+    """Whether those who may write may have pages of the web fetched."""
 
 
 class Gate:
@@ -159,7 +161,7 @@ def _project_space(project_id: str, ring: KeyRing) -> str | None:
 
 def _caller(key: AccessKey, ring: KeyRing) -> Caller:
     return Caller(
-        rights_of(key, files=ring.files),
+        rights_of(key, files=ring.files, urls=ring.urls),
         Author(actor=key.name, channel=key.channel),
         key.scope,
         key=key.id,

@@ -25,14 +25,16 @@ PATH = "/mcp"
 class McpEndpoint:
     """Answers agents that speak the protocol. `run` is entered while the app lives."""
 
-    def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop) -> None:
+    def __init__(self, space: ServedSpace, bounds: Bounds, *, stop: Stop, urls: bool = False) -> None:
         self._space = space
         self._stop = stop
+        self._urls = urls
         server = server_of(
             self._answer,
             read_seconds=bounds.read_seconds,
             work_seconds=bounds.work_seconds,
             at_once=bounds.worked_on_at_once,
+            urls=urls,
         )
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=bounds.max_body_bytes
@@ -53,7 +55,7 @@ class McpEndpoint:
         if caller is None:
             return error_answer(Denied("It is not known who calls.", hint="Call the tool over HTTP."))
         report = partial(self._space.call, caller=caller, progress=watch.report)
-        return answer_call(verb, arguments, report, check=check)
+        return answer_call(verb, arguments, report, check=check, urls=self._urls)
 
 
 def _caller_of(context: Context) -> Caller | None:

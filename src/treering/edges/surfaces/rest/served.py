@@ -36,13 +36,14 @@ def allowed(words: Iterable[str]) -> frozenset[Allowed]:
     return frozenset(known for known in ALLOWED if known in given)
 
 
-def granted(*, files: Path | None, allow: Collection[Allowed]) -> Rights:
+def granted(*, files: Path | None, allow: Collection[Allowed], urls: bool = False) -> Rights:
     """Return what whoever reaches the server may do: read and write the space, and what its operator allows besides.
 
     `files`: the folder whose files may be read. `allow`: `review` lets callers decide as a person, `erase` lets them
-    erase besides.
+    erase besides. `urls`: pages of the web may be fetched.
     """
-    return replace(WRITES, reads_files=files is not None, needs_person=bool(allow), destroys="erase" in allow)
+    reads_files, destroys = files is not None, "erase" in allow
+    return replace(WRITES, reads_files=reads_files, fetches=urls, needs_person=bool(allow), destroys=destroys)
 
 
 class Stop:
@@ -110,7 +111,7 @@ class ServedSpace:
         self._embedder = embedder
         self._files = files_below(files) if files else NoFiles()
         # An import reads what is in the folder it is given, also where links in there lead: nothing asks about those.
-        self._granted_besides = replace(granted, reads_files=False)
+        self._granted_besides = replace(granted, reads_files=False, fetches=False)
         self._space: Space | None = None
         self._lock = threading.Lock()
 
