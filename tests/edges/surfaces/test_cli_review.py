@@ -92,3 +92,23 @@ def test_erasing_asks_first_and_cannot_ask_a_pipe(stage: Stage) -> None:
 def test_the_bare_group_shows_its_commands(stage: Stage) -> None:
     told = stage.run("review")
     assert "reject" in told.out + told.err
+
+
+def test_work_that_comments_ask_for_is_proposed_and_applied_together(stage: Stage) -> None:
+    stage.done("init")
+    stage.write({"a.py": "# TODO: close the file\n# FIXME: it leaks here\n"})
+    stage.done("ingest", "a.py")
+    out = stage.done("review", "propose").out
+    assert "Proposed: 2" in out
+    assert "work item: TODO: close the file" in out
+    waiting = [record["id"] for record in stage.json("review", "list")]
+    assert stage.done("review", "apply", *waiting).out.count("Applied patch:") == 2
+    assert "Proposed: 0" in stage.done("review", "propose").out
+
+
+def test_of_several_patches_those_before_one_that_fails_stay_applied(waiting: tuple[Stage, str]) -> None:
+    stage, patch = waiting
+    told = stage.run("review", "apply", patch, "patch:01kefz5b1jt7w2y9a5m3x8q6rv")
+    assert told.code == 3
+    assert f"Applied {patch}" in told.out
+    assert stage.json("review", "list") == []

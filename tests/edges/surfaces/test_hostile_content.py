@@ -104,6 +104,7 @@ PRINTED = {
     ],
     "revert": ["revert {applied} --reason {hostile}"],
     "review apply": ["review apply {waiting}"],
+    "review propose": ["review propose", "review propose --dry-run --json"],
     "review list": ["review list", "review list --json"],
     "review reject": ["review reject {waiting} --reason {hostile}"],
     "review show": ["review show {waiting}", "review show {waiting} --json"],

@@ -7,14 +7,19 @@ from treering.core.errors import InvalidInput, nearest
 from treering.edges import discussion_files, transfer
 from treering.edges.wiki_files import operations as wikis
 from treering.memories.discussion import operations as discussions
-from treering.tools import index_engine, review, space_status, upkeep
+from treering.tools import index_engine, proposing, review, space_status, upkeep
 from treering.tools.envelope import Operation
 from treering.tools.erasure import ERASE
 
 ON_SPACES: tuple[Operation[Any], ...] = (*review.OPERATIONS, ERASE, transfer.EXPORT, transfer.IMPORT)
 """Operations on a space as a whole: for the command line, Python, and HTTP as far as a server grants them."""
-UPKEEP: tuple[Operation[Any], ...] = (*upkeep.OPERATIONS, *space_status.OPERATIONS, *index_engine.OPERATIONS)
-"""What keeps a space in order: for the command line and Python."""
+UPKEEP: tuple[Operation[Any], ...] = (
+    *upkeep.OPERATIONS,
+    *space_status.OPERATIONS,
+    *index_engine.OPERATIONS,
+    *proposing.OPERATIONS,
+)
+"""What keeps a space and its work in order: for the command line and Python."""
 ON_DISCUSSIONS: tuple[Operation[Any], ...] = (
     *discussions.OPERATIONS,
     discussion_files.EXPORT,

@@ -63,6 +63,10 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "review list": (("what waits for a decision", "treering review list"),),
     "review show": (("what a patch would change", "treering review show patch:01k…"),),
     "review apply": (("let it happen", "treering review apply patch:01k…"),),
+    "review propose": (
+        ("work items for tickets and TODO comments", "treering review propose"),
+        ("what that would be", "treering review propose --dry-run"),
+    ),
     "review reject": (("turn it down", 'treering review reject patch:01k… --reason "No evidence"'),),
     "revert": (("take back what a patch did", 'treering revert patch:01k… --reason "Wrong branch"'),),
     "erase": (("remove a source for good, everywhere", 'treering erase src:01k… --reason "Asked by its author"'),),

@@ -16,7 +16,8 @@ def add_to(app: Typer) -> None:
     """Add the commands to the command line."""
     review = Typer(rich_markup_mode=None, invoke_without_command=True)
     review.callback()(decide)
-    for name, command in (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject)):
+    commands = (("list", show_waiting), ("show", show), ("apply", apply), ("reject", reject), ("propose", propose))
+    for name, command in commands:
         review.command(name, cls=Command)(spread(command))
     app.add_typer(review, name="review")
     app.command("revert", cls=Command)(spread(revert))
@@ -43,14 +44,18 @@ def show(patch: Patch, access: Access) -> None:
     reviewing.show(patch, access)
 
 
-def apply(patch: Patch, writing: WriteFlags, access: Access) -> None:
-    """Apply a waiting patch.
+def apply(
+    patches: Annotated[list[str], Argument(metavar="PATCH", help="The ids of patches.")],
+    writing: WriteFlags,
+    access: Access,
+) -> None:
+    """Apply waiting patches, each by itself.
 
     Nobody approves their own proposal, unless the policy file says so.
     """
     from treering.edges.surfaces.cli import reviewing
 
-    reviewing.apply(patch, access, writing)
+    reviewing.apply(patches, access, writing)
 
 
 def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:
@@ -58,6 +63,28 @@ def reject(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "
     from treering.edges.surfaces.cli import reviewing
 
     reviewing.reject(patch, reason, access, writing)
+
+
+def propose(
+    writing: WriteFlags,
+    access: Access,
+    scope: Annotated[str, Option("--scope", metavar="PATH", help="Only sources of this scope and below.")] = "/",
+    limit: Annotated[int, Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
+    closed: Annotated[
+        bool, Option("--closed", help="Also tickets that were closed before they were tracked here, as activities.")
+    ] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only tell what sources ask for, also what waits already.")
+    ] = False,
+) -> None:
+    """Lay before the reviewers what sources ask for.
+
+    Tickets and TODO comments become work items once somebody applies the patch; tickets that were closed, and
+    comments that are gone, end them the same way. What somebody turned down is not proposed again.
+    """
+    from treering.edges.surfaces.cli import reviewing
+
+    reviewing.propose(scope, {"limit": limit, "closed": closed, "dry_run": dry_run}, access, writing)
 
 
 def revert(patch: Patch, writing: WriteFlags, access: Access, reason: Reason = "") -> None:

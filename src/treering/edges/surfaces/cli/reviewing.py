@@ -1,6 +1,7 @@
 """What the commands by which a person decides do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import typer
 
@@ -10,10 +11,12 @@ from treering.edges.surfaces.cli.rendering.changes import (
     render_erasure,
     render_proposals,
     render_receipt,
+    render_work_proposals,
 )
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, confirm_destroying, embed_later, is_piped, opened
 from treering.tools.erasure import ERASE
+from treering.tools.proposing import PROPOSE
 
 
 def show_waiting(access: Access) -> None:
@@ -30,12 +33,20 @@ def show(patch: str, access: Access) -> None:
     answer(access, diff, [line((patch, "bold")), *render_diff(diff, fenced=is_piped())])
 
 
-def apply(patch: str, access: Access, writing: WriteFlags) -> None:
-    """Apply a patch."""
+def apply(patches: Sequence[str], access: Access, writing: WriteFlags) -> None:
+    """Apply patches, each by itself: those before one that fails stay applied."""
     with opened(access, writing) as space:
-        receipt = space.approve(patch)
-        answer(access, receipt, render_receipt("Applied", receipt))
+        for patch in patches:
+            receipt = space.approve(patch)
+            answer(access, receipt, render_receipt("Applied", receipt))
         embed_later(space, writing)
+
+
+def propose(scope: str, options: Mapping[str, Any], access: Access, writing: WriteFlags) -> None:
+    """Propose the work that sources ask for."""
+    with opened(access, writing) as space:
+        found = space.perform(PROPOSE, scope=scope, options=options)
+    answer(access, found, render_work_proposals(found, dry_run=bool(options["dry_run"])))
 
 
 def reject(patch: str, reason: str, access: Access, writing: WriteFlags) -> None:

@@ -10,6 +10,7 @@ from treering.core.patch import PatchRecord, Receipt
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.tools.erasure import ErasureReceipt
 from treering.tools.ingest_report import OUTCOMES, IngestReport, ItemResult, JobReport, Outcome
+from treering.tools.proposing import WorkProposals
 from treering.tools.submission import WriteReport
 
 _STYLES: Mapping[str, str] = {"failed": "red", "skipped": "yellow", "removed": "magenta"}
@@ -97,6 +98,19 @@ def render_proposals(records: Sequence[PatchRecord]) -> Iterator[IndentedLine]:
         yield line((record.id, "bold"), f"  {record.created_at:%Y-%m-%d %H:%M}Z  {what}")
         if record.reason:
             yield line(one_line(record.reason, most=_NAME_CHARS), indent=2)
+
+
+def render_work_proposals(found: WorkProposals, *, dry_run: bool) -> Iterator[IndentedLine]:
+    """Show what waits now, and how to decide on it."""
+    known = f"; {found.known} known already" if found.known else ""
+    count = len(found.proposed)
+    yield line((f"{'Asked for' if dry_run else 'Proposed'}: ", "bold"), f"{count}{known}")
+    for one in found.proposed:
+        yield line((one.patch_id or "-", "bold"), f"  {one.what}: {one_line(one.title, most=_NAME_CHARS)}", indent=2)
+    if found.more:
+        yield line("There is more: run it again, or with a larger --limit.", indent=2)
+    if count and not dry_run:
+        yield line("treering review show PATCH, then treering review apply PATCH... or reject PATCH", indent=2)
 
 
 def render_erasure(receipt: ErasureReceipt) -> Iterator[IndentedLine]:
