@@ -11,21 +11,43 @@ LONGEST = 6
 """Nodes of a path. Half the mass is lost at every step, so longer ways carry next to nothing."""
 
 
-def path_to(key: int, association: Association) -> list[int]:
-    """Return the nodes from where the walk began to a passage, that passage last.
+class WaysBack:
+    """Finds how one walk came to passages. Many ways lead through the same nodes: each is looked at once."""
 
-    From the passage backwards, each step goes to the neighbour that held most mass for it, until one the walk
-    began from; a passage that was itself a beginning is reached from another all the same, where there is one.
-    """
-    path: list[int] = association.view.of_passages(np.array([key], np.int64)).tolist()
-    while len(path) < LONGEST:
-        before = _heaviest(path, association)
-        if before is None:
-            break
-        path.append(before)
-        if before in association.seeds or before in association.begun:
-            break
-    return path[::-1]
+    def __init__(self, association: Association) -> None:
+        """Take what the walk found, and where it began."""
+        self.view = association.view
+        self._association = association
+        self._before: dict[int, list[int]] = {}
+
+    def path_to(self, key: int) -> list[int]:
+        """Return the nodes from where the walk began to a passage, that passage last.
+
+        From the passage backwards, each step goes to the neighbour that held most mass for it, until one the walk
+        began from; a passage that was itself a beginning is reached from another all the same, where there is one.
+        """
+        path: list[int] = self.view.of_passages(np.array([key], np.int64)).tolist()
+        while len(path) < LONGEST:
+            before = next((node for node in self._heaviest(path[-1]) if node not in path), None)
+            if before is None:
+                break
+            path.append(before)
+            if before in self._association.seeds or before in self._association.begun:
+                break
+        return path[::-1]
+
+    def _heaviest(self, node: int) -> list[int]:
+        """Return the neighbours that held most mass for a node, as many as a path may have passed already and one."""
+        if node not in self._before:
+            edges = self.view.edges(np.array([node], np.int64))
+            mass = self._association.walk.of(edges.target)
+            # A node that much is tied to has many neighbours, of which the walk came to few.
+            told = (edges.tie != EdgeType.PART) & (mass > 0)
+            targets, which = np.unique(edges.target[told], return_inverse=True)
+            weights = np.bincount(which, TIE_WEIGHTS[edges.tie[told]] * mass[told], len(targets))
+            first = np.argsort(-weights, kind="stable")[:LONGEST]
+            self._before[node] = targets[first[weights[first] > 0]].tolist()
+        return self._before[node]
 
 
 def passages_on(path: Sequence[int], view: GraphView) -> list[int]:
@@ -40,14 +62,3 @@ def tell_path(path: Sequence[int], view: GraphView, *, titles: Mapping[int, str]
     keys: list[int] = view.passages_of(np.array(path, np.int64)).tolist()
     names = view.names([node for node, key in zip(path, keys, strict=True) if key < 0])
     return [names.get(node, "") if key < 0 else titles.get(key, "") for node, key in zip(path, keys, strict=True)]
-
-
-def _heaviest(path: Sequence[int], association: Association) -> int | None:
-    edges = association.view.edges(np.array(path[-1:], np.int64))
-    told = (edges.tie != EdgeType.PART) & ~np.isin(edges.target, path)
-    targets, which = np.unique(edges.target[told], return_inverse=True)
-    if not len(targets):
-        return None
-    weights = np.bincount(which, TIE_WEIGHTS[edges.tie[told]], len(targets)) * association.walk.of(targets)
-    best = int(np.argmax(weights))
-    return int(targets[best]) if weights[best] > 0 else None

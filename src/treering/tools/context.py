@@ -23,10 +23,10 @@ from treering.tools.may_break import may_break
 from treering.tools.reading import (
     Asked,
     Empty,
+    Explanations,
     ReadReport,
     SearchOptions,
     altered_warnings,
-    explanation,
     question_of,
     reach_of,
     stood_at,
@@ -79,8 +79,9 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
     built = _build(call, given.task, packed, reach, found, attached, options, altered)
     if options.explain:
         hits = {
-            f"{hit.head.object_id} {hit.head.part}".strip(): explanation(call, hit, each)
+            f"{hit.head.object_id} {hit.head.part}".strip(): explanations.of(hit)
             for each in (found.sources, found.beliefs)
+            for explanations in [Explanations(call, each)]
             for hit in each.hits
         }
         built = built.model_copy(update={"trace": {**built.trace, "hits": hits}})

@@ -12,9 +12,8 @@ from treering.core.lifecycle import CURRENT, is_over
 from treering.core.locator import place_in
 from treering.core.times import Instant, parse_time
 from treering.core.trust import TrustLevel
-from treering.derived.association import Association
 from treering.derived.fusion import WALKED
-from treering.derived.paths import passages_on, path_to, tell_path
+from treering.derived.paths import WaysBack, passages_on, tell_path
 from treering.derived.question import Question
 from treering.derived.reranking import MOST_PAIRS
 from treering.derived.retrieval import Hit, Retrieval
@@ -193,8 +192,8 @@ def question_of(call: Call, text: str, *, semantic: bool = True, now: datetime |
     return Question.of(text, embedder=embedder, now=now or engine.clock.now(), lag=lag)
 
 
-def show(call: Call, hit: Hit, retrieval: Retrieval, *, now: datetime, explain: bool) -> ShownHit:
-    """Show a hit as a read about the time `now` found it."""
+def show(hit: Hit, *, now: datetime, explanations: "Explanations | None") -> ShownHit:
+    """Show a hit as a read about the time `now` found it, with why it is there where that is asked for."""
     head, state = hit.head, hit.state
     return ShownHit(
         origin=head.origin or head.object_id,
@@ -216,7 +215,7 @@ def show(call: Call, hit: Hit, retrieval: Retrieval, *, now: datetime, explain: 
         trust=hit.trusted.level,
         reply=_shown_reply(hit),
         current=state.status in CURRENT[state.type] and not (hit.item and is_over(hit.item, now=now)),
-        explain=explanation(call, hit, retrieval) if explain else None,
+        explain=explanations.of(hit) if explanations else None,
     )
 
 
@@ -227,36 +226,43 @@ def _shown_reply(hit: Hit) -> ShownReply | None:
     return ShownReply(segment_id=hit.reply.segment_id, heading=hit.reply.heading, text=hit.reply.excerpt, place=place)
 
 
-def explanation(call: Call, hit: Hit, retrieval: Retrieval) -> dict[str, Any]:
-    """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
-    head = hit.head
-    arms = {
-        name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
-        for name, part in hit.fused.parts.items()
-    }
-    told: dict[str, Any] = {
-        "fused": round(hit.fused.score, 4),
-        "arms": arms,
-        "trust": {"level": hit.trusted.level, "factor": round(hit.trusted.factor, 4)},
-    }
-    if head.place_role != NO_PLACE:
-        told["role"] = head.place_role
-    if hit.reply:
-        told["reply"] = "The hit ends in a question; the next turn is somebody else's."
-    if hit.falls_for_repeating:
-        told["repeats_question"] = {"factor": REPEATING_WEIGHT}
-    if hit.reread is not None:
-        told["rerank"] = round(hit.reread, 4)
-    if retrieval.association and WALKED in hit.fused.parts:
-        told["path"] = _way_to(call, hit, retrieval.association)
-    return told
+class Explanations:
+    """Say of the hits of one retrieval why they are there."""
 
+    def __init__(self, call: Call, retrieval: Retrieval) -> None:
+        """Take what was found."""
+        self._passages = call.engine.index.passages
+        self._ways = WaysBack(retrieval.association) if retrieval.association else None
 
-def _way_to(call: Call, hit: Hit, association: Association) -> list[str]:
-    path = path_to(hit.head.key, association)
-    (found,) = call.engine.index.passages.read([PassageRequest(tuple(passages_on(path, association.view)))])
-    titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in found.heads.items()}
-    return tell_path(path, association.view, titles=titles)
+    def of(self, hit: Hit) -> dict[str, Any]:
+        """Say per arm which rank and score brought the hit here, and by which way the graph led to it."""
+        head = hit.head
+        arms = {
+            name: {"rank": part.rank, "raw": round(part.raw, 4), "normalised": round(part.normalised, 4)}
+            for name, part in hit.fused.parts.items()
+        }
+        told: dict[str, Any] = {
+            "fused": round(hit.fused.score, 4),
+            "arms": arms,
+            "trust": {"level": hit.trusted.level, "factor": round(hit.trusted.factor, 4)},
+        }
+        if head.place_role != NO_PLACE:
+            told["role"] = head.place_role
+        if hit.reply:
+            told["reply"] = "The hit ends in a question; the next turn is somebody else's."
+        if hit.falls_for_repeating:
+            told["repeats_question"] = {"factor": REPEATING_WEIGHT}
+        if hit.reread is not None:
+            told["rerank"] = round(hit.reread, 4)
+        if self._ways and WALKED in hit.fused.parts:
+            told["path"] = self._way_to(hit, self._ways)
+        return told
+
+    def _way_to(self, hit: Hit, ways: WaysBack) -> list[str]:
+        path = ways.path_to(hit.head.key)
+        (found,) = self._passages.read([PassageRequest(tuple(passages_on(path, ways.view)))])
+        titles = {key: " — ".join(filter(None, (head.title, head.heading))) for key, head in found.heads.items()}
+        return tell_path(path, ways.view, titles=titles)
 
 
 def why_empty(call: Call, question: Question, reach: Reach) -> Empty:

@@ -10,6 +10,7 @@ from treering.derived.tokens import estimate_tokens
 from treering.tools.envelope import AskingInput, Call, Mode
 from treering.tools.reading import (
     Asked,
+    Explanations,
     ReadReport,
     SearchOptions,
     ShownHit,
@@ -64,7 +65,8 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         rereading=rereading_of(call, options),
     )
     now = reach.now or engine.clock.now()
-    hits = tuple(show(call, hit, found, now=now, explain=options.explain) for hit in found.hits)
+    explanations = Explanations(call, found) if options.explain else None
+    hits = tuple(show(hit, now=now, explanations=explanations) for hit in found.hits)
     if by_source:
         hits = tuple(_grouped(hits))[: options.limit]
     shown, left_out = _fit(hits, options.max_tokens)
