@@ -612,6 +612,24 @@ class TestRecent:
             decide(space, f"Number {at}")
         report = space.query("recent", input={"limit": 3})
         assert (len(report.changes), report.more) == (3, 1)
+        assert report.how_many_more == "1 more"
+
+    def test_what_is_beyond_the_limit_is_counted_up_to_a_hundred(self, space):
+        items = [{"text": f"Note {at}.", "origin": f"note:{at}"} for at in range(104)]
+        space.ingest("source", input={"items": items})
+        report = space.query("recent", input={"limit": 2})
+        assert (len(report.changes), report.how_many_more) == (2, "100 or more")
+
+    def test_old_changes_are_found_behind_many_of_other_scopes_and_types(self, space):
+        old = decide(space, "Old", scope="/a")
+        items = [{"text": f"Note {at}.", "origin": f"note:{at}"} for at in range(700)]
+        space.ingest("source", scope="/b", input={"items": items})
+        assert [change.id for change in space.query("recent", scope="/a").changes] == [old]
+        wide = space.query("recent", input={"types": ["knowledge"], "limit": 1}, options={"descend": True})
+        assert ([change.id for change in wide.changes], wide.more) == ([old], 0)
+        first = space.query("recent", input={"limit": 1000}, options={"descend": True}).changes
+        assert [change.seq for change in first] == sorted((change.seq for change in first), reverse=True)
+        assert len({change.seq for change in first}) == len(first) == 701
 
     def test_it_can_be_of_some_types_and_of_a_point_in_history(self, space):
         decide(space, "One")

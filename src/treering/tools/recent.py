@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Literal
 
 from pydantic import Field
@@ -22,6 +23,9 @@ from treering.tools.scoped_ledger import whole
 from treering.tools.standing import standing
 
 _TICK = timedelta(microseconds=1)
+_MOST_AT_ONCE = 10_000
+MOST_COUNTED = 100
+"""So many changes beyond the limit are looked for: to count all would be to read the whole log."""
 _BEGINNING = datetime.min.replace(tzinfo=UTC) + timedelta(days=1)
 
 
@@ -57,7 +61,12 @@ class RecentReport(Report):
 
     changes: tuple[RecentChange, ...]
     more: int = 0
-    """Changes in the window beyond the limit."""
+    """Changes in the window beyond the limit; those of a log counted up to `MOST_COUNTED`."""
+
+    @property
+    def how_many_more(self) -> str:
+        """How many there are beyond the limit, as people read it."""
+        return f"{self.more} {'or ' * (self.more == MOST_COUNTED)}more"
 
 
 def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport:
@@ -86,25 +95,39 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
 
 def _written(call: Call, given: RecentInput, options: ReadOptions) -> tuple[Sequence[RecentChange], list[Head], int]:
     """Return what was written in the window, newest first, the heads of what it changed, and how much it is in all."""
+    most = given.limit + MOST_COUNTED
+    found = list(islice(_changes(call, given, options, at_once=most), most))
+    shown = found[: given.limit]
+    kept = [
+        RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
+        for event, head in shown
+    ]
+    heads = {head.id: head for _, head in shown}
+    return kept, list(heads.values()), len(found)
+
+
+def _changes(
+    call: Call, given: RecentInput, options: ReadOptions, *, at_once: int
+) -> Iterator[tuple[AuditEvent, Head]]:
+    """Return the events of the window about objects in sight, newest first, with the heads of those objects.
+
+    The log is read backwards, in stretches that grow: the window may hold all of it.
+    """
     ledger = call.engine.ledger
     since, until = parse_moment(given.since), parse_moment(given.until)
     moment = options.moment()
     last = ledger.sequence(moment)
     # An event of the very moment `since` belongs to the window.
     first = ledger.sequence(since - _TICK) if since and since > _BEGINNING else 0
-    events = [event for event in whole(ledger).events(after=first, limit=last - first) if _within(event, since, until)]
-    heads = ledger.heads((event.target for event in events), as_of=moment)
-    # A window may hold the whole log: only what is shown is made a change.
-    found = [
-        (event, head)
-        for event in reversed(events)
-        if (head := heads.get(event.target)) and (not given.types or head.type in given.types)
-    ]
-    kept = [
-        RecentChange(**change_of(event).model_dump(), id=head.id, type=head.type, title=head.title)
-        for event, head in found[: given.limit]
-    ]
-    return kept, [heads[identity] for identity in dict.fromkeys(change.id for change in kept)], len(found)
+    while last > first:
+        before = max(last - at_once, first)
+        events = [one for one in whole(ledger).events(after=before, limit=last - before) if _within(one, since, until)]
+        heads = ledger.heads((event.target for event in events), as_of=moment)
+        for event in reversed(events):
+            head = heads.get(event.target)
+            if head and (not given.types or head.type in given.types):
+                yield event, head
+        last, at_once = before, min(2 * at_once, _MOST_AT_ONCE)
 
 
 def _happened(

@@ -98,7 +98,7 @@ def _outline(report: Report) -> tuple[str, list[AnswerEntry]]:
             code = f" Places in code: {len(report.code)}; {report.code_left_out} more." if report.code else ""
             return f"Neighbours: {len(report.neighbours)}.{code}", [*_neighbours(report), *_linked_code(report)]
         case RecentReport():
-            return f"Changes, newest first: {len(report.changes)}; {report.more} more.", list(_changes(report))
+            return f"Changes, newest first: {len(report.changes)}; {report.how_many_more}.", list(_changes(report))
         case ExpandReport():
             return f"Opened: {len(report.items)}.", [_opened(item) for item in report.items]
         case _:

@@ -121,7 +121,7 @@ def render_recent(report: RecentReport, *, fenced: bool) -> Iterator[IndentedLin
         why = f": {_name(one.reason, fenced=fenced)}" if one.reason else ""
         yield line((f"{one.id}  {one.patch_id}", "dim"), why, indent=2)
     if report.more:
-        yield line(f"{report.more} more; --limit shows them")
+        yield line(f"{report.how_many_more}; --limit shows them")
 
 
 def _pack(pack: ContextPack) -> Iterator[IndentedLine]:
