@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 import pytest
 from key_parts import RIGHTS, guarded
+
 from space_parts import decide, note, open_space, state_fact, task
 
 SECRETS = {"/": "heliotrope", "/team": "periwinkle", "/team/sub": "celadon", "/beside": "marzipan", "/team2": "puce"}
@@ -165,8 +166,8 @@ def test_how_many_passages_the_whole_space_has_is_not_told_to_a_key_of_a_scope(s
         assert "passages have" not in text
 
 
-def test_the_timeline_of_a_scope_goes_back_to_what_happened_there(server, tmp_path_factory):
-    server, ids = server
+def test_the_timeline_of_a_scope_goes_back_to_what_happened_there(server):
+    server, _ = server
     key = server.key("read", scope="/team/sub")
     boss = server.key("write")
     notes = [{"text": f"Noise {number}.", "origin": f"noise:{number}"} for number in range(260)]
