@@ -97,6 +97,13 @@ class _Wish:
     title: str
     key: tuple[str, ...]
     operations: Sequence[Operation]
+    where: str = ""
+    """The file, where the title does not say what it is about."""
+
+    @property
+    def reason(self) -> str:
+        """What a reviewer reads in the list of what waits."""
+        return f"{self.what}: {self.title}" + (f", in {self.where}" if self.where else "")
 
 
 def propose_work(call: Call, _given: Nothing, options: ProposeOptions) -> WorkProposals:
@@ -112,7 +119,7 @@ def propose_work(call: Call, _given: Nothing, options: ProposeOptions) -> WorkPr
         if options.dry_run:
             proposed.append(told)
             continue
-        patch = new_patch(call.engine, wish.operations, author=author, reason=f"{wish.what}: {wish.title}").value
+        patch = new_patch(call.engine, wish.operations, author=author, reason=wish.reason).value
         record = ledger.propose(patch, idempotency_key=f"propose {digest(canonical_json([source.scope, *wish.key]))}")
         if record.id == patch.id:
             proposed.append(told.model_copy(update={"patch_id": record.id}))
@@ -252,12 +259,13 @@ def _of_comments(call: Call, source: Source, tracked: Sequence[WorkItem]) -> Ite
     for title, (kind, place) in comments.items():
         if title not in titles:
             fields = WorkItemFields(kind=kind, title=title, summary=place, source_refs=(source.id,))
-            yield _Wish("work item", title, (source.id, title), [Create(object=draft_work_item(call, fields))])
+            made = Create(object=draft_work_item(call, fields))
+            yield _Wish("work item", title, (source.id, title), [made], where=source.title or source.origin)
     for item in tracked:
         if item.status in _OPEN and item.title.startswith(tuple(_COMMENT_KINDS)) and item.title not in comments:
             said = f"The comment is gone from {source.title}."
             key = (source.id, *_as_it_stands(item), "gone", source.fingerprint)
-            yield _Wish("closing", item.title, key, _ending(item, said))
+            yield _Wish("closing", item.title, key, _ending(item, said), where=source.title or source.origin)
 
 
 def _comments(source: Source) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -101,7 +101,9 @@ def test_work_that_comments_ask_for_is_proposed_and_applied_together(stage: Stag
     out = stage.done("review", "propose").out
     assert "Proposed: 2" in out
     assert "work item: TODO: close the file" in out
-    waiting = [record["id"] for record in stage.json("review", "list")]
+    listed = stage.json("review", "list")
+    assert "work item: TODO: close the file, in a.py" in [record["reason"] for record in listed]
+    waiting = [record["id"] for record in listed]
     assert stage.done("review", "apply", *waiting).out.count("Applied patch:") == 2
     assert "Proposed: 0" in stage.done("review", "propose").out
 

@@ -158,7 +158,8 @@ def calls_of(ids):
             {"kind": "preference", "title": "P", "payload": {"statement": "s"}, "evidence_refs": evidence},
             {},
         )
-        yield "crystallize", "activity", {"title": "A", "links": [{"type": "related_to", "target": identity}]}, {}
+        yield "crystallize", "work_item", {"title": "A", "links": [{"type": "about", "target": identity}]}, {}
+        yield "crystallize", "activity", {"id": identity, "summary": "Taken over"}, {}
 
 
 def test_a_key_of_a_scope_is_told_nothing_of_what_lies_above_and_beside(shared):

@@ -15,7 +15,7 @@ from treering.edges.surfaces.rest.failures import status_of
 from treering.edges.surfaces.rest.project_reads import ProjectReads
 from treering.edges.surfaces.rest.served import ServedSpace, Stop
 from treering.edges.surfaces.rest.workers import Workers
-from treering.edges.surfaces.web.site import HOME, WebSite, site_routes
+from treering.edges.surfaces.web.site import HOME, OF_ANY_SPACE, WebSite, site_routes
 from treering.tools.envelope import Answer, Envelope, Operation, Report
 from treering.tools.rights import READS
 
@@ -26,6 +26,11 @@ class SpaceForPages:
     def __init__(self, space: ServedSpace, caller: Caller) -> None:
         self._space = space
         self._caller = caller
+
+    @property
+    def scope(self) -> str:
+        """The scope the caller is confined to."""
+        return self._caller.scope
 
     def check(self) -> bool:
         """Tell whether there is a space yet."""
@@ -44,6 +49,7 @@ class SpaceForPages:
         return not operation.rights.beyond(self._caller.granted_besides)
 
 
+_OWN_SCOPE = RouteAccess("space", READS, whole_space=False)
 _WHOLE_SPACE = RouteAccess("space", READS, whole_space=True)
 _WHOLE_PROJECT = RouteAccess("project", READS, whole_space=True)
 ACCESS = (
@@ -51,7 +57,8 @@ ACCESS = (
     (f"{HOME}/projects", RouteAccess("any key", READS, whole_space=True)),
     (f"{HOME}/projects/{{project_id}}", _WHOLE_PROJECT),
     (f"{HOME}/projects/{{project_id}}/{{rest:path}}", _WHOLE_PROJECT),
-    ("/", _WHOLE_SPACE),
+    ("/", _OWN_SCOPE),
+    *((f"{HOME}{path}", _OWN_SCOPE) for path in OF_ANY_SPACE),
     (f"{HOME}/{{rest:path}}", _WHOLE_SPACE),
 )
 """Who may open which page of a server with keys, the narrower paths first. What a page does is checked besides."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from treering.core.scope import ROOT
 from treering.edges.projects import ProjectSpaces
 from treering.tools import catalog
 from treering.tools.envelope import Answer, Envelope, Operation, Report
@@ -11,6 +12,9 @@ from treering.tools.rights import READS
 
 class ProjectReads:
     """Reads the space of a project. Raises `UnknownProject` where nothing was ever kept for it."""
+
+    scope = ROOT
+    """A key of a project is one of its whole space."""
 
     def __init__(self, spaces: ProjectSpaces, project_id: str, *, check_stop: Callable[[], None]) -> None:
         self._spaces = spaces

@@ -149,7 +149,9 @@ class ServedSpace:
         """Run an operation that is not a mode of a verb. Raises `Denied` where the caller may not."""
         require(operation.name, operation.rights, granted=caller.granted_besides)
         engine = self.engine_for(operation, caller)
-        return operation.perform(engine, given=given, options=options, granted=caller.granted_besides)
+        return operation.perform(
+            engine, scope=caller.scope, given=given, options=options, granted=caller.granted_besides
+        )
 
     def engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
         """Open the space. What a person has to decide is done as a person, since the operator allowed that."""

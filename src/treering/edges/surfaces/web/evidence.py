@@ -47,7 +47,9 @@ def _quotation(view: PageView, ref: Mapping[str, Any], since: int) -> Quotation:
     told: dict[str, Any] = {"source_id": source_id, "segment_id": segment_id, "role": str(ref["role"])}
     now = _expand(view, place)
     if not now.items:
-        return Quotation(**told, title=source_id, text="", state="gone", why="The source is not in the space any more.")
+        beyond = "" if view.is_whole_space else ", or it lies outside of what this key shows"
+        why = f"The source is not in the space any more{beyond}."
+        return Quotation(**told, title=source_id, text="", state="gone", why=why)
     (here,) = now.items
     where = here.places[0] if here.places else ""
     known = {**told, "title": here.title, "text": here.text, "place": where}

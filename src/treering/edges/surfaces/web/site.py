@@ -35,13 +35,14 @@ _PROJECT = "/projects/{project}"
 _T = TypeVar("_T")
 
 PageFunction = Callable[[PageView], Rendered]
-_OF_ANY_SPACE: Mapping[str, PageFunction] = {
+OF_ANY_SPACE: Mapping[str, PageFunction] = {
     "/object/{identity}": inspect_object,
     "/health": health,
     "/graph": graph,
     "/timeline": timeline,
     "/work": work,
 }
+"""The pages that are the same for a whole space, for a project, and for one scope of a space."""
 
 
 class RunWork(Protocol):
@@ -90,8 +91,8 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
         Route("/wiki/{page:path}", pages.page(wiki)),
         Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
-        *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in _OF_ANY_SPACE.items()),
-        *(Route(path, pages.page(function)) for path, function in _OF_ANY_SPACE.items()),
+        *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in OF_ANY_SPACE.items()),
+        *(Route(path, pages.page(function)) for path, function in OF_ANY_SPACE.items()),
         Route("/{rest:path}", pages.page(_nowhere)),
     ]
     return [Route("/", pages.page(ask)), Mount(HOME, routes=below)]

@@ -16,6 +16,11 @@ _Report = TypeVar("_Report", bound=Report)
 class ReadSpace(Protocol):
     """A space as the pages use it: through the four verbs and the operations, and nothing else."""
 
+    @property
+    def scope(self) -> str:
+        """The scope whoever asks is let into; the root: the whole space."""
+        ...
+
     def call(self, verb: str, envelope: Envelope) -> Report:
         """Run a verb. Raises `NotFound` where there is no space yet."""
         ...
@@ -77,7 +82,12 @@ class PageView:
     @property
     def scope(self) -> str:
         """The scope that is looked at, with all that lies below it."""
-        return self.text("scope") or ROOT
+        return self.text("scope") or self.space.scope
+
+    @property
+    def is_whole_space(self) -> bool:
+        """Whether whoever asks sees the whole space."""
+        return self.space.scope == ROOT
 
     def query(
         self, report: type[_Report], mode: str, given: Mapping[str, Any], *, as_of: int | None = None, **options: Any
@@ -91,7 +101,7 @@ class PageView:
         return answer
 
     def perform(self, operation: Operation[Answer], given: Mapping[str, Any], **options: Any) -> Answer:
-        """Run an operation on the whole space."""
+        """Run an operation on all that whoever asks may see."""
         return self.space.perform(operation, given=given, options=options)
 
     def overview(self) -> Overview:

@@ -6,6 +6,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput
 from treering.core.objects import TYPES
+from treering.core.scope import ROOT
 from treering.derived.roles import PLACE_ROLES
 from treering.edges.surfaces.web.highlighting import MarkedText, marked
 from treering.edges.surfaces.web.view import PageView, Rendered
@@ -101,5 +102,5 @@ def _command(view: PageView) -> tuple[str, ...]:
     """Return the arguments of `treering` that ask the same."""
     question = view.text("q") or "your question"
     mode = () if view.text("view") == "pack" else ("--mode", "search", "--explain")
-    scope = ("--scope", view.text("scope")) if view.text("scope") else ()
+    scope = ("--scope", view.scope) if view.scope != ROOT else ()
     return ("treering", "query", question, *mode, *scope, "--descend")

@@ -7,7 +7,6 @@ from typing import Any
 from treering.core.diff import ObjectChange
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.patch import PatchRecord
-from treering.core.scope import ROOT
 from treering.edges.surfaces.web.view import PageView, Rendered
 from treering.tools import review
 from treering.tools.envelope import Envelope
@@ -76,8 +75,11 @@ _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, A
 
 
 def health(view: PageView) -> Rendered:
-    """Show what is stale, contested, expired or waiting; with `check`, what all rules of lint find."""
-    waiting = view.perform(review.LIST, {}, limit=_REVIEWED).root
+    """Show what is stale, contested, expired or waiting; with `check`, what all rules of lint find.
+
+    Reviews are about the whole space, as their operations are: who is let into one scope is shown none.
+    """
+    waiting = view.perform(review.LIST, {}, limit=_REVIEWED).root if view.is_whole_space else ()
     return Rendered(
         "health.html",
         {
@@ -117,7 +119,7 @@ def _waiting(view: PageView, record: PatchRecord) -> WaitingPatch:
 def _lint(view: PageView) -> list[LintReport]:
     reports = []
     for mode in ("structure", "semantic"):
-        report = view.space.call("lint", Envelope(mode=mode, scope=ROOT, options={"limit": _FINDINGS}))
+        report = view.space.call("lint", Envelope(mode=mode, scope=view.scope, options={"limit": _FINDINGS}))
         if not isinstance(report, LintReport):
             raise TypeError(f"lint {mode} gave {type(report).__name__}")
         reports.append(report)

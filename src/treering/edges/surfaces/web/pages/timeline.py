@@ -2,12 +2,15 @@
 
 from itertools import groupby
 
+from treering.core.scope import ROOT
 from treering.edges.surfaces.web.timeline_drawing import class_of, draw_timeline
 from treering.edges.surfaces.web.view import PageView, Rendered
 from treering.tools.overview import OBJECTS, OVERVIEW
 from treering.tools.recent import RecentChange, RecentReport
 
 _EVENTS = 200
+_ENOUGH = 20
+_MOST_EVENTS = 20_000
 _DECISIONS = 50
 
 
@@ -15,7 +18,7 @@ def timeline(view: PageView) -> Rendered:
     """Show the last changes up to the moment of the page, as bars and as a list by day, and the decisions."""
     overview = view.overview()
     last = min(view.as_of or overview.sequence, overview.sequence)
-    changes = recent_changes(view, last) if last else ()
+    changes, first = _changes(view, last) if last else ((), 1)
     by_day = [(day, list(told)) for day, told in groupby(changes, key=lambda change: change.time[:10])]
     moment = {"as_of": view.as_of} if view.as_of else {}
     return Rendered(
@@ -25,7 +28,7 @@ def timeline(view: PageView) -> Rendered:
             "drawing": draw_timeline(changes),
             "days": by_day,
             "class_of": class_of,
-            "earlier": last - _EVENTS if last > _EVENTS else 0,
+            "earlier": first - 1,
             "decisions": view.perform(
                 OBJECTS, {"type": "knowledge", "kinds": ["decision"]}, descend=True, limit=_DECISIONS, **moment
             ),
@@ -34,8 +37,22 @@ def timeline(view: PageView) -> Rendered:
     )
 
 
-def recent_changes(view: PageView, last: int, *, most: int = _EVENTS) -> tuple[RecentChange, ...]:
-    """Return the changes up to the event `last`, newest first. Only the newest events of the log are read for it."""
-    first = view.perform(OVERVIEW, {}, as_of=max(last - most + 1, 1)).at
+def _changes(view: PageView, last: int) -> tuple[tuple[RecentChange, ...], int]:
+    """Return the changes up to the event `last`, and the first event that was looked at.
+
+    Of a scope more events are looked at: most of them may be about other scopes.
+    """
+    looked = _EVENTS
+    changes = recent_changes(view, last, most=_EVENTS)
+    while view.scope != ROOT and len(changes) < _ENOUGH and looked < min(last, _MOST_EVENTS):
+        looked *= 10
+        changes = recent_changes(view, last, most=_EVENTS, events=looked)
+    # Where more was found than is shown, what comes before is what is not shown.
+    return changes, changes[-1].seq if len(changes) == _EVENTS else max(last - looked + 1, 1)
+
+
+def recent_changes(view: PageView, last: int, *, most: int, events: int = 0) -> tuple[RecentChange, ...]:
+    """Return the changes up to the event `last`, newest first: at most so many, of the newest `events` of the log."""
+    first = view.perform(OVERVIEW, {}, as_of=max(last - (events or most) + 1, 1)).at
     since = {"since": first.isoformat()} if first else {}
     return view.query(RecentReport, "recent", {"limit": most, **since}, as_of=last).changes
