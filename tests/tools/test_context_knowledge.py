@@ -83,6 +83,40 @@ def test_facts_and_rules_that_were_read_off_files_enter_packs_that_ask_for_them(
     assert title in [item.title.rstrip(".") for item in context(acme, task).items]
 
 
+@pytest.fixture
+def workshop(acme, tmp_path):
+    """The project with small packages beside it, all of which name it."""
+    for name in ("bell", "lamp", "clock"):
+        (tmp_path / name).mkdir()
+        text = f'[project]\nname = "acme-example-{name}"\nversion = "9.9"\ndependencies = ["acme>=1", "bolt>=2"]\n'
+        (tmp_path / name / "pyproject.toml").write_text(text)
+    acme.ingest("path", input={"path": str(tmp_path)})
+    acme.embed_pending()
+    return acme
+
+
+def facts_for(space, task):
+    return sorted(item.title for item in context(space, task).items if item.section == "facts")
+
+
+def test_what_packages_need_stays_out_of_packs_that_only_share_their_name(workshop):
+    assert facts_for(workshop, "How does acme report flags?") == []
+    assert facts_for(workshop, "Where is the lamp painted red?") == []
+
+
+def test_a_package_that_is_named_keeps_the_others_out(workshop):
+    assert facts_for(workshop, "What version is acme?") == ["acme: version 1.2"]
+    told = facts_for(workshop, "What does acme-example-lamp depend on?")
+    assert {"acme-example-lamp: depends on acme >=1", "acme-example-lamp: depends on bolt >=2"} <= set(told)
+    assert not any(one.startswith(("acme-example-bell", "acme-example-clock")) for one in told)
+
+
+def test_a_fact_about_several_packages_is_told_of_each(workshop):
+    told = facts_for(workshop, "Who depends on bolt?")
+    assert {f"acme-example-{name}: depends on bolt >=2" for name in ("bell", "clock", "lamp")} <= set(told)
+    assert not any("version" in one for one in told)
+
+
 def test_a_fact_read_off_a_file_does_not_come_along_with_a_passage_of_that_file(space, tmp_path):
     text = PYPROJECT + "\n[tool.acme]\nzygote_scheduler = 3  # zygote workers that the scheduler starts\n"
     (tmp_path / "pyproject.toml").write_text(text)

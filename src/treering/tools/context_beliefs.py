@@ -1,11 +1,13 @@
 """Which knowledge, work and activities belong to a task: by their words, by what they rest on, by what they name."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from statistics import median
 
 from treering.core.filters import matches
+from treering.core.knowledge_payloads import Fact
 from treering.core.objects import Knowledge, Object
+from treering.derived.analysis import telling_terms
 from treering.derived.fusion import PLACES, VECTORS, WORDS
 from treering.derived.passages import passages_of, record_of
 from treering.derived.question import Question
@@ -23,6 +25,9 @@ _FAINT = 0.2
 _OF_PEOPLE = 0.4
 """Part of what the passages beside it reach that knowledge has to reach which people or agents wrote: it is short."""
 
+_NAMED = 2
+"""Words of a subject that a question has to have, and half of them, to have named it."""
+
 _COPIED = "adapter"
 """The channel of what an adapter read off a source: the source says it too, and is found there."""
 
@@ -36,7 +41,37 @@ def to_the_point(beliefs: Sequence[Hit], sources: Sequence[Hit], question: Quest
     if reach.withdrawn or reach.at is not None:
         return list(beliefs)
     bar = _Bar.of(sources, question, loudest=max((_raw(hit, WORDS) for hit in (*beliefs, *sources)), default=0.0))
-    return [hit for hit in beliefs if PLACES in hit.fused.parts or bar.is_reached_by(hit)]
+    asked = frozenset(question.terms.words)
+    copied = {hit.head.key: copy for hit in beliefs if (copy := _CopiedAttribute.of(hit, asked))}
+    told = [
+        hit for hit in beliefs if PLACES in hit.fused.parts or bar.is_reached_by(hit, copied=copied.get(hit.head.key))
+    ]
+    # The version of acme is what was asked for, not that of each of its parts.
+    named = {hit.head.key for hit in told if hit.head.key in copied and copied[hit.head.key].names_all_of_its_subject}
+    return [hit for hit in told if not named or hit.head.key in named or hit.head.key not in copied]
+
+
+@dataclass(frozen=True, slots=True)
+class _CopiedAttribute:
+    """What a question has to do with an attribute that an adapter read off a source, such as a version of a package.
+
+    There are many, all short and full of the name of their subject, which in a repository stands everywhere.
+    """
+
+    names_all_of_its_subject: bool
+    is_asked_for: bool
+    """Whether the question has a word of the attribute, or most of the name of its subject."""
+
+    @classmethod
+    def of(cls, hit: Hit, asked: Set[str]) -> "_CopiedAttribute | None":
+        payload = hit.item.payload if isinstance(hit.item, Knowledge) else None
+        if hit.state.origin_channel != _COPIED or not isinstance(payload, Fact) or payload.value is None:
+            return None
+        subject = set(telling_terms(payload.subject))
+        told = set(telling_terms(f"{payload.predicate} {payload.value}"))
+        named = len(subject & asked)
+        is_named = named >= _NAMED and 2 * named >= len(subject)
+        return cls(subject <= asked, is_named or bool((asked - subject) & told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +80,8 @@ class _Bar:
 
     loudest: float
     """The best score in the words arm."""
+    nearest: float
+    """The best cosine."""
     words: float
     meaning: float | None
     """How far the cosine is above that of what is unrelated; `None` without vectors."""
@@ -54,12 +91,14 @@ class _Bar:
     def of(cls, sources: Sequence[Hit], question: Question, *, loudest: float) -> "_Bar":
         words = median([_raw(hit, WORDS) for hit in sources] or [0.0])
         if question.meaning is None:
-            return cls(loudest, words, None, 0.0)
+            return cls(loudest, 0.0, words, None, 0.0)
         unrelated = question.meaning.unrelated_below
-        near = median([_raw(hit, VECTORS) for hit in sources] or [unrelated])
-        return cls(loudest, words, max(0.0, near - unrelated), unrelated)
+        cosines = [_raw(hit, VECTORS) for hit in sources] or [unrelated]
+        return cls(loudest, max(cosines), words, max(0.0, median(cosines) - unrelated), unrelated)
 
-    def is_reached_by(self, hit: Hit) -> bool:
+    def is_reached_by(self, hit: Hit, *, copied: _CopiedAttribute | None) -> bool:
+        if copied and not copied.is_asked_for:
+            return self.meaning is not None and _raw(hit, VECTORS) > self.nearest
         part = 1.0 if hit.state.origin_channel == _COPIED else _OF_PEOPLE
         words, above = _raw(hit, WORDS), _raw(hit, VECTORS) - self.unrelated
         by_words = words >= max(part * self.words, _FAINT * self.loudest) and words > 0

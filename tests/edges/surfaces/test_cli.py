@@ -469,6 +469,11 @@ class TestTrying:
         assert "Ask it: retry budget" in out
         assert "no longer reads 'The budget is three calls a minute.'" in " ".join(out.split())
 
+    def test_without_a_heading_it_asks_by_the_first_sentence(self, stage: Stage) -> None:
+        logo = ".. image:: logo.svg\n   :alt: A logo of many colours and sizes\n"
+        stage.write({"README.rst": f"Acme\n====\n\n{logo}\nThe ``acme`` client retries each call, three times.\n"})
+        assert "Ask it: The acme client retries each call" in stage.done("try").out
+
     def test_of_an_empty_folder_it_says_that_nothing_is_there(self, stage: Stage) -> None:
         assert "Nothing here speaks of that." in stage.done("try").out
 

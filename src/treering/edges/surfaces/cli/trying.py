@@ -29,7 +29,9 @@ _EVERYWHERE = re.compile(
     r"requirements|examples?|links|authors?|acknowledge?ments|badges|sponsors?|resources|help|overview|introduction",
     re.IGNORECASE,
 )
-_WITHOUT_A_HEADING = "what is this about"
+_SENTENCE = re.compile(r"^[*_`]{0,3}(?P<words>[A-Z][\w'-]*[`*]{0,2}(?: [\w'`*/-]+){4,})", re.MULTILINE)
+_MOST_WORDS = 12
+_WITHOUT_WORDS = "what is this about"
 
 
 def try_here(question: str, *, wait: bool) -> None:
@@ -113,14 +115,19 @@ def _ingest(space: Space, *, wait: bool) -> Report:
 
 
 def _question(folder: Path) -> str:
-    """Make a question of a heading of the README that other projects do not have; of the first page with one."""
+    """Make a question of a heading of the README that other projects do not have; of the first page with one.
+
+    Where there is none, as in reStructuredText, it is the beginning of the first sentence.
+    """
     pages = [*sorted(folder.glob("README*")), *sorted((folder / "docs").glob("*.md"))]
     for page in pages:
         for found in _HEADING.finditer(_text(page)):
             name = re.sub(r"[^\w\s'/-]", " ", found["name"]).strip()
             if name and not _EVERYWHERE.fullmatch(name) and len(name.split()) <= 6:
                 return " ".join(name.split()).casefold()
-    return _WITHOUT_A_HEADING
+    sentences = filter(None, (_SENTENCE.search(_text(page)) for page in pages))
+    words = next((found["words"].split()[:_MOST_WORDS] for found in sentences), None)
+    return re.sub(r"[`*]", "", " ".join(words)) if words else _WITHOUT_WORDS
 
 
 def _line_of(hit: ShownHit) -> tuple[Path, str] | None:
