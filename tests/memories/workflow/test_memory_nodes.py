@@ -54,10 +54,18 @@ def test_the_last_memories_are_given_oldest_first(space, talk, type_):
     assert one(space, talk, type_, limit=1, includeDates=True).startswith("[2026-03-02] Said: ")
 
 
-def test_of_messages_at_hand_the_last_turns_are_given():
+@pytest.mark.parametrize("type_", ["RecentMemory", "RecentMemorySummarizerTool"])
+def test_of_messages_at_hand_the_last_turns_are_given(type_):
     scene = at_hand(*TALK)
-    given = run([{"type": "RecentMemory", "maxTurnsToPull": 2, "customDelimiter": "\n"}], scene=scene).text
+    given = run([{"type": type_, "maxTurnsToPull": 2, "customDelimiter": "\n"}], scene=scene).text
     assert given == f"ann: {TALK[4]}\nbob: {TALK[5]}"
+
+
+@pytest.mark.parametrize("type_", ["RecentMemory", "RecentMemorySummarizerTool", "GetCurrentMemoryFromFile"])
+def test_a_chunk_break_stands_between_memories_unless_another_delimiter_is_given(space, talk, type_):
+    texts = [f"Said: {first} / {second}" for first, second in zip(TALK[::2], TALK[1::2], strict=True)]
+    assert one(space, talk, type_) == "--ChunkBreak--".join(texts)
+    assert one(space, talk, type_, customDelimiter="|") == "|".join(texts)
 
 
 def test_of_both_limits_of_one_node_each_counts_where_it_belongs(space, talk):
@@ -82,7 +90,7 @@ def test_a_text_that_says_that_there_is_nothing_yet_replaces_no_summary(space, t
 
 
 def test_all_memories_are_given(space, talk):
-    assert len(one(space, talk, "GetCurrentMemoryFromFile").split("\n\n---\n\n")) == 3
+    assert len(one(space, talk, "GetCurrentMemoryFromFile").split("--ChunkBreak--")) == 3
 
 
 def test_the_summary_is_given_and_memories_newer_than_it(space):

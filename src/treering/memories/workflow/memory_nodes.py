@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, model_validator
 
+from treering.memories.discussion.generators.parsing import CHUNK_BREAK
 from treering.memories.discussion.nothing import Missing, or_nothing, says_nothing
 from treering.memories.discussion.summaries.memories import Memory
 from treering.memories.workflow.definition import NodeSettings, Text
@@ -12,7 +13,7 @@ from treering.memories.workflow.registry import AnySettings, NodeType, Step
 from treering.memories.workflow.variables import said
 
 DELIMITER = "\n\n---\n\n"
-
+"""Between results of a search, and results of chunks."""
 
 _Count = Annotated[int, Field(ge=1, le=1_000)]
 
@@ -20,7 +21,7 @@ _Count = Annotated[int, Field(ge=1, le=1_000)]
 class ListSettings(NodeSettings):
     """How memories are listed."""
 
-    custom_delimiter: str = DELIMITER
+    custom_delimiter: str = CHUNK_BREAK
     include_dates: bool = False
 
 
