@@ -293,6 +293,30 @@ def test_the_database_has_the_documents_tables_and_finds_by_keywords(told):
         assert tracked == ("lamp", sha256(LAMP[-1].encode()).hexdigest())
 
 
+RANKED = [
+    ("In the hall", "The Heron lamp stands in the hall, beside a chair, a table, a mirror, a clock and two pictures."),
+    ("Garden", "Carla has a garden in Turin, with roses."),
+    ("Cost", "The Heron lamp costs 49 euros: that is its price."),
+    ("Price", "The price of the Heron lamp is a good price."),
+]
+
+
+def test_what_is_found_is_ranked_by_bm25(talk):
+    items = [{"title": title, "summary": text, "entities": [], "key_phrases": []} for title, text in RANKED]
+    talk.write(answers_json=["Topics", json.dumps(items)])
+    talk.done("discussion", "update", "lamp", "--config", "config.json", "--scripted", "answers.json")
+    talk.done("discussion", "export", "lamp", "files", "--as", "wilmer")
+    with closing(sqlite3.connect(talk.folder / "files" / "lamp_vector_memory.db")) as database:
+        rows = database.execute(
+            "SELECT memories.memory_text FROM memories_fts JOIN memories ON memories.id = memories_fts.rowid "
+            """WHERE memories_fts MATCH '"heron lamp" OR "price"' ORDER BY bm25(memories_fts)"""
+        ).fetchall()
+    best_first = [RANKED[at][1] for at in (3, 2, 0)]
+    assert [text for (text,) in rows] == best_first
+    talk.write(search_json=[{"type": "VectorMemorySearch", "input": "heron lamp; price", "customDelimiter": "\n"}])
+    assert talk.done("workflow", "run", "search.json", "--discussion", "lamp").splitlines() == best_first
+
+
 def test_the_files_under_the_documents_names_come_in_again_each_memory_once(told):
     told.done("discussion", "import", "lamp", "files", "--within", "/elsewhere")
     shown = told.json("discussion", "show", "lamp", "--memories", "20", "--within", "/elsewhere")

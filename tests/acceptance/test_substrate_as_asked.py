@@ -4,13 +4,16 @@ from typing import get_args
 
 import pytest
 
+from space_parts import put
 from treering.core.audit import AuditEvent
+from treering.core.errors import IllegalTransition, InvalidInput, InvalidPatch
 from treering.core.evidence import EvidenceRef, Segment
 from treering.core.ids import PREFIXES
 from treering.core.knowledge_payloads import PAYLOADS
 from treering.core.objects import Activity, Knowledge, Node, Source, WorkItem
 from treering.core.pack import ContextPack
-from treering.core.patch import Patch
+from treering.core.patch import Patch, Transition, Update
+from treering.testing.builders import Builder
 from treering.tools.catalog import TOOLS
 from treering.tools.envelope import Envelope
 
@@ -35,7 +38,7 @@ FIELDS = {
         "id task summary scope items conflicts missing_context recommended_next_reads citations generated_at expires_at"
     ),
     Patch: "id source operations created_at",
-    AuditEvent: "id event_type actor target reason timestamp",
+    AuditEvent: "id event_type actor target before after reason timestamp",
     Envelope: "mode scope input options",
 }
 KINDS = {
@@ -59,7 +62,7 @@ PAYLOAD_FIELDS = {
     "preference": "statement scope",
 }
 MODES = {
-    "ingest": "source path repo status",
+    "ingest": "source path repo url status",
     "query": "context search page related recent expand",
     "crystallize": "activity knowledge work_item promote supersede",
     "lint": "structure semantic repair reindex audit",
@@ -79,6 +82,35 @@ def test_kinds_are_those_asked_for_and_no_others(cls):
 @pytest.mark.parametrize("cls", STATUSES, ids=lambda cls: cls.__name__)
 def test_statuses_are_those_asked_for_and_no_others(cls):
     assert set(get_args(cls.model_fields["status"].annotation)) == set(STATUSES[cls].split())
+
+
+@pytest.mark.parametrize("cls", STATUSES, ids=lambda cls: cls.__name__)
+def test_a_type_takes_no_field_kind_or_status_of_another(space, cls):
+    make = Builder(space.engine.clock)
+    source = make.source("Ada keeps bees.")
+    fact = make.fact("Ada", "keeps", "bees", make.evidence(source))
+    made = {type(one): one for one in (source, make.node("Ada"), fact, make.activity("A visit"), make.work("A task"))}
+    put(space, *made.values())
+    before = space.engine.ledger.get(made[cls].id)
+
+    def refused(operation, **given):
+        with pytest.raises((InvalidPatch, InvalidInput, IllegalTransition)):
+            space.engine.ledger.commit(make.patch(operation(id=before.id, expected_revision=before.revision, **given)))
+
+    for other in made.keys() - {cls}:
+        fields = set(FIELDS[other].split()) - set(cls.model_fields)
+        kinds = set(get_args(other.model_fields["kind"].annotation)) - set(
+            get_args(cls.model_fields["kind"].annotation)
+        )
+        statuses = set(STATUSES[other].split()) - set(STATUSES[cls].split())
+        assert fields
+        for name in fields:
+            refused(Update, changes={name: getattr(made[other], name)})
+        for kind in kinds:
+            refused(Update, changes={"kind": kind})
+        for status in statuses:
+            refused(Transition, to=status)
+    assert space.engine.ledger.get(before.id) == before
 
 
 def test_work_has_a_lifecycle_state_besides_its_status():

@@ -59,6 +59,11 @@ class TestActivities:
         space.crystallize("activity", input={"id": activity, "status": "archived"})
         assert status(space, activity) == "archived"
 
+    def test_it_names_what_it_left_outside(self, space):
+        left = ["https://github.com/acme/web/pull/7", "docs/report.md", "/srv/reports/2026.pdf"]
+        activity = only_id(space.crystallize("activity", input={"title": "x", "artifact_refs": left}), "act:")
+        assert page(space, activity)["artifact_refs"] == left
+
     def test_a_draft_that_comes_to_nothing_is_archived(self, space):
         activity = only_id(space.crystallize("activity", input={"title": "x", "status": "draft"}), "act:")
         space.crystallize("activity", input={"id": activity, "status": "archived"})
@@ -74,6 +79,17 @@ class TestActivities:
 
 
 class TestSources:
+    def test_a_text_is_kept_normalised_whatever_its_bytes(self, space, tmp_path):
+        bytes_of = {
+            "a.txt": "naïve café\r\nzwei\r\n".encode("utf-16"),
+            "b.txt": "naïve café\nzwei\n".encode(),
+            "c.txt": "naïve café\r\nzwei".encode("latin-1"),
+        }
+        for name, data in bytes_of.items():
+            (tmp_path / name).write_bytes(data)
+        kept = [page(space, result.source_id) for result in space.ingest("path", input={"path": str(tmp_path)}).items]
+        assert [[one["excerpt"] for one in source["segments"]] for source in kept] == [["naïve café\nzwei"]] * 3
+
     def test_an_invalid_source_counts_for_nothing_until_it_is_valid_again(self, space):
         told = note(space, "The port is 8080.", origin="port.md")
         fact = state_fact(space, "acme-web", "port", 8080, told)

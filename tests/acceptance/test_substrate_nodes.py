@@ -119,6 +119,24 @@ class TestANodeIsACentre:
         assert elsewhere not in neighbours(space, billing["centre"])
         assert elsewhere not in {one.id for one in space.query("page", input={"id": billing["centre"]}).referrers}
 
+    def test_references_are_ids_that_outlive_names_and_paths(self, space, billing, tmp_path):
+        (tmp_path / "rates.md").write_text("Amounts are whole cents.\n")
+        (result,) = space.ingest("path", input={"path": str(tmp_path)}).items
+        segment = read(space, result.source_id).segments[0].segment_id
+        evidence = {"source_id": result.source_id, "segment_id": segment}
+        rule = decide(space, "Cents", evidence, subject_refs=[billing["centre"]])
+        space.crystallize("node", input={"id": billing["centre"], "name": "Payments"})
+        (tmp_path / "rates.md").rename(tmp_path / "amounts.md")
+        space.ingest("path", input={"path": str(tmp_path)})
+        kept = read(space, rule)
+        assert read(space, result.source_id).origin.endswith("amounts.md")
+        assert (kept.subject_refs, kept.status) == ((billing["centre"],), "active")
+        assert [(one.source_id, one.segment_id) for one in kept.evidence_refs] == [(result.source_id, segment)]
+        assert rule in neighbours(space, billing["centre"])
+        for name in ("Payments", "payments", "Billing", str(tmp_path / "amounts.md")):
+            with pytest.raises(InvalidPatch, match="does not exist"):
+                decide(space, "By name", subject_refs=[name])
+
     def test_an_owner_may_be_a_name_but_an_id_has_to_lead_somewhere(self, space):
         assert read(space, task(space, "Mine", owner_refs=["ann"])).owner_refs == ("ann",)
         with pytest.raises(InvalidPatch, match="does not exist"):

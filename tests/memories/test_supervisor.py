@@ -69,6 +69,17 @@ def test_the_worker_is_told_what_the_supervisor_wrote_and_nothing_of_memory(memo
         assert not [lesson for lesson in lessons if lesson in told]
 
 
+def test_every_turn_recalls_by_its_own_prompt_the_first_one_included(memory):
+    lessons = {"elevator": "elevator: cable frayed", "gearbox": "gearbox: oil leaked", "pump": "pump: seal burst"}
+    memory.index("acme", list(lessons.values()))
+    prompts = iter([f"Inspect the {topic}" for topic in lessons])
+    assessor = NotingAssessor(lambda told: done() if told.turns == len(lessons) else go_on(next(prompts)))
+    supervisor(assessor, NotingWorker(["done so far"]), memory).work(Ticket(title="Annual service"))
+    opening, *turns = assessor.briefings
+    assert opening.memories == ""
+    assert [turn.memories for turn in turns] == [f"Memories invoked:\n{lesson}" for lesson in lessons.values()]
+
+
 def test_what_the_supervisor_repeats_of_memory_does_reach_the_worker(memory):
     memory.index("acme", [PAST])
     worker = NotingWorker()

@@ -77,6 +77,17 @@ def test_a_completed_ticket_is_one_document_one_activity_and_one_resolved_work_i
         }
 
 
+def test_what_a_ticket_taught_is_stored_before_the_ticket_is_finished(memory, tickets):
+    tickets.keep(CACHE, STATE)
+    tickets.complete(CACHE, LESSON)
+    with memory.engine("acme") as engine:
+        stored, finished = (engine.ledger.events_of(only(memory, kind).id) for kind in ("source", "work_item"))
+    assert stored[0].event_type == "created"
+    assert finished[-1].event_type == "transitioned"
+    assert stored[0].seq < finished[-1].seq
+    assert stored[0].patch_id == finished[-1].patch_id, "neither is there without the other"
+
+
 def test_completing_twice_is_as_once(memory, tickets):
     tickets.complete(CACHE, LESSON)
     before = shape(memory)

@@ -146,6 +146,7 @@ def test_a_damaged_pdf_fails_alone(tmp_path):
 
 
 def test_sections_of_a_word_file_have_their_headings():
+    assert read("a.docx", made.docx_of("We chose Postgres.", heading="Decisions")).kind == "office"
     assert segments("a.docx", made.docx_of("We chose Postgres.\nDisks are full.", heading="Decisions")) == [
         ("Report > Decisions", "We chose Postgres.\n\nDisks are full.")
     ]
