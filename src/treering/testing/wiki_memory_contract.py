@@ -136,6 +136,11 @@ class WikiMemoryContract:
         assert found(service, "tea harvest in spring") == []
         assert found(service, "tea harvest and requests in spring", score_threshold=0.0)
 
+    def test_ten_memories_are_found_where_nobody_says_how_many(self, service: Any) -> None:
+        for number in range(12):
+            store(service, f"Routes requests, decision {number}.")
+        assert done(service.search_memories(FLASK, "routes requests"))["count"] == 10
+
     def test_memories_are_found_by_a_file_or_a_folder_above_it(self, service: Any) -> None:
         store(service, "One.", file_paths=["src/flask/app.py", "src/flask/cli.py"])
         store(service, "Two.", file_paths=["src/flask2/app.py"])

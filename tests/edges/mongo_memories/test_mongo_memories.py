@@ -12,6 +12,7 @@ from search_node import SearchNode
 
 import mongo_server
 from treering.core.errors import InvalidInput, Unavailable
+from treering.edges.models.bge import BgeSmall
 from treering.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.testing.clocks import SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -94,6 +95,29 @@ def test_a_document_has_the_fields_and_the_collection_the_indexes_that_were_aske
     assert len(row["embedding"].as_vector().data) == row["embedding_metadata"]["dimension"]
     indexed = [tuple(one["key"]) for one in memories._memories.list_indexes()]
     assert {("repository_id",), ("repository_id", "memory_type"), ("repository_id", "file_paths")} <= {*indexed}
+
+
+def test_the_usual_collection_is_wiki_memories(address):
+    kept = MongoWikiMemories(address, embedder=HashingEmbedder())
+    store(WikiMemoryService(kept), "Flask routes requests.")
+    with pymongo.MongoClient(address) as client:
+        database = client.get_default_database()
+        assert database["wiki_memories"].count_documents({"content": "Flask routes requests."}) == 1
+        kept.close()
+        for name in database.list_collection_names():
+            if name.startswith("wiki_memories"):
+                database.drop_collection(name)
+
+
+def test_the_index_for_vectors_has_the_name_dimension_and_filters_that_were_asked_for(memories):
+    memories._memories = SearchNode(memories._memories)
+    memories.make_indexes()
+    (index,) = [one for one in memories._memories.list_search_indexes() if one["name"] == "wiki_memories_index"]
+    vector, *filters = index["latestDefinition"]["fields"]
+    expected = {"path": "embedding", "numDimensions": HashingEmbedder().dimension, "similarity": "cosine"}
+    assert (index["type"], vector) == ("vectorSearch", {"type": "vector", **expected})
+    assert {"repository_id", "memory_type"} <= {one["path"] for one in filters if one["type"] == "filter"}
+    assert BgeSmall().dimension == 384, "the embedder that is used where none is given"
 
 
 def test_a_server_without_a_search_node_is_searched_exactly_and_the_answer_says_so(memories, service):
@@ -252,6 +276,8 @@ def test_documents_of_beanie_and_memories_of_the_store_are_the_same(address, mem
             source_agent="page_agent",
         )
         await written.insert()
+        with pytest.raises(ValueError, match="at most 4000 characters"):
+            WikiMemory(**{**written.model_dump(), "content": "x" * 4_001})
         await client.close()
         return read
 
