@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("langchain", reason="needs the package langchain")
 
+from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
-from scripted_agents import recalls, says, stores
+from scripted_agents import Scripted, recalls, says, stores
 from wiki_parts import DONE, FLASK, TYPER, WRITE, Wiki, answers, stored
 
 from treering import InvalidInput
@@ -137,6 +138,26 @@ class TestTools:
         text = answers(state, "recall_memories")[0].text
         assert "\n- [structural_decision] Delete" not in text
         assert "<<treering:" not in text
+
+
+class TestItsOwnService:
+    def test_with_the_agent_named_alone_the_space_of_the_settings_is_opened_when_it_is_needed(
+        self, tmp_path, monkeypatch
+    ):
+        file = tmp_path / "wiki.db"
+        monkeypatch.setenv("TREERING_SPACE", f"sqlite:{file}")
+        monkeypatch.setenv("TREERING_BACKGROUND", "0")
+        middleware = WikiMemoryMiddleware("structure_agent")
+        assert [one.name for one in middleware.tools] == ["store_memory", "recall_memories", "get_file_memories"]
+        assert not file.exists()
+        model = Scripted(script=[says("", stored("Pages follow the packages.")), DONE])
+        agent = create_agent(model, middleware=[middleware])
+        agent.invoke({"messages": [WRITE], "repository_id": FLASK})
+        middleware.close()
+        service = WikiMemoryService()
+        (memory,) = asyncio.run(service.get_memories_by_files(FLASK, ["src"]))["memories"]
+        service.close()
+        assert (memory["source_agent"], memory["content"]) == ("structure_agent", "Pages follow the packages.")
 
 
 class TestGuidance:

@@ -13,6 +13,7 @@ from search_node import SearchNode
 import mongo_server
 from treering.core.errors import InvalidInput, Unavailable
 from treering.edges.models.bge import BgeSmall
+from treering.edges.mongo_memories.search_indexes import vector_stage
 from treering.memories.wiki_memory import WikiMemoryDraft, WikiMemoryType, WikiRepository
 from treering.testing.clocks import SteppingClock
 from treering.testing.hashing_embedder import HashingEmbedder
@@ -118,6 +119,12 @@ def test_the_index_for_vectors_has_the_name_dimension_and_filters_that_were_aske
     assert (index["type"], vector) == ("vectorSearch", {"type": "vector", **expected})
     assert {"repository_id", "memory_type"} <= {one["path"] for one in filters if one["type"] == "filter"}
     assert BgeSmall().dimension == 384, "the embedder that is used where none is given"
+
+
+def test_ten_candidates_are_looked_at_for_each_memory_that_is_asked_for():
+    stage = vector_stage("wiki_memories_index", [1.0], {"repository_id": "a"}, limit=7)["$vectorSearch"]
+    assert (stage["index"], stage["path"], stage["limit"]) == ("wiki_memories_index", "embedding", 7)
+    assert stage["numCandidates"] == 70
 
 
 def test_a_server_without_a_search_node_is_searched_exactly_and_the_answer_says_so(memories, service):

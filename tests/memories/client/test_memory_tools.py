@@ -34,6 +34,10 @@ def with_memory(work, config=None, **fields):
     return asyncio.run(run())
 
 
+def defaults(function):
+    return {name: one.default for name, one in inspect.signature(function).parameters.items()}
+
+
 def test_what_an_agent_stores_it_retrieves():
     async def work(ctx, client):
         stored = await store_memory(ctx, "BWA needs an index", {"tool": "bwa"}, importance=0.9)
@@ -176,8 +180,8 @@ def test_tools_without_a_context_are_the_same_tools():
     async def work(ctx, client):
         retrieve, store = memory_tools(ctx.deps)
         assert (retrieve.__name__, store.__name__) == ("retrieve_memory", "store_memory")
-        assert [*inspect.signature(retrieve).parameters] == ["query", "top_k", "filters"]
-        assert [*inspect.signature(store).parameters] == ["content", "metadata", "importance"]
+        assert defaults(retrieve) == {"query": inspect.Parameter.empty, "top_k": 5, "filters": None}
+        assert defaults(store) == {"content": inspect.Parameter.empty, "metadata": None, "importance": 0.5}
         assert "ctx" not in retrieve.__doc__ + store.__doc__
         assert (await store("BWA needs an index"))["success"]
         return await retrieve("BWA index")
