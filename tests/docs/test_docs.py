@@ -31,7 +31,15 @@ _MODULES = (treering, treering.client, treering.project_memory, treering.testing
 FACADES = {module.__name__: module for module in _MODULES}
 """What programs import; `tests/test_facade.py` says which names are there."""
 LINK = re.compile(r"\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
-REQUEST = re.compile(r"^\| [SPD]\d+ \| ")
+REQUESTS = {
+    "The substrate": "S",
+    "Project memory": "P",
+    "Discussion memory": "D",
+    "The memory client": "M",
+    "Wiki agents": "W",
+}
+"""Each section of the page of requests, and the letter that its statements are numbered with."""
+REQUEST = re.compile(r"^\| (?P<letter>[A-Z])(?P<number>\d+) \| [^|]+ \| [^|]+ \|$")
 TEST_ID = re.compile(r"`([\w/.]+\.py)::(test_\w+)`")
 ENTRY = re.compile(r"^- \*\*(?P<word>[^*]+)\*\* — .+\.$")
 
@@ -178,15 +186,35 @@ def test_decisions_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+def statements(text: str) -> list[str]:
+    """Return the rows of all tables of a page, without their heads."""
+    return [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| | ", "| ---"))]
+
+
+def test_the_page_of_requests_has_the_statements_of_each_document_numbered_without_gaps() -> None:
+    page = (DOCS / "requests.md").read_text(encoding="utf-8")
+    parts = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    assert list(parts) == list(REQUESTS)
+    for title, letter in REQUESTS.items():
+        rows = [REQUEST.match(row) for row in statements(parts[title])]
+        assert len(rows) > 40
+        numbered = [(row["letter"], int(row["number"])) if row else None for row in rows]
+        assert numbered == [(letter, number) for number in range(1, len(rows) + 1)], title
+
+
 def test_every_request_is_shown_by_a_test_that_exists_or_says_what_differs() -> None:
-    rows = [line for line in (DOCS / "requests.md").read_text().splitlines() if REQUEST.match(line)]
-    assert len(rows) > 250
-    assert len({line.split("|")[1] for line in rows}) == len(rows)
-    for row in rows:
+    for row in statements((DOCS / "requests.md").read_text(encoding="utf-8")):
         shown = TEST_ID.findall(row)
         assert shown or "| differs: " in row, row
         for path, name in shown:
-            assert re.search(rf"^ *def {name}\(", (ROOT / path).read_text(), re.MULTILINE), row
+            assert re.search(rf"^ *(?:async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), row
+
+
+def test_a_request_says_something_that_no_other_one_says() -> None:
+    rows = statements((DOCS / "requests.md").read_text(encoding="utf-8"))
+    said = [row.split(" | ")[1] + row[2] for row in rows]
+
+    assert sorted({one for one in said if said.count(one) > 1}) == []
 
 
 def test_documentation_speaks_of_no_machine() -> None:
