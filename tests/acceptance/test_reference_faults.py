@@ -322,6 +322,13 @@ def test_retrieval_waits_for_no_writer(memory, held):
     assert memory.retrieve(PROJECT, QUESTIONS) == held
 
 
+@pytest.mark.usefixtures("held")
+def test_other_projects_wait_for_no_writer(memory):
+    assert memory.index("other", DOCS).counts == {"created": len(DOCS)}
+    assert memory.delete("other", DOCS[:1]).counts == {"deleted": 1}
+    assert memory.retrieve("other", QUESTIONS)[0]["docs"]
+
+
 def test_opening_a_project_to_retrieve_waits_for_no_writer(held, tmp_path):
     with open_projects(tmp_path) as fresh:
         assert fresh.retrieve(PROJECT, QUESTIONS) == held

@@ -2,7 +2,7 @@
 
 import pytest
 
-from space_parts import decide, only_id, open_space, read, task
+from space_parts import all_of, decide, note, only_id, open_space, read, task
 from treering.core.errors import InvalidPatch
 from treering.core.patch import Merge, Patch
 from treering.ports.clock import fresh_id
@@ -136,6 +136,10 @@ class TestANodeIsACentre:
         for name in ("Payments", "payments", "Billing", str(tmp_path / "amounts.md")):
             with pytest.raises(InvalidPatch, match="does not exist"):
                 decide(space, "By name", subject_refs=[name])
+
+    def test_the_nouns_of_a_text_make_no_nodes(self, space):
+        note(space, "# Harbour\n\nAda keeps her red boat in the harbour of Bergen.", kind="markdown")
+        assert all_of(space, "node") == []
 
     def test_an_owner_may_be_a_name_but_an_id_has_to_lead_somewhere(self, space):
         assert read(space, task(space, "Mine", owner_refs=["ann"])).owner_refs == ("ann",)

@@ -50,6 +50,8 @@ def test_the_supervisor_sees_the_ticket_the_last_turn_and_what_memory_recalls(me
     opening, judging = model.prompts
     assert CACHE.description in opening
     assert f"Memories invoked:\n{PAST}" in opening
+    assert opening.index(PAST) < opening.index(CACHE.description)
+    assert judging.index(PAST) < judging.index("The cache is stale again")
     for part in (CACHE.title, "Look at the keys", "The cache is stale again", PAST, "turn 1 of at most"):
         assert part in judging
 

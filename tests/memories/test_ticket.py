@@ -40,6 +40,13 @@ def test_what_one_ticket_taught_is_recalled_for_a_similar_one(tickets):
     assert tickets.failures == []
 
 
+def test_a_ticket_is_looked_for_by_its_title_and_by_its_description(memory, tickets):
+    memory.index("acme", ["Gearbox: oil leaked", "Elevator: cable frayed"])
+    start = tickets.start(Ticket(title="Gearbox", description="It stands beside the elevator"))
+    assert sorted(start.splitlines()) == ["Elevator: cable frayed", "Gearbox: oil leaked", "Memories invoked:"]
+    assert tickets.start(Ticket(title="Gearbox")) == "Memories invoked:\nGearbox: oil leaked"
+
+
 def test_a_turn_recalls_by_what_was_said_and_answered_and_stores_nothing(memory, tickets):
     tickets.complete(CACHE, LESSON)
     before = shape(memory)

@@ -102,9 +102,8 @@ class Script:
 
 def _prompt(briefing: Briefing) -> str:
     ticket = briefing.ticket
-    parts = [f"Ticket: {ticket.title}\n{ticket.description}".strip()]
-    if briefing.memories:
-        parts.append(fence(briefing.memories, origin="the memory of this project"))
+    parts = [fence(briefing.memories, origin="the memory of this project")] if briefing.memories else []
+    parts.append(f"Ticket: {ticket.title}\n{ticket.description}".strip())
     parts += [_earlier(number, turn) for number, turn in enumerate(briefing.earlier, start=1)]
     if briefing.turns:
         parts.append(f"This was turn {briefing.turns} of at most {briefing.most_turns}.")

@@ -67,6 +67,7 @@ def test_a_repository_is_read_as_its_map_and_then_a_source_per_file_at_the_commi
     commit = scratch.commit({"a.py": LONG, "docs/guide.md": "# Guide\n\nRead me.\n"})
     readings = read(scratch.folder)
     assert [one.origin.partition("#")[2] for one in readings] == ["", "a.py", "docs/guide.md"]
+    assert [one.content_type for one in readings] == ["repo_map", "text", "markdown"]
     assert all(isinstance(one, SourceDraft) for one in readings)
     assert commits(readings[1]) == commits(readings[2]) == {commit}
 

@@ -101,6 +101,7 @@ def test_the_summary_is_given_and_memories_newer_than_it(space):
     assert one(space, talk, "ChatSummaryMemoryGatheringTool").count("Said: ") == 2
     written = one(space, talk, "WriteCurrentSummaryToFileAndReturnIt", input="They plan {{much}}.")
     assert written == one(space, talk, "GetCurrentSummaryFromFile") == "They plan {much}."
+    assert one(space, talk, "FullChatSummary") == written
     assert one(space, talk, "ChatSummaryMemoryGatheringTool") == NOTHING_YET["newer_memories"]
 
 
