@@ -130,6 +130,25 @@ def test_without_a_client_the_same_node_does_its_work_alone():
     assert (state.plan, state.notes) == (["search", "read about: None"], ["Plan created with 2 steps"])
 
 
+CONCEPTS = [{"imatinib", "drug", "inhibitor"}, {"kinase", "enzyme", "abl1"}, {"alignment", "bwa", "reads"}]
+
+
+def concepts(texts):
+    """Embed by the concepts that the words of a text belong to."""
+    return [[0.01, *(float(bool(known & set(text.lower().split()))) for known in CONCEPTS)] for text in texts]
+
+
+def test_a_memory_is_retrieved_by_meaning_where_it_shares_no_word_with_the_question():
+    async def work():
+        async with MemorySystemClient({"backend": "in_memory"}, embedder=concepts, background=False) as client:
+            for text in ("Imatinib stops ABL1", "BWA was slow", "Reads were trimmed"):
+                await client.store(content=text)
+            await client.catch_up()
+            return [one.content for one in await client.retrieve(query="which inhibitor for that enzyme")]
+
+    assert asyncio.run(work()) == ["Imatinib stops ABL1"]
+
+
 class PlannerAgent:
     """An agent that registers the two tools of the memory by itself."""
 

@@ -5,6 +5,7 @@ import pytest
 import treering
 from treering.core.errors import NotFound
 from treering.core.objects import Source
+from treering.edges.models.function_embedder import FunctionEmbedder
 from treering.testing.hashing_embedder import HashingEmbedder
 from treering.testing.wiki_memory_contract import DECISION, FLASK, WikiMemoryContract, about, done, failed, found, store
 from treering.wiki import WikiMemoryService
@@ -55,6 +56,28 @@ def test_a_secret_in_a_memory_is_redacted(service, space):
     kept = space.engine.ledger.get(store(service, "Use AKIAIOSFODNN7EXAMPLE for the bucket."))
     assert isinstance(kept, Source)
     assert "AKIAIOSFODNN7EXAMPLE" not in repr(kept)
+
+
+CONCEPTS = [{"routes", "urls", "paths"}, {"templates", "jinja", "pages"}, {"tests", "pytest"}]
+
+
+def concepts(texts):
+    """Embed by the concepts that the words of a text belong to, and a little by the words themselves."""
+    words = HashingEmbedder().embed_documents(texts) / 4
+    said = [set(text.lower().split()) for text in texts]
+    return [[*(len(known & one) for known in CONCEPTS), *row] for one, row in zip(said, words.tolist(), strict=True)]
+
+
+def test_memories_are_found_by_meaning_the_most_relevant_first():
+    with treering.open(
+        ":memory:", channel="user", background=False, embedder=FunctionEmbedder(concepts, "concepts")
+    ) as space:
+        service = WikiMemoryService(space)
+        for text in ("Templates belong to routes and paths", "Pytest runs nightly", "Routes stand in one map"):
+            store(service, text)
+        space.engine.vectoriser.finish(lambda *_: None)
+        best_first = found(service, "where are urls", score_threshold=0.0)
+    assert best_first == ["Routes stand in one map", "Templates belong to routes and paths"]
 
 
 class Broken:
