@@ -191,6 +191,7 @@ def test_on_a_phone_a_graph_is_a_tree_in_place_of_a_drawing(opened, site):
     page.goto(f"/web/graph?id={ids['decision']}")
     assert not page.locator(".drawing").is_visible()
     assert page.locator(".branches a").first.is_visible()
+    assert page.get_by_role("button", name="Show").first.bounding_box()["height"] < 60  # its word is not broken
     page.set_viewport_size({"width": 1440, "height": 900})
     assert page.locator(".drawing").is_visible()
 

@@ -248,6 +248,47 @@ def test_a_graph_of_sources_alone_says_what_to_do(tmp_path):
         assert "Nothing answers." in shown(client, "/web/graph?q=zebra")
 
 
+def test_a_hit_leads_to_the_passage_in_its_place_with_the_words_marked(tmp_path):
+    text = "".join(
+        f"# {fruit}\n\n{fruit} are tried by Ada. {'They grow on a hill beside a lake. ' * 40}\n\n"
+        for fruit in ("Apples", "Pears", "Plums")
+    )
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        note(space, text, origin="fruit.md", title="Fruit", content_type="markdown")
+    with running(tmp_path) as client:
+        found = re.search(r'href="(/web/object/src:[^"]+)#here"', shown(client, "/?q=who+tried+pears"))
+        page = shown(client, unescape(found[1]))
+
+    (around,) = re.findall(r'<pre class="source".*?</pre>', page, re.DOTALL)
+    before, _, rest = around.partition('<strong class="here" id="here">')
+    here, _, after = rest.partition("</strong>")
+    assert "<mark>Pears</mark> are <mark>tried</mark> by Ada." in here
+    assert "Apples" not in here
+    assert "Apples" in before
+    assert "Plums" in after
+
+
+def test_links_of_an_object_are_told_by_title(tmp_path):
+    with open_space(f"sqlite:{tmp_path / 'space.db'}") as space:
+        pool = decide(space, "One pool per tenant", note(space, "A pool for each."))
+        work = task(space, "Make the pools", links=[{"type": "about", "target": pool}])
+    with running(tmp_path) as client:
+        told, back = (shown(client, f"/web/object/{identity}") for identity in (work, pool))
+
+    assert re.search(rf'about: <a class="object" href="/web/object/{pool}"><bdi>One pool per tenant</bdi></a>', told)
+    assert re.search(rf'href="/web/object/{work}"><bdi>Make the pools</bdi></a> about this', back)
+
+
+def test_summary_and_state_of_a_discussion_lead_to_what_they_rest_on(site):
+    client, _ = site
+    text = shown(client, "/web/discussions/tea")
+    for name in ("summary", "state document"):
+        found = re.search(rf'href="([^"]+)"><bdi>What the {name} rests on', text)
+        _, _, named = shown(client, found[1]).partition("What it names")
+        pages = [shown(client, one) for one in re.findall(r'href="(/web/object/know:[^"]+)"><bdi>Pref', named)]
+        assert any("/web/object/src:" in page.partition("What it rests on")[2] for page in pages), name
+
+
 def change_at(moment, number):
     return RecentChange(
         id=f"src:{number}", title="A", type="source", event="created", seq=number, time=moment.isoformat(),

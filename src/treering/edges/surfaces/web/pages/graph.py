@@ -3,8 +3,9 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from treering.core.patch import LinkType
 from treering.edges.surfaces.web.graph_drawing import GraphNode, draw_graph
 from treering.edges.surfaces.web.view import PageView, Rendered
 from treering.tools.browsing import PageReport
@@ -15,6 +16,7 @@ from treering.tools.search import SearchReport
 MOST_NODES = 300
 _ANSWERS = 8
 _QUESTION = "question"
+_TYPES = (*get_args(LinkType), "refers_to")
 _IN_FORCE = ("active",)
 _MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
     ("needs somebody", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
@@ -82,8 +84,13 @@ def _around_object(view: PageView, identity: str, depth: int) -> tuple[GraphNode
         status=item["status"],
         current=page.current,
     )
-    found = view.query(RelatedReport, "related", {"id": item["id"], "depth": depth})
-    return centre, [_node(one) for one in found.neighbours]
+    return centre, [_node(one) for one in linked(view, item["id"], depth=depth)]
+
+
+def linked(view: PageView, identity: str, *, depth: int = 1) -> Sequence[Neighbour]:
+    """Return what links and fields tie to an object. Links of code, which the pages do not show, are not looked up."""
+    asked = {"id": identity, "depth": depth, "types": _TYPES}
+    return view.query(RelatedReport, "related", asked).neighbours
 
 
 def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[GraphNode]]:
@@ -117,7 +124,8 @@ def _around_what_matters(view: PageView) -> tuple[GraphNode, list[GraphNode]]:
 def _begun(view: PageView, relation: str, given: dict[str, Any], most: int) -> list[GraphNode]:
     moment = {"as_of": view.as_of} if view.as_of else {}
     listed = view.perform(OBJECTS, given, descend=True, limit=_LISTED, **moment).items
-    standing = [one for one in listed if one.current or one.status == "stale"]
+    # A summary tells of a conversation: the page of that shows it.
+    standing = [one for one in listed if (one.current or one.status == "stale") and one.kind != "summary"]
     standing.sort(key=lambda one: one.kind not in _FIRST_OF_ALL)  # otherwise the newest first, as they come
     return [_first(one, relation) for one in standing[:most]]
 
@@ -139,7 +147,7 @@ def _with_neighbours(view: PageView, begun: Sequence[GraphNode]) -> list[GraphNo
     """Return some nodes, and after them what is linked to each."""
     nodes = {one.id: one for one in begun}
     for one in begun:
-        for near in view.query(RelatedReport, "related", {"id": one.id}).neighbours:
+        for near in linked(view, one.id):
             nodes.setdefault(near.id, _node(near))
     return list(nodes.values())
 
