@@ -1,6 +1,7 @@
 """What the pages say, in words a person reads: reasons, events, relations, commands."""
 
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from shlex import split
@@ -10,11 +11,14 @@ from rest_parts import running
 
 from space_parts import decide, note, open_space, task
 from treering.edges.surfaces.cli import run
+from treering.edges.surfaces.space import Space
 from treering.edges.surfaces.web.differences import WordChange, folded, word_changes
+from treering.edges.surfaces.web.pages.timeline import timeline
 from treering.edges.surfaces.web.reasons import reasons
 from treering.edges.surfaces.web.rendering import is_code_place
 from treering.edges.surfaces.web.timeline_drawing import HEIGHT, draw_timeline
-from treering.edges.surfaces.web.view import told_event
+from treering.edges.surfaces.web.view import PageView, told_event
+from treering.tools.envelope import Envelope
 from treering.tools.reading import ShownHit
 from treering.tools.recent import RecentChange
 
@@ -287,6 +291,36 @@ def test_summary_and_state_of_a_discussion_lead_to_what_they_rest_on(site):
         _, _, named = shown(client, found[1]).partition("What it names")
         pages = [shown(client, one) for one in re.findall(r'href="(/web/object/know:[^"]+)"><bdi>Pref', named)]
         assert any("/web/object/src:" in page.partition("What it rests on")[2] for page in pages), name
+
+
+@dataclass
+class NotingSpace:
+    """A space for pages that notes what is asked of it."""
+
+    space: Space
+    scope: str = "/"
+    asked: list[Envelope] = field(default_factory=list)
+
+    def call(self, verb, envelope):
+        self.asked.append(envelope)
+        return self.space.call(verb, envelope)
+
+    def perform(self, operation, *, given, options):
+        return self.space.perform(operation, self.scope, given, options)
+
+
+def test_a_timeline_of_now_reads_objects_as_they_are_now_which_is_much_faster():
+    with open_space() as space:
+        for text in ("One.", "Two.", "Three."):
+            note(space, text)
+        now, then = (NotingSpace(space) for _ in range(2))
+        told = timeline(PageView(now, "/web"))
+        earlier = timeline(PageView(then, "/web", {"as_of": "2"}))
+
+    assert [one.options.get("as_of") for one in now.asked] == [None]
+    assert [one.options.get("as_of") for one in then.asked] == [2]
+    assert [len(list(changes)) for _, changes in told.values["days"]] == [3]
+    assert [len(list(changes)) for _, changes in earlier.values["days"]] == [2]
 
 
 def change_at(moment, number):
