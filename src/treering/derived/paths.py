@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from treering.derived.association import TIE_WEIGHTS, Association
+from treering.derived.extraction.forms import plain_form
 from treering.ports.graph import EdgeType, GraphView
 
 LONGEST = 6
@@ -58,7 +59,20 @@ def passages_on(path: Sequence[int], view: GraphView) -> list[int]:
 
 
 def tell_path(path: Sequence[int], view: GraphView, *, titles: Mapping[int, str]) -> list[str]:
-    """Write a path in names: entities by theirs, passages by the titles given for their keys."""
+    """Write a path in names: entities by theirs, passages by the titles given for their keys.
+
+    The plain form of a name ("retri") stands between the names that share it; where one of them is beside it, it says
+    nothing more and is left out.
+    """
     keys: list[int] = view.passages_of(np.array(path, np.int64)).tolist()
     names = view.names([node for node, key in zip(path, keys, strict=True) if key < 0])
-    return [names.get(node, "") if key < 0 else titles.get(key, "") for node, key in zip(path, keys, strict=True)]
+    entities = [names.get(node, "") if key < 0 else "" for node, key in zip(path, keys, strict=True)]
+    return [
+        titles.get(key, "") if key >= 0 else name
+        for at, (key, name) in enumerate(zip(keys, entities, strict=True))
+        if key >= 0 or not _is_form_of(name, [*entities[max(at - 1, 0) : at], *entities[at + 1 : at + 2]])
+    ]
+
+
+def _is_form_of(name: str, beside: Sequence[str]) -> bool:
+    return any(other and other != name and plain_form(other) == name for other in beside)

@@ -200,6 +200,10 @@ class Discussion:
         """Return the state document; empty where there is none."""
         return text_in(self._states.stand())
 
+    def current_state(self) -> Version | None:
+        """Return the version of the state document that stands."""
+        return self._states.current()
+
     def edit_state(self, text: str, *, base: str | None = None) -> Version:
         """Keep a person's edit of the state document (`state.edit_state`)."""
         return edit_state(self._engine, self.ref, text, base=base)

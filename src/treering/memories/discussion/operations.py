@@ -134,6 +134,9 @@ class DiscussionShown(Value):
     state: str
     memories: tuple[Memory, ...]
     messages: tuple[StoredMessage, ...]
+    summary_id: str = ""
+    """The knowledge that the summary is, which names what it rests on; empty where there is none."""
+    state_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +223,11 @@ def _update(
 
 def _show(call: Call, given: DiscussionInput, options: ShowOptions) -> DiscussionShown:
     discussion = known_discussion(call, given.id)
+    summary, state = discussion.current_summary(), discussion.current_state()
     return DiscussionShown(
         id=discussion.id,
+        summary_id=summary.id if summary else "",
+        state_id=state.id if state else "",
         count=discussion.log.count(),
         summary=discussion.summary(),
         state=discussion.state(),

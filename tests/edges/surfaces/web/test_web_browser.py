@@ -7,6 +7,8 @@ import pytest
 from rest_parts import running
 from web_parts import fill
 
+from space_parts import decide, note, open_space
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the Python package playwright")
 pytest.importorskip("axe_playwright_python", reason="needs the Python package axe-playwright-python")
@@ -57,6 +59,7 @@ def every_page(ids):
         "/web/health?check=1",
         f"/web/graph?id={ids['decision']}",
         "/web/graph?q=sessions",
+        "/web/graph",
         "/web/timeline?as_of=15",
         "/web/work",
         "/web/discussions?q=tea",
@@ -80,6 +83,117 @@ def test_axe_finds_nothing_on_any_page_and_nothing_is_wider_than_a_phone(opened,
         found = [(one["id"], one["nodes"][0]["html"][:100]) for one in told["violations"]]
         assert (path, found) == (path, [])
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+@pytest.fixture(scope="module")
+def long_site(tmp_path_factory):
+    """Serve a space whose texts are longer than their boxes; return a client and ids by what they are."""
+    folder = tmp_path_factory.mktemp("long")
+    file = folder / "sizes.py"
+    lines = "".join(f"    first_of_many_sizes_{n} = size_of_everything_in_the_request // {n}\n" for n in range(1, 40))
+    file.write_text(f"def bounded(size):\n{lines}    return first_of_many_sizes_1\n")
+    said = "A failed fetch is tried three times, and the client waits between tries. " * 12
+    with open_space(f"sqlite:{folder / 'space.db'}") as space:
+        space.ingest("path", input={"path": str(file)}, scope="/")
+        (hit,) = space.query("search", input={"text": "bounded"}, scope="/").hits
+        ids = {"source": hit.source_id, "segment": hit.segment_id}
+        told = note(space, said, origin="docs/retries.md", title="Retries")
+        ids["decision"] = decide(space, "Sizes are bounded", ids_of(ids), told)
+        file.write_text(file.read_text().replace("size_of_everything_in_the_request // 30", "size // 30"))
+        space.ingest("path", input={"path": str(file)}, scope="/")
+    with running(folder) as client:
+        yield client, ids
+
+
+def ids_of(ids):
+    return {"source_id": ids["source"], "segment_id": ids["segment"]}
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_long_texts_scroll_by_the_keyboard_and_nothing_else_is_cut(browser, long_site, width):
+    client, ids = long_site
+    axe = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+    page = browser.new_context(
+        base_url=str(client.base_url), viewport={"width": width, "height": 900}, color_scheme="dark"
+    ).new_page()
+    page.set_default_timeout(60_000)
+    for path in (
+        "/?q=bounded+sizes",
+        "/?q=how+often+is+a+fetch+tried",
+        f"/web/object/{ids['decision']}",
+        f"/web/object/{ids['source']}",
+        f"/web/graph?id={ids['decision']}",
+        "/web/timeline",
+        "/web/health?check=1",
+    ):
+        page.goto(path)
+        page.evaluate(axe)
+        told = page.evaluate("rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']})", RULES)
+        assert (path, [(one["id"], one["nodes"][0]["html"][:100]) for one in told["violations"]]) == (path, [])
+        # Lines of code scroll where they are wider than the page, and a drawing where there is room for one.
+        cut = page.evaluate(CUT)
+        assert (path, cut) == (path, [])
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    page.context.close()
+
+
+CUT = """() => [...document.querySelectorAll("body *")]
+    .filter(one => one.checkVisibility() && one.clientWidth && one.scrollWidth > one.clientWidth + 1)
+    .filter(one => getComputedStyle(one).overflowX !== "visible" && !one.closest(".hidden, input, select"))
+    .filter(one => !one.matches(".lines, .drawing"))
+    .map(one => one.outerHTML.slice(0, 120))"""
+
+
+def test_a_change_of_code_stands_in_a_font_of_one_width_and_is_not_cut_on_a_phone(browser, long_site):
+    client, ids = long_site
+    page = browser.new_context(base_url=str(client.base_url), viewport={"width": 390, "height": 900}).new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"/web/object/{ids['decision']}")
+    change = page.locator(".words.lines", has=page.locator("ins, del")).first
+    told = change.evaluate("one => [getComputedStyle(one).fontFamily, getComputedStyle(one).whiteSpace]")
+    assert "monospace" in told[0]
+    assert told[1] == "pre-wrap"
+    assert "    first_of_many_sizes_30" in change.inner_text()
+    assert change.evaluate("one => one.scrollWidth <= one.clientWidth")
+    cited = page.locator(".lines:not(.words)").first
+    assert cited.evaluate("one => getComputedStyle(one).whiteSpace") == "pre"
+    page.context.close()
+
+
+def test_on_a_phone_the_menu_is_one_button_that_the_keyboard_opens_and_closes(opened):
+    page = opened(viewport={"width": 390, "height": 900})
+    page.goto("/web/health")
+    assert page.locator("header.top").bounding_box()["height"] < 80
+    assert not page.get_by_role("link", name="Timeline").is_visible()
+
+    page.get_by_role("button", name="Menu").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Timeline").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Timeline").wait_for(state="hidden")
+
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Timeline").click()
+    page.get_by_role("heading", name="Timeline").wait_for()
+
+
+def test_on_a_wide_page_all_pages_stand_in_one_row_without_a_button(opened):
+    page = opened(viewport={"width": 1440, "height": 900})
+    page.goto("/")
+    assert not page.get_by_role("button", name="Menu").is_visible()
+    assert page.get_by_role("link", name="Live").is_visible()
+    assert page.locator("header.top").bounding_box()["height"] < 80
+
+
+def test_on_a_phone_a_graph_is_a_tree_in_place_of_a_drawing(opened, site):
+    _, ids = site
+    page = opened(viewport={"width": 390, "height": 900})
+    page.goto(f"/web/graph?id={ids['decision']}")
+    assert not page.locator(".drawing").is_visible()
+    assert page.locator(".branches a").first.is_visible()
+    assert page.get_by_role("button", name="Show").first.bounding_box()["height"] < 60  # its word is not broken
+    page.set_viewport_size({"width": 1440, "height": 900})
+    assert page.locator(".drawing").is_visible()
 
 
 def test_asking_swaps_the_answers_in_without_loading_the_page_again(opened):

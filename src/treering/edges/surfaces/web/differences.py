@@ -2,22 +2,24 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS = 3_000
+_LINES_AROUND = 3
+_LEAST_FOLDED = 3
 _STAMPED = frozenset({"revision", "created_at", "updated_at", "segments", "segments_left_out", "origin_channel"})
 
 
 @dataclass(frozen=True, slots=True)
 class WordChange:
-    """A stretch of text that stayed, came or went."""
+    """A stretch of text that stayed, came or went; `folded` says how much of what stayed is not shown."""
 
     text: str
-    change: Literal["same", "added", "removed"]
+    change: Literal["same", "added", "removed", "folded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,25 @@ def _pieces(old: list[str], new: list[str]) -> Iterator[WordChange]:
                 yield WordChange("".join(new[c:d]), "added")
 
 
+def folded(changes: Sequence[WordChange]) -> tuple[WordChange, ...]:
+    """Leave out the lines that stayed, but for a few before and after each change."""
+    shown = list[WordChange]()
+    for at, one in enumerate(changes):
+        lines = one.text.splitlines(keepends=True)
+        before = _LINES_AROUND if at else 0
+        after = _LINES_AROUND if at < len(changes) - 1 else 0
+        left_out = len(lines) - before - after
+        if one.change != "same" or len(changes) == 1 or left_out < _LEAST_FOLDED:
+            shown.append(one)
+            continue
+        shown += [
+            WordChange("".join(lines[:before]), "same"),
+            WordChange(f"{left_out} lines are the same", "folded"),
+            WordChange("".join(lines[len(lines) - after :]), "same"),
+        ]
+    return tuple(one for one in shown if one.text)
+
+
 def likeness(one: str, other: str) -> float:
     """Return the part of their words that two texts share, from 0 to 1 (Dice's coefficient)."""
     first, second = Counter(_WORDS.findall(one)), Counter(_WORDS.findall(other))
@@ -66,7 +87,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
         if old == new or (not old and not new):
             continue
         both = isinstance(old, str) and isinstance(new, str)
-        yield ChangedField(name, old, new, word_changes(str(old), str(new)) if both else ())
+        yield ChangedField(name, old, new, folded(word_changes(str(old), str(new))) if both else ())
 
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:

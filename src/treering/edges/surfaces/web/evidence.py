@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from treering.core.errors import NotFound
-from treering.edges.surfaces.web.differences import WordChange, likeness, word_changes
+from treering.edges.surfaces.web.differences import WordChange, folded, likeness, word_changes
 from treering.edges.surfaces.web.view import PageView
 from treering.tools.browsing import ExpandReport, PageReport
 
@@ -73,7 +73,7 @@ def _vanished(view: PageView, known: Mapping[str, Any]) -> Quotation:
     nearest = max(_texts_of(view, known["source_id"]), key=lambda text: _near(quoted, text), default="")
     if _near(quoted, nearest) < _LIKE:
         return Quotation(**known, state="gone", why="Nothing like it is in the source any more.")
-    return Quotation(**known, state="changed", words=word_changes(quoted, nearest))
+    return Quotation(**known, state="changed", words=folded(word_changes(quoted, nearest)))
 
 
 def _texts_of(view: PageView, source_id: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 ROW, COLUMN, LABEL, MARGIN = 26, 300, 220, 16
 """Pixels: the height of a row, the width of a column, of a label, and the margin."""
-_LABEL_CHARS = 32
+_LABEL_CHARS = 28
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from treering.core.characters import visible
 from treering.core.errors import TreeringError
 from treering.core.ids import is_object
-from treering.edges.surfaces.web.view import PageView, Rendered
+from treering.edges.surfaces.web.view import PageView, Rendered, told_event
 
 STATIC = Path(__file__).with_name("static")
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -35,6 +35,12 @@ HEADERS: Mapping[str, str] = {
 _PASSAGE_LINK = re.compile(r"https?://[!-~]{1,2000}#:~:text=[!-~]{1,4000}")
 """A place on the web that a browser opens; nothing else that is stored becomes an address to go to."""
 
+_LINES = re.compile(r"(?P<path>.+)#L\d+(?:-L\d+)?(?: @ .*)?")
+_PROSE_FILE = re.compile(r"\.(?:md|mdx|rst|txt|adoc|org|tex|x?html?)$", re.IGNORECASE)
+_BOX_CHARS = 250
+_BOX_LINES = 8
+_LONG_LINE = re.compile(r".{30}")
+
 
 @cache
 def _environment() -> Environment:
@@ -48,9 +54,23 @@ def _environment() -> Environment:
     )
     environment.tests["object_id"] = lambda value: isinstance(value, str) and is_object(value)
     environment.tests["passage_link"] = lambda value: _PASSAGE_LINK.fullmatch(value) is not None
+    environment.tests["code_place"] = is_code_place
+    environment.tests["longer_than_its_box"] = _is_longer_than_its_box
     environment.filters["shell"] = shlex.join
+    environment.filters["told_event"] = told_event
     environment.filters["moment"] = _moment
     return environment
+
+
+def is_code_place(place: str) -> bool:
+    """Tell whether a place, such as `src/app.py#L10-L20 @ 1f3c`, is in a file whose lines mean something."""
+    found = _LINES.fullmatch(place)
+    return found is not None and _PROSE_FILE.search(found["path"]) is None
+
+
+def _is_longer_than_its_box(text: str, code: bool = False) -> bool:
+    """Tell whether a text may be larger than its box on the narrowest screen, so that it scrolls there."""
+    return len(text) > _BOX_CHARS or text.count("\n") >= _BOX_LINES or (code and _LONG_LINE.search(text) is not None)
 
 
 def _moment(value: datetime | str) -> str:

@@ -12,10 +12,16 @@ ChangeClass = Literal["came", "changed", "withdrawn"]
 WIDTH, HEIGHT = 960, 120
 _BARS = 48
 _STEPS = (
+    *(timedelta(seconds=number) for number in (1, 5, 15)),
     *(timedelta(minutes=number) for number in (1, 5, 15)),
     *(timedelta(hours=number) for number in (1, 6)),
     *(timedelta(days=number) for number in (1, 7, 28, 365)),
 )
+_KINDS: tuple[ChangeClass, ...] = ("came", "changed", "withdrawn")
+_USUAL = 0.8
+"""The share of bars that are to be told apart."""
+_TALLER = 3
+"""How many times as tall as those a bar may be."""
 _WITHDRAWN = frozenset({"stale", "contested", "superseded", "archived", "invalid", "erased", "merged"})
 
 
@@ -31,10 +37,21 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
+class CutBar:
+    """A bar that is too tall to be drawn whole: where it is cut, when its step begins, and how many it stands for."""
+
+    x: float
+    width: float
+    when: str
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TimelineDrawing:
     """Bars from the first to the last moment, each `step` long."""
 
     bars: Sequence[Bar]
+    cut: Sequence[CutBar]
     first: str
     last: str
     step: str
@@ -61,16 +78,31 @@ def draw_timeline(changes: Sequence[RecentChange]) -> TimelineDrawing | None:
         place = (int((when - start) / step), class_of(change))
         counts[place] = counts.get(place, 0) + 1
     number = int((last - start) / step) + 1
-    return TimelineDrawing(_bars(counts, number), _told(start, step), _told(last, step), _length(step), _most(counts))
-
-
-def _bars(counts: dict[tuple[int, ChangeClass], int], number: int) -> list[Bar]:
     width = WIDTH / max(number, 12)
-    unit = (HEIGHT - 4) / _most(counts)
+    sums = _sums(counts)
+    most = _tallest(sums)
+    return TimelineDrawing(
+        bars=_bars(counts, number, most, width),
+        cut=[
+            CutBar(round(place * width, 1), round(width * 0.8, 1), _told(start + place * step, step), count)
+            for place, count in sorted(sums.items())
+            if count > most
+        ],
+        first=_told(start, step),
+        last=_told(last, step),
+        step=_length(step),
+        highest=max(sums.values()),
+    )
+
+
+def _bars(counts: dict[tuple[int, ChangeClass], int], number: int, most: int, width: float) -> list[Bar]:
     bars = []
     for place in range(number):
         top = float(HEIGHT)
-        for kind in ("came", "changed", "withdrawn"):
+        # A bar that is cut keeps the shares of its parts.
+        whole = sum(counts.get((place, kind), 0) for kind in _KINDS)
+        unit = (HEIGHT - 4) / max(most, whole)
+        for kind in _KINDS:
             height = counts.get((place, kind), 0) * unit
             if height:
                 top -= height
@@ -78,11 +110,18 @@ def _bars(counts: dict[tuple[int, ChangeClass], int], number: int) -> list[Bar]:
     return bars
 
 
-def _most(counts: dict[tuple[int, ChangeClass], int]) -> int:
+def _sums(counts: dict[tuple[int, ChangeClass], int]) -> dict[int, int]:
     sums: dict[int, int] = {}
     for (place, _), count in counts.items():
         sums[place] = sums.get(place, 0) + count
-    return max(sums.values())
+    return sums
+
+
+def _tallest(sums: dict[int, int]) -> int:
+    """Return how many changes the tallest bar stands for, so that a few much taller ones do not flatten the rest."""
+    ordered = sorted(sums.values())
+    usual = ordered[int(_USUAL * (len(ordered) - 1))]
+    return min(ordered[-1], usual * _TALLER)
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:
@@ -91,13 +130,15 @@ def _floor(moment: datetime, step: timedelta) -> datetime:
 
 
 def _told(moment: datetime, step: timedelta) -> str:
-    return moment.strftime("%Y-%m-%d" if step >= timedelta(days=1) else "%Y-%m-%d %H:%M")
+    if step >= timedelta(days=1):
+        return f"{moment:%Y-%m-%d}"
+    return f"{moment:%Y-%m-%d %H:%M}" if step >= timedelta(minutes=1) else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _length(step: timedelta) -> str:
-    minutes = int(step.total_seconds() // 60)
-    for size, name in ((1440, "day"), (60, "hour"), (1, "minute")):
-        if minutes % size == 0:
-            number = minutes // size
+    seconds = int(step.total_seconds())
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds % size == 0:
+            number = seconds // size
             return f"{number} {name}{'s' if number > 1 else ''}"
     raise AssertionError(step)

@@ -116,6 +116,19 @@ class PageView:
         return f"{where}?{urlencode(told, safe=':/')}" if told else where
 
 
+def told_event(event: str) -> str:
+    """Say what an event of the audit log did to its object, as a person would."""
+    return _EVENTS.get(event, event.replace("_", " "))
+
+
+_EVENTS: Mapping[str, str] = {
+    "staled": "made stale",
+    "transitioned": "given another status",
+    "settled": "no longer contested",
+    "moved": "moved to another scope",
+}
+
+
 def _envelope(mode: str, scope: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Envelope:
     data = {"mode": mode, "scope": scope, "input": dict(given), "options": dict(options)}
     return parse(Envelope, data, where="page")

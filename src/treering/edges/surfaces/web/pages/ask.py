@@ -9,6 +9,7 @@ from treering.core.objects import TYPES
 from treering.core.scope import ROOT
 from treering.derived.roles import PLACE_ROLES
 from treering.edges.surfaces.web.highlighting import MarkedText, marked
+from treering.edges.surfaces.web.reasons import reasons
 from treering.edges.surfaces.web.view import PageView, Rendered
 from treering.tools.context import ContextReport
 from treering.tools.reading import ShownHit
@@ -27,10 +28,11 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class AnsweringHit:
-    """A hit, with its text split into stretches."""
+    """A hit, with its text split into stretches, and why it is there."""
 
     hit: ShownHit
     text: list[MarkedText]
+    reasons: list[str]
 
 
 def ask(view: PageView) -> Rendered:
@@ -54,7 +56,7 @@ def ask(view: PageView) -> Rendered:
         values["report"] = _pack(view, question)
     elif question:
         values["report"] = report = _search(view, question)
-        values["hits"] = [AnsweringHit(hit, marked(hit.text, question)) for hit in report.hits]
+        values["hits"] = [AnsweringHit(hit, marked(hit.text, question), reasons(hit, question)) for hit in report.hits]
     return Rendered("ask.html", values)
 
 

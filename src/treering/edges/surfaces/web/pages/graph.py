@@ -1,16 +1,42 @@
 """The graph around an object, or around what answers a question: a drawing, and the same as a list."""
 
-from typing import Any
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
 
+from treering.core.patch import LinkType
 from treering.edges.surfaces.web.graph_drawing import GraphNode, draw_graph
 from treering.edges.surfaces.web.view import PageView, Rendered
 from treering.tools.browsing import PageReport
+from treering.tools.overview import OBJECTS, ListedObject
 from treering.tools.related import Neighbour, RelatedReport
 from treering.tools.search import SearchReport
 
 MOST_NODES = 300
 _ANSWERS = 8
 _QUESTION = "question"
+_TYPES = (*get_args(LinkType), "refers_to")
+_IN_FORCE = ("active",)
+_MATTERS: Sequence[tuple[str, dict[str, Any], int]] = (
+    ("needs somebody", {"type": "knowledge", "statuses": ("stale", "contested")}, 6),
+    ("in force", {"type": "knowledge", "statuses": _IN_FORCE}, 8),
+    ("open", {"type": "work_item", "statuses": ("open", "in_progress", "blocked")}, 4),
+)
+"""What a graph begins with where nothing was asked: how it is called, which objects, and how many of them at most."""
+_PARTS: tuple[str, dict[str, Any], int] = ("part", {"type": "node", "statuses": _IN_FORCE}, 12)
+_ENOUGH = 6
+"""Where there is less of it, the parts of the space are shown besides."""
+_LISTED = 200
+_FIRST_OF_ALL = frozenset({"decision", "constraint", "project", "service", "component", "module"})
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node of the graph and what was reached from it."""
+
+    node: GraphNode
+    below: "list[Branch]"
 
 
 def graph(view: PageView) -> Rendered:
@@ -25,21 +51,23 @@ def graph(view: PageView) -> Rendered:
         "drawing": None,
         "nodes": [],
         "left_out": 0,
-        "command": ("treering", "query", "--mode", "related", identity or "ID", "--depth", "2"),
+        "command": ("treering", "status"),
     }
     if identity:
+        asked = json.dumps({"id": identity, "depth": values["depth"]}, ensure_ascii=False)
+        values["command"] = ("treering", "query", "--mode", "related", "--input", asked)
         centre, nodes = _around_object(view, identity, values["depth"])
     elif question:
+        values["command"] = ("treering", "query", question, "--mode", "search", "--limit", str(_ANSWERS), "--descend")
         centre, nodes = _around_question(view, question)
     else:
-        return Rendered("graph.html", values)
+        centre, nodes = _around_what_matters(view)
     shown = _connected(centre, nodes)[:MOST_NODES]
-    titles = {one.id: one.title for one in (centre, *shown)}
     values |= {
         "centre": centre,
-        "drawing": draw_graph(centre, shown),
+        "drawing": draw_graph(centre, shown) if shown or identity else None,
         "nodes": shown,
-        "titles": titles,
+        "branches": _branches(centre, shown),
         "left_out": len(nodes) - len(shown),
     }
     return Rendered("graph.html", values)
@@ -56,14 +84,19 @@ def _around_object(view: PageView, identity: str, depth: int) -> tuple[GraphNode
         status=item["status"],
         current=page.current,
     )
-    found = view.query(RelatedReport, "related", {"id": item["id"], "depth": depth})
-    return centre, [_node(one) for one in found.neighbours]
+    return centre, [_node(one) for one in linked(view, item["id"], depth=depth)]
+
+
+def linked(view: PageView, identity: str, *, depth: int = 1) -> Sequence[Neighbour]:
+    """Return what links and fields tie to an object. Links of code, which the pages do not show, are not looked up."""
+    asked = {"id": identity, "depth": depth, "types": _TYPES}
+    return view.query(RelatedReport, "related", asked).neighbours
 
 
 def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[GraphNode]]:
     centre = GraphNode(id=_QUESTION, title=question, type=_QUESTION)
     found = view.query(SearchReport, "search", {"text": question}, limit=_ANSWERS)
-    nodes = {
+    answers = {
         hit.object_id: GraphNode(
             id=hit.object_id,
             title=hit.title or hit.origin,
@@ -76,10 +109,47 @@ def _around_question(view: PageView, question: str) -> tuple[GraphNode, list[Gra
         )
         for hit in reversed(found.hits)
     }
-    for identity in reversed(list(nodes)):
-        for one in view.query(RelatedReport, "related", {"id": identity}).neighbours:
-            nodes.setdefault(one.id, _node(one))
-    return centre, list(nodes.values())
+    return centre, _with_neighbours(view, list(reversed(answers.values())))
+
+
+def _around_what_matters(view: PageView) -> tuple[GraphNode, list[GraphNode]]:
+    """Begin with what needs somebody, what is in force and what is open; where that is little, with the parts."""
+    centre = GraphNode(id=_QUESTION, title="What matters most here", type=_QUESTION)
+    chosen = [node for name, given, most in _MATTERS for node in _begun(view, name, given, most)]
+    parts = _begun(view, *_PARTS) if len(chosen) < _ENOUGH else []
+    # What is linked to a part may be hundreds of files: its own graph shows them.
+    return centre, [*_with_neighbours(view, chosen), *parts]
+
+
+def _begun(view: PageView, relation: str, given: dict[str, Any], most: int) -> list[GraphNode]:
+    moment = {"as_of": view.as_of} if view.as_of else {}
+    listed = view.perform(OBJECTS, given, descend=True, limit=_LISTED, **moment).items
+    # A summary tells of a conversation: the page of that shows it.
+    standing = [one for one in listed if (one.current or one.status == "stale") and one.kind != "summary"]
+    standing.sort(key=lambda one: one.kind not in _FIRST_OF_ALL)  # otherwise the newest first, as they come
+    return [_first(one, relation) for one in standing[:most]]
+
+
+def _first(one: ListedObject, relation: str) -> GraphNode:
+    return GraphNode(
+        id=one.id,
+        title=one.title or one.id,
+        type=one.type,
+        kind=one.kind,
+        status=one.status,
+        current=one.current,
+        relation=relation,
+        via=_QUESTION,
+    )
+
+
+def _with_neighbours(view: PageView, begun: Sequence[GraphNode]) -> list[GraphNode]:
+    """Return some nodes, and after them what is linked to each."""
+    nodes = {one.id: one for one in begun}
+    for one in begun:
+        for near in linked(view, one.id):
+            nodes.setdefault(near.id, _node(near))
+    return list(nodes.values())
 
 
 def _node(one: Neighbour) -> GraphNode:
@@ -90,10 +160,26 @@ def _node(one: Neighbour) -> GraphNode:
         kind=one.kind,
         status=one.status,
         current=one.current,
-        relation=f"{one.relation} ({', '.join(one.fields)})" if one.fields else one.relation,
+        relation=_relation(one),
         via=one.via,
         inward=one.direction == "in",
     )
+
+
+def _relation(one: Neighbour) -> str:
+    """Say a relation in words."""
+    told = one.relation.replace("_", " ")
+    if one.fields == ("evidence_refs",):
+        return "rests on"
+    return f"{told} ({', '.join(one.fields).replace('_', ' ')})" if one.fields else told
+
+
+def _branches(centre: GraphNode, nodes: Sequence[GraphNode]) -> list[Branch]:
+    """Return the nodes as a tree: below each those that were reached from it."""
+    branches = {one.id: Branch(one, []) for one in (centre, *nodes)}
+    for one in nodes:
+        branches[one.via].below.append(branches[one.id])
+    return branches[centre.id].below
 
 
 def _connected(centre: GraphNode, nodes: list[GraphNode]) -> list[GraphNode]:

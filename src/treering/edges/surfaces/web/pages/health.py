@@ -16,6 +16,7 @@ from treering.tools.overview import OBJECTS, ObjectList
 _LISTED = 50
 _REVIEWED = 20
 _FINDINGS = 100
+_WAITS = "Candidates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Complaint:
     mending: str
     command: Sequence[str]
     found: ObjectList
+    is_wrong: bool
+    """Whether somebody has to look at it; a candidate only waits."""
 
 
 _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, Any]]] = (
@@ -64,7 +67,7 @@ _KINDS: Sequence[tuple[str, str, str, Sequence[str], dict[str, Any], dict[str, A
         {"expired": True},
     ),
     (
-        "Candidates",
+        _WAITS,
         "Nobody has said yet that it holds.",
         "Believe those whose evidence holds:",
         ("treering", "crystallize", "--mode", "promote", "ID"),
@@ -105,7 +108,12 @@ def _complaint(
 ) -> Complaint:
     asked = {"type": "knowledge", **given}
     return Complaint(
-        name, meaning, mending, command, view.perform(OBJECTS, asked, descend=True, limit=_LISTED, **options)
+        name=name,
+        meaning=meaning,
+        mending=mending,
+        command=command,
+        found=view.perform(OBJECTS, asked, descend=True, limit=_LISTED, **options),
+        is_wrong=name != _WAITS,
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from treering.edges.surfaces.web.differences import ChangedField, field_changes
 from treering.edges.surfaces.web.evidence import quotations
+from treering.edges.surfaces.web.highlighting import MarkedText, marked
+from treering.edges.surfaces.web.pages.graph import linked
 from treering.edges.surfaces.web.view import PageView, Rendered
 from treering.tools.browsing import ExpandReport, PageReport
 from treering.tools.history import HistoryEntry
@@ -27,6 +29,17 @@ class ObjectVersion:
     changes: tuple[ChangedField, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Surrounded:
+    """A passage between what stands before and after it in its source, split into stretches."""
+
+    before: str
+    passage: list[MarkedText]
+    after: str
+    place: str
+    is_vanished: bool
+
+
 def inspect_object(view: PageView) -> Rendered:
     """Show an object, or a place in a source with what stands around it."""
     identity = view.path["identity"]
@@ -42,9 +55,12 @@ def inspect_object(view: PageView) -> Rendered:
             "said": dict(_said(item)),
             "fields": {name: value for name, value in item.items() if name not in _SAID_ELSEWHERE and value},
             "quotations": quoted,
+            "named": [one for one in page.references if one.fields != ("evidence_refs",)],
             "more_quotations": more,
             "versions": list(_versions(view, page)),
-            "place": _place(view, page.object["id"], segment) if segment else None,
+            "titles": {one.id: one.title for one in linked(view, page.object["id"])} if page.links else {},
+            "places": list(_places(view, page.object["id"], segment)) if segment else [],
+            "question": view.text("q"),
             "segment": segment,
             "overview": view.overview(),
             "command": ("treering", "query", "--mode", "page", identity),
@@ -58,8 +74,20 @@ def _said(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from ((name, value) for name, value in (item.get("payload") or {}).items() if value not in (None, "", [], {}))
 
 
-def _place(view: PageView, source_id: str, segment: str) -> ExpandReport:
-    return view.query(ExpandReport, "expand", {"ids": [f"{source_id} {segment}"], "around": _AROUND})
+def _places(view: PageView, source_id: str, segment: str) -> Iterator[Surrounded]:
+    """Return the passage with what stands around it; nothing where the space does not have it."""
+    asked = {"ids": [f"{source_id} {segment}"]}
+    alone = view.query(ExpandReport, "expand", {**asked, "around": 0}).items
+    around = view.query(ExpandReport, "expand", {**asked, "around": _AROUND}).items
+    for one, wide in zip(alone, around, strict=True):
+        before, found, after = wide.text.partition(one.text)
+        yield Surrounded(
+            before=before if found else "",
+            passage=marked(one.text, view.text("q")),
+            after=after if found else "",
+            place=one.places[0] if one.places else "",
+            is_vanished=one.vanished,
+        )
 
 
 def _versions(view: PageView, page: PageReport) -> Iterator[ObjectVersion]:

@@ -9,7 +9,7 @@ from anyio import sleep
 from treering.core.characters import visible_line
 from treering.edges.surfaces.recent_calls import RecentCalls
 from treering.edges.surfaces.web.pages.timeline import recent_changes
-from treering.edges.surfaces.web.view import PageView, Rendered
+from treering.edges.surfaces.web.view import PageView, Rendered, told_event
 from treering.tools.overview import OVERVIEW
 
 _SHOWN = 30
@@ -97,7 +97,9 @@ def _stored(view: PageView, after: int, last: int) -> list[LiveLine]:
         return []
     changes = recent_changes(view, last, most=_SHOWN)
     return [
-        LiveLine(change.time, f"{change.event} by {change.actor}", change.title, view.link(f"object/{change.id}"))
+        LiveLine(
+            change.time, f"{told_event(change.event)} by {change.actor}", change.title, view.link(f"object/{change.id}")
+        )
         for change in reversed(changes)
         if change.seq > after
     ]
