@@ -45,6 +45,7 @@ soak: $(VENV)/.developed
 	$(BIN)/python tests/soak/soak.py
 	$(BIN)/python tests/soak/soak.py --kills 20
 	$(BIN)/python tests/soak/discussion_soak.py
+	$(BIN)/python tests/soak/memory_fuzz.py
 
 attack: $(VENV)/.developed
 	$(BIN)/python -m attacks

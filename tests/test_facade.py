@@ -140,6 +140,7 @@ CLIENT = [
     "MemoryState",
     "MemorySystemClient",
     "NestedContext",
+    "SetAside",
     "StoredDocument",
     "Switches",
     "VectorStoreAdapter",

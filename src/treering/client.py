@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from treering.edges.hooks.tool_runs import log_tool_runs
     from treering.edges.memory_client import BlockingMemoryClient, MemorySystemClient
     from treering.edges.memory_config_files import read_memory_config
+    from treering.memories.client.buffering import SetAside
     from treering.memories.client.config import MemoryConfig
     from treering.memories.client.documents import MemoryDocument, MemoryItem
     from treering.memories.client.profiles import AgentProfile, Switches
@@ -38,6 +39,7 @@ _HOMES = {
     "treering.edges.hooks.tool_runs": ["log_tool_runs"],
     "treering.edges.memory_client": ["BlockingMemoryClient", "MemorySystemClient"],
     "treering.edges.memory_config_files": ["read_memory_config"],
+    "treering.memories.client.buffering": ["SetAside"],
     "treering.memories.client.config": ["MemoryConfig"],
     "treering.memories.client.documents": ["MemoryDocument", "MemoryItem"],
     "treering.memories.client.profiles": ["AgentProfile", "Switches"],
@@ -57,6 +59,7 @@ __all__ = [
     "MemoryState",
     "MemorySystemClient",
     "NestedContext",
+    "SetAside",
     "StoredDocument",
     "Switches",
     "VectorStoreAdapter",

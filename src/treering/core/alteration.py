@@ -116,11 +116,6 @@ def _resolution(item: WorkItem, operation: Transition) -> dict[str, Any]:
 def relate(link: Link, draft: Draft) -> OperationResult:
     """Add a link."""
     link = resolved_link(link, draft)
-    if link.type == "similar_to":
-        raise InvalidPatch(
-            "A 'similar_to' link cannot be added: Treering computes these links itself.",
-            hint="Use 'references' or 'about'.",
-        )
     if link.source == link.target:
         raise InvalidPatch(f"{link.source} cannot be linked to itself.", hint="Name another target.")
     draft.require(link.source)

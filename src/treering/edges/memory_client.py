@@ -18,6 +18,7 @@ from treering.edges.engines.host_store import VectorStoreAdapter
 from treering.edges.memory_models import GivenEmbedder
 from treering.edges.memory_opening import MemoryParts, OpenMemory, check_parts, open_memory
 from treering.edges.memory_places import GivenStores
+from treering.memories.client.buffering import SetAside
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import MemoryDocument, MemoryItem, RetrievedMemories
 from treering.memories.client.filtering import RecallScope, Who
@@ -129,6 +130,14 @@ class BlockingMemoryClient:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
         if self._space.is_open:
             self._memory.flush()
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the space, with the reason; see `ClientMemory.set_aside`."""
+        return self._memory.set_aside() if self.config.enabled else []
+
+    def retry_set_aside(self) -> int:
+        """Try to write again what was set aside; return how many memories that wrote."""
+        return self._memory.retry_set_aside() if self.config.enabled else 0
 
     def catch_up(self) -> EngineReport:
         """Write what is buffered, make all vectors, and have the engine take them over; see `ClientMemory.catch_up`."""
@@ -302,6 +311,14 @@ class MemorySystemClient:
     async def flush(self) -> None:
         """Write what is buffered."""
         await self._run(self.sync.flush)
+
+    async def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the space, with the reason."""
+        return await self._run(self.sync.set_aside)
+
+    async def retry_set_aside(self) -> int:
+        """Try to write again what was set aside; return how many memories that wrote."""
+        return await self._run(self.sync.retry_set_aside)
 
     async def catch_up(self) -> EngineReport:
         """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is."""

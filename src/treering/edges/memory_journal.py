@@ -1,25 +1,35 @@
 """The journal of buffered memories: files beside the space, each held by one process, read again after a crash.
 
 A record is its length and its CRC-32, four bytes each, then what `memory_codecs` packed. A record that was cut short
-was never acknowledged, and is left out. There is no journal on Windows, which has no such locks.
+was never acknowledged, and is left out. What cannot be written to the space, or not be read, is set aside: a JSON file
+for each in `set-aside/`, with the reason. There is no journal on Windows, which has no such locks.
 """
 
+import base64
 import json
+import logging
 import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from treering.core.errors import Unavailable
+from treering.core.errors import Corrupt, TreeringError, Unavailable
 from treering.edges.file_lock import try_lock
 from treering.edges.memory_codecs import Packer
-from treering.edges.private_files import make_folder, sync_folder
+from treering.edges.private_files import make_folder, sync_folder, write_new
+from treering.memories.client.buffering import SetAside
+
+_LOG = logging.getLogger(__name__)
 
 _FRAME = struct.Struct(">II")
 _ENDING = ".journal"
+_ASIDE = "set-aside"
+_PACKED = "packed"
+"""Names the bytes of a record that could not be read, in base 64."""
 
 
 class FileJournal:
@@ -61,8 +71,68 @@ class FileJournal:
         for path in sorted(self._folder.glob(f"*{_ENDING}")):
             if held := _HeldFile.taken(path):
                 self._old.append(held)
-        records = [data for held in self._old for data in _records(held.path.read_bytes())]
-        return [json.loads(self._packer.unpack(data)) for data in records]
+        records = [record for held in self._old for record in _records(held.path.read_bytes())]
+        return [entry for record in records if (entry := self._read(record)) is not None]
+
+    def set_aside(self, data: Mapping[str, Any], reason: str) -> None:
+        """Keep an entry in a file of its own, with the reason. Raises `Unavailable` where the disk refuses."""
+        folder = self._folder / _ASIDE
+        told = json.dumps({"reason": reason, "data": data}, ensure_ascii=False, indent=1).encode(errors="replace")
+        try:
+            make_folder(folder)
+            write_new(folder / f"{uuid4().hex}.json", told)
+            sync_folder(folder)
+        except OSError as error:
+            raise Unavailable(
+                f"{folder} cannot be written: {error.strerror}.", hint="Free space or give rights there."
+            ) from error
+
+    def aside(self) -> list[SetAside]:
+        """Return what this and other processes set aside, with what became readable since, oldest first."""
+        files = [(path.stat().st_mtime_ns, path) for path in (self._folder / _ASIDE).glob("*.json")]
+        return [one for _, path in sorted(files) if (one := self._aside_of(path))]
+
+    def forget_aside(self, key: str) -> None:
+        """Remove what was set aside under a key."""
+        (self._folder / _ASIDE / f"{key}.json").unlink(missing_ok=True)
+
+    def _read(self, record: "bytes | _Damaged") -> Mapping[str, Any] | None:
+        """Return the entry in a record; one that cannot be read is set aside."""
+        data = record.data if isinstance(record, _Damaged) else record
+        try:
+            if isinstance(record, _Damaged):
+                raise Corrupt(f"{len(data)} bytes of the journal are damaged.", hint="")
+            return self._unpacked(record)
+        except (TreeringError, ValueError) as error:
+            reason = error.message if isinstance(error, TreeringError) else str(error)
+            _LOG.warning("A record in %s could not be read and was set aside: %s", self._folder, reason)
+            self.set_aside({_PACKED: base64.b64encode(data).decode()}, reason)
+            return None
+
+    def _unpacked(self, data: bytes) -> Mapping[str, Any]:
+        entry = json.loads(self._packer.unpack(data))
+        if not isinstance(entry, Mapping):
+            raise Corrupt("A record of the journal is no entry.", hint="")
+        return entry
+
+    def _aside_of(self, path: Path) -> SetAside | None:
+        try:
+            told = json.loads(path.read_bytes())
+            data = told["data"]
+            if set(data) == {_PACKED}:
+                data = self._readable(data)
+            return SetAside(path.stem, str(told["reason"]), data)
+        except FileNotFoundError:
+            return None  # another process wrote or removed it
+        except (ValueError, TypeError, KeyError) as error:
+            return SetAside(path.stem, f"{path} cannot be read: {error!r}.", {})
+
+    def _readable(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the entry in a record that could not be read before, such as one of a codec that is here now."""
+        try:
+            return self._unpacked(base64.b64decode(data[_PACKED]))
+        except (TreeringError, ValueError):
+            return data
 
     def close(self) -> None:
         """Let go of the files; those with entries stay, for the next process."""
@@ -124,12 +194,22 @@ class _HeldFile:
         os.close(self._descriptor)
 
 
-def _records(data: bytes) -> Iterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """What lies behind the last record that is whole, where it was not merely cut short."""
+
+    data: bytes
+
+
+def _records(data: bytes) -> Iterator[bytes | _Damaged]:
     at = 0
     while at + _FRAME.size <= len(data):
         length, check = _FRAME.unpack_from(data, at)
         record = data[at + _FRAME.size : at + _FRAME.size + length]
-        if len(record) < length or zlib.crc32(record) != check:
+        if len(record) < length:
+            return
+        if zlib.crc32(record) != check:
+            yield _Damaged(data[at:])
             return
         yield record
         at += _FRAME.size + length

@@ -10,6 +10,16 @@ from treering.tools.envelope import Call
 from treering.tools.submission import WriteOptions, submit
 
 
+def check_direct(engine: Engine, operations: Sequence[Operation], *, what: str) -> None:
+    """Raise `Denied` where the policy of the space has the engine's author wait for a review with such operations."""
+    if operations_need_review(operations, engine.author.channel, engine.ledger.policy):
+        raise Denied(
+            f"{what} writes directly, and this space asks for a review.",
+            hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
+            details={"channel": engine.author.channel},
+        )
+
+
 def apply_directly(
     engine: Engine, scope: str, operations: Sequence[Operation], *, what: str, reason: str, key: str | None = None
 ) -> Receipt:
@@ -17,12 +27,7 @@ def apply_directly(
 
     Raises `Denied` where the space wants a review, and what the ledger raises.
     """
-    if operations_need_review(operations, engine.author.channel, engine.ledger.policy):
-        raise Denied(
-            f"{what} writes directly, and this space asks for a review.",
-            hint=f"Allow the channel {engine.author.channel!r} to write in the policy of the space.",
-            details={"channel": engine.author.channel},
-        )
+    check_direct(engine, operations, what=what)
     options = WriteOptions(reason=reason, idempotency_key=key)
     report = submit(Call(engine, scope), operations, options, verb="crystallize", mode="knowledge")
     if report.receipt is None:

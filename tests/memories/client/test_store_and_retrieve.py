@@ -11,6 +11,7 @@ import pytest
 
 import treering
 from treering.client import MemoryConfig, MemoryDocument, MemorySystemClient
+from treering.memories.client.documents import RELATIONS
 
 
 def test_what_was_stored_is_found_with_its_metadata(configured):
@@ -34,6 +35,17 @@ def test_a_filter_on_the_agent_gives_its_memories_alone(configured):
             return await client.retrieve(query="execution", filters={"agent_type": "planner"}, top_k=5)
 
     assert client_parts.texts(asyncio.run(use())) == ["Planner created execution plan"]
+
+
+@pytest.mark.parametrize("writes_later", [True, False])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_relation_links_a_memory_to_the_one_it_names(relation, writes_later):
+    config = client_parts.config(storage={"enable_async_writes": writes_later})
+    with client_parts.blocking(config) as client:
+        one = client.store("Alignment of sample 7")
+        other = client.store("Alignment of sample 8", {relation: one})
+        assert [memory.id for memory in client.get_related_memories(one, types=[relation.upper()])] == [other]
+        assert len(client.retrieve("alignment of a sample")) == 2
 
 
 def test_a_memory_that_follows_another_is_related_to_it(configured):

@@ -1,17 +1,17 @@
 """The memory of an agent system over one space: what `MemorySystemClient` does, without opening anything."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Literal, cast
 
-from treering.core.errors import Conflict, InvalidInput, NotFound
+from treering.core.errors import Conflict, Corrupt, InvalidInput, NotFound, TreeringError, Unavailable
 from treering.core.objects import Activity, Object, Source
 from treering.core.patch import Transition
 from treering.core.scope import ROOT
-from treering.memories.applying import apply_directly
+from treering.memories.applying import apply_directly, check_direct
 from treering.memories.client import contexts
-from treering.memories.client.buffering import NoJournal, WriteBuffer, WriteJournal
+from treering.memories.client.buffering import NoJournal, Refused, SetAside, WriteBuffer, WriteJournal
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import (
     PREFIX,
@@ -26,7 +26,14 @@ from treering.memories.client.filtering import Ages, RecallScope, Who, metadata_
 from treering.memories.client.metadata import AGENT, CONTEXT, TYPE
 from treering.memories.client.profiles import AgentProfile
 from treering.memories.client.recalling import MemoryQuery, recall
-from treering.memories.client.recording import KeyedMemory, MemoryEntry, entry_of, named_ids, operations_of
+from treering.memories.client.recording import (
+    KeyedMemory,
+    MemoryEntry,
+    check_writable,
+    entry_of,
+    named_ids,
+    operations_of,
+)
 from treering.memories.client.records.records import Records
 from treering.memories.client.sessions import NestedContext, session_text
 from treering.memories.client.weighing import NO_RERANKER
@@ -44,6 +51,8 @@ _LOG = logging.getLogger(__name__)
 MOST_RETRIEVED = 200
 _ATTEMPTS = 20
 _WHAT = "The memory client"
+_OF_ENTRIES = (TreeringError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+"""What an entry may be refused with; of these, `Unavailable` says that the ledger cannot be written now."""
 
 
 class ClientMemory:
@@ -63,8 +72,8 @@ class ClientMemory:
         self._config = config
         self._who = who or Who()
         storage = config.storage
-        kept = journal or NoJournal()
-        self._buffer = WriteBuffer(self._write, kept, size=storage.batch_size, interval=storage.flush_interval)
+        self._journal = journal or NoJournal()
+        self._buffer = WriteBuffer(self._write, self._journal, size=storage.batch_size, interval=storage.flush_interval)
         self._storing_once = Lock()
 
     def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
@@ -182,6 +191,10 @@ class ClientMemory:
         Raises `Denied` where the author may not erase.
         """
         self.flush()
+        if aside := [one for one in self._journal.aside() if one.id == memory_id]:
+            for one in aside:
+                self._journal.forget_aside(one.key)
+            return True
         if erase:
             return erasure.erase(self._engine, [memory_id], reason="Erased memory").clean
         return retry_on_conflict(lambda: self._archive(memory_id), attempts=_ATTEMPTS, on=(Conflict,))
@@ -194,6 +207,23 @@ class ClientMemory:
     def flush(self) -> None:
         """Write what is buffered. Raises what the ledger raises; it stays buffered then."""
         self._buffer.flush()
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """Return the memories that could not be written to the ledger, with the reason. `delete` removes one."""
+        return self._journal.aside()
+
+    def retry_set_aside(self) -> int:
+        """Try to write again what was set aside; return how many memories that wrote. The others stay set aside."""
+        written = 0
+        for one in self._journal.aside():
+            try:
+                entry = MemoryEntry.read(one.data)
+            except (KeyError, TypeError, ValueError):
+                continue
+            if not self._write([entry]):
+                self._journal.forget_aside(one.key)
+                written += 1
+        return written
 
     def catch_up(self) -> EngineReport:
         """Write what is buffered, make all vectors, and have the engine take them over; tell how the engine is.
@@ -219,12 +249,16 @@ class ClientMemory:
 
     def _keep(self, entries: Sequence[MemoryEntry]) -> None:
         storage = self._config.storage
+        check_direct(self._engine, [], what=_WHAT)
+        for entry in entries:
+            check_writable(self._engine, entry)
         if storage.enable_async_writes:
             for entry in entries:
                 self._buffer.add(entry)
             return
         for start in range(0, len(entries), storage.batch_size):
-            self._write(entries[start : start + storage.batch_size])
+            for refused in self._write(entries[start : start + storage.batch_size]):
+                raise refused.error
 
     def _archive(self, memory_id: str) -> bool:
         item = self._engine.ledger.get(memory_id)
@@ -234,23 +268,45 @@ class ClientMemory:
         apply_directly(self._engine, ROOT, [step], what=_WHAT, reason="Withdrew a memory")
         return True
 
-    def _write(self, entries: Sequence[MemoryEntry]) -> None:
-        """Write those of some entries that are not in the ledger yet, in one patch."""
+    def _write(self, entries: Sequence[MemoryEntry]) -> list[Refused]:
+        """Write those of some entries that are not in the ledger yet, in one patch; return those that it never takes.
+
+        Where the patch is refused each is written by itself, so that one keeps no other out. Raises what says that the
+        ledger cannot be written now.
+        """
         ids = [entry.id for entry in entries]
         heads = self._engine.ledger.heads([*ids, *named_ids(entries)])
         new = [entry for entry in entries if entry.id not in heads]
         if not new:
-            return
-        operations = operations_of(self._engine, new, known=heads)
+            return []
         try:
-            apply_directly(self._engine, ROOT, operations, what=_WHAT, reason="Stored memories")
-        except Conflict:
-            # An entry that a crash left in the journal may have been written and erased since: it stays erased.
+            self._apply(new, heads)
+        except Unavailable:
+            raise
+        except _OF_ENTRIES as error:
             if len(new) == 1:
-                _LOG.warning("%s was not written: its id was used before.", new[0].id)
-                return
-            for entry in new:
-                self._write([entry])
+                return self._write_without_links(new[0], error)
+            return [refused for entry in new for refused in self._write([entry])]
+        return []
+
+    def _write_without_links(self, entry: MemoryEntry, error: Exception) -> list[Refused]:
+        """Write an entry whose links may be what is refused: the metadata still names what it is related to."""
+        if isinstance(error, Conflict):
+            # An entry that a crash left in the journal may have been written and erased since: it stays erased.
+            _LOG.warning("%s was not written: its id was used before.", entry.id)
+            return []
+        try:
+            self._apply([entry], ())
+        except (Unavailable, Corrupt):
+            raise
+        except _OF_ENTRIES as again:
+            return [Refused(entry, again)]
+        _LOG.warning("%s was written without its links: %s", entry.id, error)
+        return []
+
+    def _apply(self, entries: Sequence[MemoryEntry], known: Iterable[str]) -> None:
+        operations = operations_of(self._engine, entries, known=known)
+        apply_directly(self._engine, ROOT, operations, what=_WHAT, reason="Stored memories")
 
     def _profile(self, profile: AgentProfile | str | None) -> AgentProfile | None:
         if isinstance(profile, AgentProfile):

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel
 
 from treering.core.errors import InvalidInput
@@ -29,6 +30,7 @@ USER = "user_id"
 TYPE = "memory_type"
 
 _DEEPEST = 20
+_QUOTED = 200
 _MILLISECONDS_FROM = 1e11  # as seconds that would be the year 5138
 _LARGEST = 2**63
 
@@ -46,7 +48,7 @@ def normalised(given: Mapping[str, Any] | None, *, now: datetime) -> dict[str, A
     """
     kept: dict[str, Any] = {}
     for key, value in (given or {}).items():
-        name = str(key)
+        name = _text(key)
         plain = moment_text(name, value) if name in TIMES and value is not None else plain_value(value)
         kept[name] = plain
         if known_name(name) not in (given or {}):
@@ -66,7 +68,7 @@ def moment_text(name: str, value: Any) -> str:
         return render_time(_moment(value))
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(
-            f"{name}: {value!r} is not a time.", hint="Give ISO 8601, a datetime, or seconds since 1970."
+            f"{name}: {_quoted(value)} is not a time.", hint="Give ISO 8601, a datetime, or seconds since 1970."
         ) from error
 
 
@@ -74,16 +76,19 @@ def checked_share(name: str, value: Any) -> float:
     """Return a number from 0 to 1. Raises `InvalidInput` for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
-    raise InvalidInput(f"{name}: {value!r} is not a number from 0 to 1.", hint="Give a number such as 0.8.")
+    raise InvalidInput(f"{name}: {_quoted(value)} is not a number from 0 to 1.", hint="Give a number such as 0.8.")
 
 
-def plain_value(value: Any, *, depth: int = 0) -> Any:
-    """Return a value as JSON data: models and dataclasses as objects, sets as lists, anything unknown as its text."""
-    if depth > _DEEPEST:
+def plain_value(value: Any, *, inside: Sequence[Any] = ()) -> Any:
+    """Return a value as JSON data: models and dataclasses as objects, sets as lists, anything unknown as its text.
+
+    `inside`: what it stands in. What stands in itself, or deeper than JSON should be, is kept as its text.
+    """
+    if len(inside) > _DEEPEST or any(value is one for one in inside):
         return _text(value)
     for fits, plain in _FORMS:
         if fits(value):
-            return plain(value, depth + 1)
+            return plain(value, (*inside, value))
     return _text(value)
 
 
@@ -97,39 +102,61 @@ def _moment(value: Any) -> datetime:
     raise ValueError(value)
 
 
-def _text(value: Any, _depth: int = 0) -> str:
-    return str(value).encode(errors="replace").decode()
+def _moment_or_text(value: datetime, inside: Sequence[Any]) -> str:
+    try:
+        return render_time(value)
+    except (ValueError, OverflowError):  # the first and last days of the calendar have no time in UTC
+        return _text(value, inside)
 
 
-def _number(value: int | float, _depth: int) -> Any:
-    return value if math.isfinite(value) and abs(value) < _LARGEST else str(value)
+def _text(value: Any, _inside: Sequence[Any] = ()) -> str:
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001 - an object of a host may raise anything where it is asked for its text
+        text = f"<{type(value).__name__}>"
+    return text.encode(errors="replace").decode()
 
 
-def _mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    return {_text(key): plain_value(one, depth=depth) for key, one in value.items()}
+def _quoted(value: Any) -> str:
+    return repr(value if isinstance(value, str | int | float) else _text(value))[:_QUOTED]
 
 
-def _list(value: Any, depth: int) -> list[Any]:
-    ordered = sorted(value, key=repr) if isinstance(value, Set) else value
-    return [plain_value(one, depth=depth) for one in ordered]
+def _number(value: int | float, _inside: Sequence[Any]) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return value if abs(value) < _LARGEST else _text(value)
+
+
+def _mapping(value: Mapping[Any, Any], inside: Sequence[Any]) -> dict[str, Any]:
+    return {_text(key): plain_value(one, inside=inside) for key, one in value.items()}
+
+
+def _list(value: Any, inside: Sequence[Any]) -> list[Any]:
+    ordered = sorted(value, key=_text) if isinstance(value, Set) else value
+    return [plain_value(one, inside=inside) for one in ordered]
+
+
+def _fields(value: Any, inside: Sequence[Any]) -> dict[str, Any]:
+    """Return the fields of a model or a dataclass; they may hold what the model itself cannot write as JSON."""
+    if isinstance(value, BaseModel):
+        return _mapping({**dict(value), **(value.model_extra or {})}, inside)
+    return _mapping({one.name: getattr(value, one.name, None) for one in fields(value)}, inside)
 
 
 def _is(*types: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, types)
 
 
-_FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, int], Any]]] = (
+_FORMS: Sequence[tuple[Callable[[Any], bool], Callable[[Any, Sequence[Any]], Any]]] = (
     (lambda value: value is None or isinstance(value, bool), lambda value, _: value),
-    (_is(Enum), lambda value, depth: plain_value(value.value, depth=depth)),
+    (_is(Enum), lambda value, inside: plain_value(value.value, inside=inside)),
     (_is(str), _text),
     (_is(int, float), _number),
-    (_is(datetime), lambda value, _: render_time(value)),
-    (_is(bytes, bytearray), lambda value, _: f"{len(value)} bytes"),
+    (_is(datetime), lambda value, inside: _moment_or_text(value, inside)),
+    (_is(bytes, bytearray, memoryview), lambda value, _: f"{len(value)} bytes"),
     (_is(Mapping), _mapping),
-    (_is(BaseModel), lambda value, depth: plain_value(value.model_dump(mode="json"), depth=depth)),
-    (
-        lambda value: is_dataclass(value) and not isinstance(value, type),
-        lambda value, depth: plain_value(asdict(value), depth=depth),
-    ),
+    (lambda value: isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)), _fields),
+    (_is(np.generic), lambda value, inside: plain_value(value.item(), inside=inside)),
+    (_is(np.ndarray), lambda value, inside: plain_value(value.tolist(), inside=inside)),
     (_is(Sequence, Set), _list),
 )

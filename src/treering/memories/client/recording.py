@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from treering.core.canonical import digest
 from treering.core.errors import InvalidInput
 from treering.core.ids import make_id
 from treering.core.injection import instruction_flags
-from treering.core.lengths import shortened
+from treering.core.lengths import check_object, shortened
 from treering.core.locator import Section
 from treering.core.objects import Source
 from treering.core.patch import AddLink, Create, Link, Operation
+from treering.core.scope import parse_scope
 from treering.core.screening import screened
 from treering.core.times import parse_time, render_time
 from treering.derived.passages import MAX_GIST_CHARS
@@ -116,6 +119,25 @@ def entry_of(
         told[CONTEXT] = session_id
     identity = fresh_id("source", engine.clock) if key is None else keyed_id(key)
     return MemoryEntry(identity, text, told, now)
+
+
+def check_writable(engine: Engine, entry: MemoryEntry) -> None:
+    """Raise `InvalidInput` for an entry that no ledger takes: its metadata, its session or its length."""
+    try:
+        parse_scope(scope_of(entry.session_id))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"session_id: {str(entry.session_id)[:80]!r} nests too many contexts.",
+            hint="Merge nested contexts; about 60 may lie in each other.",
+        ) from error
+    try:
+        check_object(source_of(engine, entry, scope=scope_of(entry.session_id), prefix=PREFIX))
+    except ValidationError as error:
+        told = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(map(str, told["loc"])) or "memory"
+        raise InvalidInput(
+            f"{field}: {told['msg'].removeprefix('Value error, ')}", hint="Correct the metadata, and store it again."
+        ) from error
 
 
 def operations_of(engine: Engine, entries: Sequence[MemoryEntry], known: Iterable[str]) -> list[Operation]:

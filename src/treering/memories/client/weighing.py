@@ -102,7 +102,8 @@ def _standing_factor(one: FoundMemory, by: Weighing) -> float:
 def _priority(one: FoundMemory, priorities: Sequence[str]) -> float:
     """Return what the first priority that a memory matches adds: by memory type, tag or metadata key."""
     tags = one.metadata.get("tags")
-    names = {*one.metadata, one.metadata.get(TYPE), *(tags if isinstance(tags, list) else [tags])}
+    told = [one.metadata.get(TYPE), *(tags if isinstance(tags, list) else [tags])]
+    names = {*one.metadata, *(name for name in told if isinstance(name, str))}
     for place, priority in enumerate(priorities):
         if priority in names:
             return PRIORITY * (1 - place / len(priorities))
@@ -113,7 +114,7 @@ def _by_age(one: FoundMemory, by: Weighing) -> float:
     """Return the part of its weight that a memory keeps at its age, times its own `temporal_weight`."""
     faded: float = 0.5 ** (max((by.now - _happened(one)).total_seconds(), 0.0) / HALF_LIFE)
     weight = one.metadata.get("temporal_weight")
-    return faded * (weight if isinstance(weight, int | float) else 1.0)
+    return faded * (min(max(weight, 0.0), 1.0) if isinstance(weight, int | float) else 1.0)
 
 
 def _by_success(one: FoundMemory, _by: Weighing) -> float:

@@ -386,8 +386,6 @@ class Writing(LedgerStage):
         ledger.commit(make.patch(one, two))
         with pytest.raises(InvalidPatch):
             ledger.commit(make.patch(AddLink(link=Link(type="about", source=one.id, target=one.id))))
-        with pytest.raises(InvalidPatch):
-            ledger.commit(make.patch(AddLink(link=Link(type="similar_to", source=one.id, target=two.id))))
         nobody = make.node("X").id
         for source, target in ((one.id, nobody), (nobody, one.id)):
             with pytest.raises(NotFound):
