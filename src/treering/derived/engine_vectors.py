@@ -104,6 +104,8 @@ class EngineVectors:
             if len(allowed) <= self._few:
                 return [int(key) for key in allowed.tolist()]
             keys = _passing(used, vector, limit, allowed)
+            if keys is None and len(allowed) <= FEW_ALLOWED:
+                return [int(key) for key in allowed.tolist()]
         return None if keys is None else used.tail.merged(keys, vector, limit, allowed)
 
     def _compared(self, requests: Sequence[NearRequest], found: Sequence[Sequence[Sequence[int]]]) -> list[Near]:
@@ -113,7 +115,7 @@ class EngineVectors:
 
 
 def _passing(used: EngineInUse, vector: Vector, limit: int, allowed: Keys) -> Keys | None:
-    """Return the nearest that are allowed among the nearest of all; `None` where these are too few.
+    """Return the nearest that are allowed among the nearest of all; `None` where these are fewer than there are.
 
     Where a filter lets most passages pass, some more of the nearest hold as many that pass.
     """
@@ -121,7 +123,8 @@ def _passing(used: EngineInUse, vector: Vector, limit: int, allowed: Keys) -> Ke
     if keys is None:
         return None
     passing = keys[np.isin(keys, allowed)]
-    return passing if len(used.tail.unchanged(passing)) >= limit else None
+    enough = min(limit, len(used.tail.unchanged(allowed)))
+    return passing if len(used.tail.unchanged(passing)) >= enough else None
 
 
 def _near_of(request: NearRequest, found: Sequence[Sequence[int]], vectors: dict[int, Vector]) -> Near:

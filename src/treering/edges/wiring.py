@@ -15,7 +15,7 @@ from treering.core.patch import Author
 from treering.core.policy import Policy
 from treering.derived.engine_describing import PassageDescriber
 from treering.derived.engine_index import EngineIndex
-from treering.derived.engine_vectors import EngineVectors
+from treering.derived.engine_vectors import FEW_ALLOWED, EngineVectors
 from treering.derived.lookup import make_whole
 from treering.edges.address import MEMORY, Address
 from treering.edges.anchors import CallbackAnchor, FileAnchor
@@ -258,7 +258,8 @@ def open_engine(opening: Opening, *, backends: Mapping[str, Backend[OpenStores]]
         selected = _selected(opening, stores, needs, embedder)
         if selected:
             closing.callback(selected.close)
-            vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed)
+            few = _compared_one_by_one(opening.given_engine)
+            vectors = EngineVectors(stores.index.vectors, selected.feed, selected.in_use, selected.failed, few=few)
             stores = replace(stores, index=EngineIndex(stores.index, vectors, selected))
         upkeep = stores.index.upkeep
         vectoriser = BackgroundVectoriser(
@@ -499,6 +500,11 @@ def _listening(embedder: Embedder, opening: Opening) -> Embedder:
     from treering.edges.engines.host_engine import HearingEmbedder
 
     return HearingEmbedder(embedder)
+
+
+def _compared_one_by_one(given: "EngineBackend | HostStore | None") -> int:
+    """Return how many passages that pass a filter are compared before the engine is asked: a store says that itself."""
+    return FEW_ALLOWED if given is None or isinstance(given, EngineBackend) else given.store.compare_up_to
 
 
 def _given(given: "EngineBackend | HostStore", stores: Stores, embedder: Embedder) -> EngineBackend:

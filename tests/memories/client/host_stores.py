@@ -64,7 +64,7 @@ class IdsOfItsOwn(KeywordStore):
     """A store that keeps documents under ids that it makes."""
 
     async def add_documents(self, documents):
-        made = [Document(f"own-{number}", one.content) for number, one in enumerate(documents)]
+        made = [Document(f"own-{len(self.documents) + number}", one.content) for number, one in enumerate(documents)]
         return await super().add_documents(made)
 
 

@@ -9,7 +9,6 @@ from host_stores import Document, IdsOfItsOwn, KeywordStore, OutOfOrder, PlainSt
 
 import treering
 from treering.client import VectorStoreAdapter
-from treering.derived.engine_vectors import EngineVectors
 
 TEXTS = [f"Alignment {number} of the reads of sample {number}" for number in range(8)]
 
@@ -19,13 +18,6 @@ def config(tmp_path):
     return client_parts.config(backend="sqlite", sqlite={"path": str(tmp_path / "memory.db")})
 
 
-@pytest.fixture
-def _asks_the_store(monkeypatch):
-    """Let the store be asked whatever the filter: few memories would be compared one by one."""
-    made = EngineVectors.__init__
-    monkeypatch.setattr(EngineVectors, "__init__", lambda self, *given: made(self, *given, few=0))
-
-
 def filled(config, store, **options):
     client = client_parts.blocking(config, vector_store=VectorStoreAdapter(store, **options))
     for text in TEXTS:
@@ -33,7 +25,6 @@ def filled(config, store, **options):
     return client
 
 
-@pytest.mark.usefixtures("_asks_the_store")
 def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_left_out(config):
     store = KeywordStore()
     with filled(config, store, document=Document) as client:
@@ -43,7 +34,6 @@ def test_the_store_is_asked_with_the_question_and_what_is_not_ours_is_left_out(c
         assert all(memory.id != "foreign" for memory in client.retrieve("finding of somebody else about a kinase"))
 
 
-@pytest.mark.usefixtures("_asks_the_store")
 @pytest.mark.parametrize("store", [PlainStore, OutOfOrder])
 def test_a_store_that_answers_too_little_or_not_at_all_changes_no_answer(config, store, caplog):
     options = {"as_chunks": True} if store is PlainStore else {"document": Document}
@@ -82,10 +72,50 @@ def test_a_process_without_the_store_says_that_something_may_be_left_in_it(confi
         assert TEXTS[5] not in {one.content for one in store.documents.values()}
 
 
-def test_a_store_that_keeps_other_ids_is_refused_and_keeps_nothing(config):
+def test_the_store_is_asked_from_the_first_memory_on_or_above_the_number_that_is_given(config):
+    asked, few = KeywordStore(), KeywordStore()
+    for store, options in ((asked, {}), (few, {"compare_up_to": 1})):
+        with client_parts.blocking(vector_store=VectorStoreAdapter(store, document=Document, **options)) as client:
+            client.store(TEXTS[0])
+            client.catch_up()
+            assert client.retrieve("alignment of sample 0")[0].content == TEXTS[0]
+            client.store(TEXTS[1])
+            client.catch_up()
+            assert client.retrieve("alignment of sample 1")[0].content == TEXTS[1]
+    assert asked.searches == ["alignment of sample 0", "alignment of sample 1"]
+    assert few.searches == ["alignment of sample 1"]
+    with pytest.raises(treering.InvalidInput, match="compare_up_to: -1"):
+        VectorStoreAdapter(few, compare_up_to=-1)
+
+
+def test_a_store_may_give_ids_of_its_own(config):
     store = IdsOfItsOwn()
     with filled(config, store, document=Document) as client:
-        with pytest.raises(treering.Unavailable, match="other ids"):
+        assert client.catch_up().state == "ready"
+        assert [client.retrieve(text, top_k=1)[0].content for text in TEXTS] == TEXTS
+        assert len(store.searches) == len(TEXTS)
+    adapter = VectorStoreAdapter(store, document=Document)
+    with client_parts.blocking(config, channel="user", vector_store=adapter) as client:
+        (memory,) = client.retrieve(TEXTS[5], top_k=1)
+        assert memory.content == TEXTS[5]
+        assert client.delete(memory.id, erase=True)
+        assert sorted(one.content for one in store.documents.values() if one.id != "foreign") == [
+            text for text in TEXTS if text != TEXTS[5]
+        ]
+
+
+def test_a_store_that_does_not_say_where_a_document_is_is_refused_and_keeps_nothing(config):
+    class OneId(IdsOfItsOwn):
+        async def add_documents(self, documents):
+            return (await super().add_documents(documents))[:1] if len(documents) == 1 else await self._one(documents)
+
+        async def _one(self, documents):
+            self.documents["all"] = Document("all", " ".join(one.content for one in documents))
+            return ["all"]
+
+    store = OneId()
+    with filled(config, store, document=Document) as client:
+        with pytest.raises(treering.Unavailable, match="returned 1 ids for 8 documents"):
             client.catch_up()
         assert list(store.documents) == ["foreign"]
         assert client.retrieve(TEXTS[2], top_k=1)[0].content == TEXTS[2]

@@ -10,7 +10,7 @@ import numpy as np
 
 from treering.derived.passage_texts import PassageText
 from treering.edges.engines.dimensions import check_dimension
-from treering.edges.engines.host_files import KeptByHost, StateFile
+from treering.edges.engines.host_files import KeptByHost, StateFile, document_id
 from treering.edges.engines.host_store import StoredDocument, VectorStoreAdapter
 from treering.ports.embedder import Embedder
 from treering.ports.vector_engine import EngineState, Keys, VectorChanges
@@ -73,7 +73,7 @@ class HostEngine:
     """`ports.vector_engine.VectorEngine` over a host's store. It proposes; which passages those are is kept in a file.
 
     `texts` reads the texts of passages, `question` gives the text that a vector was made of. A document of the store is
-    a passage: its id is the mark and the key.
+    a passage: its id is the mark and the key, unless the store gives it another one.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class HostEngine:
         self._file = file
         self._texts = texts
         self._question = question
+        self._own: tuple[KeptByHost | None, Mapping[str, int]] = (None, {})
         self._lock = threading.RLock()
 
     @property
@@ -119,13 +120,15 @@ class HostEngine:
             documents = self._documents(tuple(changes.vectors))
             known = kept.keys.intersection(changes.keys)
             after = kept.keys.difference(changes.keys).union(documents)
+            ids = {key: one for key, one in kept.ids.items() if key in after and key not in documents}
             if documents:
                 # Told before it is done: what a crash leaves in the store is known, and forgotten later.
                 self._file.write(replace(kept, keys=kept.keys.union(documents)))
-            self._store.delete([self._id(key) for key in sorted(known)])
+            self._store.delete([kept.stored_id(key) for key in sorted(known)])
             if documents:
-                self._store.add(list(documents.values()))
-            self._file.write(KeptByHost(self._mark, replace(state, count=len(after)), frozenset(after)))
+                given = zip(documents, self._store.add(list(documents.values())), strict=True)
+                ids |= {key: one for key, one in given if one != documents[key].id}
+            self._file.write(KeptByHost(self._mark, replace(state, count=len(after)), frozenset(after), ids))
 
     def flush(self) -> None:
         """Do nothing: the store has everything."""
@@ -152,7 +155,8 @@ class HostEngine:
         if question is None or allowed is not None:
             return None
         kept = self._kept()
-        found = [key for one in self._store.search(question, limit) if (key := self._key(one)) is not None]
+        own = self._own_ids(kept)
+        found = [key for one in self._store.search(question, limit) if (key := self._key(one, own)) is not None]
         known = [key for key in dict.fromkeys(found) if kept and key in kept.keys]
         enough = min(limit, len(kept.keys) if kept else 0)
         return np.array(known[:limit], np.int64) if len(known) >= enough else None
@@ -175,22 +179,25 @@ class HostEngine:
     def _forget(self) -> None:
         kept = self._file.read_if_whole()
         if kept:
-            self._store.delete([_id(kept.mark, key) for key in sorted(kept.keys)])
+            self._store.delete([kept.stored_id(key) for key in sorted(kept.keys)])
 
     def _documents(self, keys: Sequence[int]) -> dict[int, StoredDocument]:
         return {
-            key: StoredDocument(self._id(key), found.text, {"memory_id": found.object_id, "title": found.title})
+            key: StoredDocument(
+                document_id(self._mark, key), found.text, {"memory_id": found.object_id, "title": found.title}
+            )
             for key, found in self._texts(keys).items()
         }
 
-    def _id(self, key: int) -> str:
-        return _id(self._mark, key)
+    def _own_ids(self, kept: KeptByHost | None) -> Mapping[str, int]:
+        """Return the keys of passages by the ids that the store gave, where it gives its own."""
+        if self._own[0] is not kept:
+            self._own = (kept, {one: key for key, one in kept.ids.items()} if kept else {})
+        return self._own[1]
 
-    def _key(self, document_id: str) -> int | None:
+    def _key(self, stored_id: str, own: Mapping[str, int]) -> int | None:
         """Return the key of a document of this space; `None` for those of others."""
-        mark, _, number = document_id.rpartition("-")
+        if stored_id in own:
+            return own[stored_id]
+        mark, _, number = stored_id.rpartition("-")
         return int(number) if mark == self._mark and number.isdecimal() else None
-
-
-def _id(mark: str, key: int) -> str:
-    return f"{mark}-{key}"

@@ -3,7 +3,8 @@
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from treering.core.errors import Corrupt, Unavailable
@@ -17,12 +18,22 @@ _HINT = "Run `treering index rebuild` in the program that has the store: it hand
 class KeptByHost:
     """The state of an engine over a host's store, and the keys of the passages that the store was handed.
 
-    `mark`: what the ids of its documents begin with.
+    `mark`: what the ids of its documents begin with. `ids`: those that the store gave, by key, where it gives its own.
     """
 
     mark: str
     state: EngineState
     keys: frozenset[int] = frozenset()
+    ids: Mapping[int, str] = field(default_factory=dict)
+
+    def stored_id(self, key: int) -> str:
+        """Return the id of the document of a passage in the store."""
+        return self.ids.get(key) or document_id(self.mark, key)
+
+
+def document_id(mark: str, key: int) -> str:
+    """Return the id that the document of a passage is given."""
+    return f"{mark}-{key}"
 
 
 class StateFile:
@@ -62,7 +73,8 @@ class StateFile:
         if self._path is None:
             self._kept = kept
             return
-        content = json.dumps({"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}).encode()
+        told = {"mark": kept.mark, "state": asdict(kept.state), "keys": sorted(kept.keys)}
+        content = json.dumps(told | ({"ids": kept.ids} if kept.ids else {})).encode()
         part = self._path.with_name(f"{self._path.name}.part")
         try:
             make_folder(self._path.parent)
@@ -94,6 +106,7 @@ class StateFile:
 def _read(path: Path) -> KeptByHost:
     try:
         told = json.loads(path.read_bytes())
-        return KeptByHost(str(told["mark"]), EngineState(**told["state"]), frozenset(map(int, told["keys"])))
-    except (ValueError, TypeError, KeyError, RecursionError):
+        ids = {int(key): str(one) for key, one in told.get("ids", {}).items()}
+        return KeptByHost(str(told["mark"]), EngineState(**told["state"]), frozenset(map(int, told["keys"])), ids)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Corrupt(f"{path} is not what was written.", hint=_HINT) from None

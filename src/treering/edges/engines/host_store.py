@@ -28,11 +28,13 @@ class StoredDocument:
 class VectorStoreAdapter:
     """Lets a vector store of the host search beside the memories of a client, which stay in its ledger.
 
-    `store` has `add_documents(documents)`, which keeps them under their `id` and returns the ids,
-    `search(query, search_type)` and `delete_documents(ids)`, asynchronous or not. It may hold documents of others.
-    `document` makes a document of the host's type from `id`, `content` and `metadata`. With `as_chunks` documents are
-    handed to `add_document_chunks`. `loop`: the event loop that the store belongs to; by default it is used in a loop
-    of the adapter's own. Raises `InvalidInput` where the store lacks a method.
+    `store` has `add_documents(documents)`, which returns the ids it keeps them under, `search(query, search_type)` and
+    `delete_documents(ids)`, asynchronous or not. Where it returns no ids, these are the documents' own. It may hold
+    documents of others. It is asked from the first memory on; with `compare_up_to` as many memories that pass a filter
+    are compared one by one, exactly, and the store is asked where there are more. `document` makes a document of the
+    host's type from `id`, `content` and `metadata`. With `as_chunks` documents are handed to `add_document_chunks`.
+    `loop`: the event loop that the store belongs to; by default it is used in a loop of the adapter's own.
+    Raises `InvalidInput` where the store lacks a method.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class VectorStoreAdapter:
         document: Callable[..., Any] = StoredDocument,
         search_type: Any = "similarity",
         as_chunks: bool = False,
+        compare_up_to: int = 0,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         adding = "add_document_chunks" if as_chunks else "add_documents"
@@ -51,7 +54,10 @@ class VectorStoreAdapter:
                 f"{type(store).__name__} has no method {missing[0]!r}.",
                 hint=f"A vector store has {adding}, {', '.join(_METHODS[1:])}.",
             )
+        if compare_up_to < 0:
+            raise InvalidInput(f"compare_up_to: {compare_up_to} is below 0.", hint="Leave it out: 0 asks always.")
         self.name = type(store).__name__
+        self.compare_up_to = compare_up_to
         self._add = getattr(store, adding)
         self._search = store.search
         self._delete = store.delete_documents
@@ -61,17 +67,23 @@ class VectorStoreAdapter:
         self._loop = loop
         self._own_loop = ModelLoop(nullcontext())
 
-    def add(self, documents: Sequence[StoredDocument]) -> None:
-        """Have the store keep documents under their ids. Raises `Unavailable` where it cannot, or gives other ids."""
+    def add(self, documents: Sequence[StoredDocument]) -> list[str]:
+        """Have the store keep documents; return the id of each there. Raises `Unavailable` where it cannot.
+
+        A store that returns another number of ids than it was given documents is refused, and keeps none.
+        """
         made = [self._document(id=one.id, content=one.content, metadata=dict(one.metadata)) for one in documents]
         returned = self._done("add documents", self._add, made)
-        ids = [str(one) for one in returned] if isinstance(returned, Sequence) else None
-        if ids is not None and ids != [one.id for one in documents]:
+        if not isinstance(returned, Sequence) or isinstance(returned, str):
+            return [one.id for one in documents]
+        ids = [str(one) for one in returned]
+        if len(set(ids)) != len(documents):
             self.delete(ids)
             raise Unavailable(
-                f"{self.name} keeps documents under other ids than their own.",
-                hint="Use a store that keeps the `id` of a document: what was erased could not be removed from this.",
+                f"{self.name} returned {len(set(ids))} ids for {len(documents)} documents.",
+                hint="Have add_documents return one id for each: by it a document is found again and deleted.",
             )
+        return ids
 
     def search(self, query: str, limit: int) -> list[str]:
         """Return the ids of the documents that the store finds for a text, best first."""
