@@ -58,11 +58,11 @@ class Candidates:
         return {key: self.heads[key] for key in keys if key in self.heads}
 
 
-def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, float]]]:
-    """Ask every arm for candidates, with the exact cosine of all of them."""
+def search_arms(question: Question, reach: Reach, *, pool: int = POOL) -> Steps[dict[str, dict[int, float]]]:
+    """Ask every arm for `pool` candidates, with the exact cosine of all of them."""
     found: TextFound = yield TextRequest(
         reach,
-        POOL,
+        pool,
         words=(*question.terms.words, *question.terms.emphasis, *question.terms.phrases),
         words_in=CODE if _may_be_code(reach.where) else "",
         names=_parts_of_names(question),
@@ -73,11 +73,11 @@ def search_arms(question: Question, reach: Reach) -> Steps[dict[str, dict[int, f
     words = _scores(found.words) | _scores(found.words_in)
     arms = {WORDS: words, NAMES: _scores(found.names), PLACES: _scores(found.places)}
     if question.meaning is None:
-        return {**arms, DATED: _scores(found.days[:POOL])}
+        return {**arms, DATED: _scores(found.days[:pool])}
     known = set().union(*arms.values(), (hit.key for hit in found.days))
-    near: Near = yield question.meaning.request(reach=reach, limit=POOL, keys=known)
+    near: Near = yield question.meaning.request(reach=reach, limit=pool, keys=known)
     cosines = question.meaning.cosines(near)
-    arms[DATED] = _scores(nsmallest(POOL, found.days, key=lambda hit: -cosines.get(hit.key, 0.0)))
+    arms[DATED] = _scores(nsmallest(pool, found.days, key=lambda hit: -cosines.get(hit.key, 0.0)))
     return {**arms, VECTORS: _kept(cosines, near.found.union(*arms.values()))}
 
 
@@ -87,12 +87,14 @@ def _may_be_code(where: Filter) -> bool:
     return all(code.get(name, texts[0] if texts else "") in texts for name, texts in asked_texts(where))
 
 
-def with_meaning(arms: Arms, question: Question, reach: Reach) -> Steps[dict[str, dict[int, float]]]:
+def with_meaning(
+    arms: Arms, question: Question, reach: Reach, *, pool: int = POOL
+) -> Steps[dict[str, dict[int, float]]]:
     """Return the arms with the one of vectors made anew."""
     others = {name: dict(scores) for name, scores in arms.items() if name != VECTORS}
     if question.meaning is None:
         return others
-    near: Near = yield question.meaning.request(reach=reach, limit=POOL, keys=set().union(*others.values()))
+    near: Near = yield question.meaning.request(reach=reach, limit=pool, keys=set().union(*others.values()))
     return {**others, VECTORS: question.meaning.cosines(near)}
 
 

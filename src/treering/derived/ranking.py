@@ -69,18 +69,18 @@ def rank(question: Question, *, reach: Reach, limit: int, deep: bool = False) ->
     `deep` asks again with what was found first added to the question, for some six more encodings.
     """
     candidates = Candidates(question, reach)
-    arms = yield from search_arms(question, reach)
+    pool = max(POOL, limit)
+    arms = yield from search_arms(question, reach, pool=pool)
     kind = route(question.text, arms)
     found = yield from _found(question, arms, kind, candidates)
     if deep and found.association:
         question = question.led_by(_leads(found.association, found.ranked, candidates))
-        arms = yield from with_meaning(arms, question, reach)
+        arms = yield from with_meaning(arms, question, reach, pool=pool)
         found = yield from _found(question, arms, kind, candidates)
     first = candidates.known(hit.key for hit in found.ranked[:_FIRST])
     form = form_of(first.values(), in_code=_code_answers(found.arms.get(WORDS, {}), candidates))
     weights = _weights(kind, form, found)
     by_files = form in ("code", None) and any(head.place_role != NO_PLACE for head in candidates.heads.values())
-    pool = max(POOL, limit)
     wanted = (_BEFORE_FILES if by_files else 2) * pool
     ranked, given = found.ranked, found.arms
     if found.association:

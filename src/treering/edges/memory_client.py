@@ -3,7 +3,7 @@
 import asyncio
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from threading import Lock
 from typing import Any, Literal, Self, TypeVar
@@ -12,12 +12,13 @@ from uuid import uuid4
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, TreeringError
 from treering.core.objects import Channel
 from treering.edges.engines.host_store import VectorStoreAdapter
 from treering.edges.memory_models import GivenEmbedder
 from treering.edges.memory_opening import MemoryParts, OpenMemory, check_parts, open_memory
 from treering.edges.memory_places import GivenStores
+from treering.edges.memory_storing import Storing
 from treering.memories.client.buffering import SetAside
 from treering.memories.client.config import MemoryConfig
 from treering.memories.client.documents import MemoryDocument, MemoryItem, RetrievedMemories
@@ -241,6 +242,8 @@ class MemorySystemClient:
             background=background,
             vector_store=vector_store,
         )
+        self._storing: set[Future[str]] = set()
+        self._lock = Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="treering-memory")
         self._key = uuid4().hex
         self._kept = (self.config, agent_type, user_id, actor, channel)
@@ -261,9 +264,20 @@ class MemorySystemClient:
         """What `live_client` finds it by, in its process, until it is closed."""
         return self._key
 
-    async def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> str:
-        """Keep a text, a `MemoryDocument` or a host's own document, and return its id."""
-        return await self._run(self.sync.store, content, metadata)
+    def store(self, content: str | MemoryDocument | Any, metadata: Mapping[str, Any] | None = None) -> Storing:
+        """Keep a text, a `MemoryDocument` or a host's own document: await what it returns for the id.
+
+        Storing begins at once, so that nothing is lost where nobody awaits it; `store(…).result()` waits for the id
+        without an event loop.
+        """
+        work = partial(self.sync.store, content, metadata)
+        if not self.config.enabled or self.sync.closed:
+            return Storing(_done(work))
+        begun = self._threads.submit(work)
+        with self._lock:
+            self._storing.add(begun)
+        begun.add_done_callback(self._stored)
+        return Storing(begun)
 
     async def store_once(self, memories: Sequence[KeyedMemory]) -> list[str]:
         """Keep those of some memories whose keys are new, and return their ids."""
@@ -360,7 +374,29 @@ class MemorySystemClient:
         if not self.config.enabled or self.sync.closed:
             return work(*given, **named)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(work, *given, **named))
+        # What was stored before is there, whether anybody awaited it or not. Threads take work in order: it has begun.
+        with self._lock:
+            before = tuple(self._storing)
+        return await loop.run_in_executor(self._threads, partial(_after, before, partial(work, *given, **named)))
+
+    def _stored(self, begun: "Future[str]") -> None:
+        with self._lock:
+            self._storing.discard(begun)
+
+
+def _after(before: Sequence["Future[str]"], work: Callable[[], _Answer]) -> _Answer:
+    wait(before)
+    return work()
+
+
+def _done(work: Callable[[], str]) -> "Future[str]":
+    """Return what work gives or raises, as a future that is done."""
+    done: Future[str] = Future()
+    try:
+        done.set_result(work())
+    except TreeringError as error:
+        done.set_exception(error)
+    return done
 
 
 _LIVE: weakref.WeakValueDictionary[str, MemorySystemClient] = weakref.WeakValueDictionary()

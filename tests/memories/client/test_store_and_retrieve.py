@@ -410,3 +410,71 @@ def test_a_closed_client_says_so_and_can_be_closed_again():
             await client.store("Kinase")
 
     asyncio.run(use())
+
+
+def test_a_memory_that_nobody_awaits_is_stored_all_the_same(caplog):
+    async def use():
+        async with client_parts.asynchronous() as client:
+            for number in range(40):
+                client.store(f"Alignment {number} of a sample")  # as a synchronous tool runner would
+            found = await client.retrieve("alignment of a sample", top_k=50)
+            client.store("", {"number": 1})
+            return len(found)
+
+    assert asyncio.run(use()) == 40
+    gc.collect()
+    assert "nobody waited for was not stored: The content is empty." in caplog.text
+
+
+def test_what_storing_returns_is_awaited_run_as_a_task_or_waited_for():
+    async def use(client):
+        task = asyncio.create_task(client.store("Alignment one"))
+        several = await asyncio.gather(client.store("Alignment two"), task)
+        return [*several, await asyncio.wait_for(client.store("Alignment three"), 60)]
+
+    client = client_parts.asynchronous()
+    ids = [*asyncio.run(use(client)), asyncio.run(client.store("Alignment four")), client.store("Alignment 5").result()]
+    with pytest.raises(treering.InvalidInput, match="content is empty"):
+        client.store("").result()
+    assert {one.id for one in client.sync.retrieve("alignment", top_k=10)} == set(ids)
+    assert len(ids) == 5
+    asyncio.run(client.aclose())
+
+
+def test_a_hosts_document_keeps_all_its_fields_but_its_vector(client):
+    @dataclass
+    class HostDocument:
+        id: str = "doc-1"
+        content: str = "BRCA1 variant of sample 7"
+        chunks: list = field(default_factory=lambda: [{"id": "c1", "text": "BRCA1"}])
+        metadata: dict = field(default_factory=dict)
+        embedding: list = field(default_factory=lambda: [0.25] * 768)
+        created_at: datetime = datetime(2026, 11, 1, tzinfo=UTC)
+        updated_at: datetime | None = None
+        bioinformatics_type: str | None = "variant"
+        source_database: str | None = "ClinVar"
+        cross_references: dict = field(default_factory=lambda: {"uniprot": ["P38398"]})
+        quality_score: float | None = 0.9
+
+    host = HostDocument(created_at=datetime.now(UTC), updated_at=datetime.now(UTC))
+    client.store(host)
+    (memory,) = client.retrieve("BRCA1 variant", filters={"source_database": "ClinVar"})
+    kept = {name: memory.metadata[name] for name in ("document_id", "bioinformatics_type", "quality_score", "chunks")}
+    assert kept == {
+        "document_id": "doc-1",
+        "bioinformatics_type": "variant",
+        "quality_score": 0.9,
+        "chunks": [{"id": "c1", "text": "BRCA1"}],
+    }
+    assert memory.metadata["cross_references"] == {"uniprot": ["P38398"]}
+    assert datetime.fromisoformat(memory.metadata["updated_at"]) == host.updated_at
+    assert "embedding" not in memory.metadata
+
+
+@pytest.mark.parametrize("wanted", [120, 200])
+def test_as_many_memories_as_are_asked_for_are_retrieved(wanted):
+    config = client_parts.config(retrieval={"min_similarity": 0})
+    with client_parts.blocking(config) as client:
+        for number in range(210):
+            client.store(f"Alignment run {number} of a sample")
+        assert len(client.retrieve("alignment run sample", top_k=wanted)) == wanted

@@ -71,6 +71,13 @@ class MemoryDocument(BaseModel):
     cross_references: dict[str, list[str]] = Field(default_factory=dict)
     quality_score: float | None = None
     created_at: datetime | None = None
+    updated_at: datetime | None = None
+    bioinformatics_type: str | None = None
+    source_database: str | None = None
+    chunks: list[Any] = Field(default_factory=list)
+    """The host's parts of the text. They are kept as metadata; the text is searched as a whole."""
+    embedding: Any = None
+    """The host's vector. It is not kept: the space makes vectors of its own model."""
 
     @classmethod
     def from_document(cls, document: Any) -> "MemoryDocument":
@@ -93,9 +100,15 @@ class MemoryDocument(BaseModel):
     @property
     def told(self) -> dict[str, Any]:
         """All it says besides its content, as metadata."""
-        fields = self.model_dump(exclude={"content", "metadata", "id"}, exclude_none=True, exclude_defaults=True)
+        left_out = {"content", "metadata", "id", "embedding"}
+        fields = {name: value for name, value in self if name not in left_out and _is_told(self, name, value)}
         own = {"document_id": self.id} if self.id else {}
         return {**self.metadata, **own, **fields}
+
+
+def _is_told(document: MemoryDocument, name: str, value: Any) -> bool:
+    field = type(document).model_fields[name]
+    return value is not None and value != field.get_default(call_default_factory=True)
 
 
 def relation_type(name: str) -> LinkType:

@@ -16,8 +16,8 @@ from treering.core.times import render_time
 ALIASES: Mapping[str, str] = {"importance": "importance_score", "tool_name": "tool"}
 """Names that hosts use, and the one that is kept and compared."""
 
-TIMES: Mapping[str, str] = {"timestamp": "timestamp", "created_at": "timestamp"}
-"""Names of times: a memory has one, when what it tells of happened."""
+TIMES: Mapping[str, str] = {"timestamp": "timestamp", "created_at": "timestamp", "updated_at": "updated_at"}
+"""Names of times. `timestamp` is when what a memory tells of happened; `created_at` says that, too."""
 
 HAPPENED = "timestamp"
 CONTEXT = "context"
