@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from treering.core.errors import InvalidInput
+from treering.core.errors import InvalidInput, TreeringError, Unavailable
 from treering.edges.address import Address
 from treering.edges.engines.backends import EngineBackend, backend_of
 from treering.edges.engines.engine_address import (
@@ -32,6 +32,12 @@ DRIVERS: Mapping[str, str] = {
     "mongodb": "pymongo.MongoClient",
 }
 """Drivers that a host may give, by the backend they are of."""
+USUAL: Mapping[str, str] = {
+    "redis": "redis://localhost:6379/0",
+    "neo4j": "neo4j://localhost:7687",
+    "mongodb": "mongodb://localhost:27017",
+}
+"""Where a server usually is that nothing says where it is."""
 
 
 def check_engine(config: MemoryConfig, connection: object | None) -> None:
@@ -54,6 +60,8 @@ def _check_server(config: MemoryConfig, engine: str, connection: object | None) 
     elif _url(config, engine) is None:
         raise lacks(engine)
     address = _given(config, engine) if connection is not None else _address(config, engine)
+    if connection is None:
+        backend_of(address, WIRED_ENGINES).check()
     if engine == "neo4j":
         try:
             Neo4jOptions.of(address)
@@ -113,7 +121,26 @@ def _faiss(config: MemoryConfig, beside: Path | None) -> str:
 
 def _url(config: MemoryConfig, engine: str) -> str | None:
     url: str | None = getattr(config, engine).url
-    return url
+    return url or USUAL.get(engine)
+
+
+def at_usual_place(config: MemoryConfig, error: TreeringError) -> TreeringError:
+    """Return why an engine cannot be used, with what to set where only its usual address was tried."""
+    engine = config.engine or ""
+    if engine not in USUAL or getattr(config, engine).url is not None:
+        return error
+    return Unavailable(
+        f"{error.message} memory.{engine}.url is not set, so that the usual address was tried.",
+        hint=f"Start the server there, set memory.{engine}.url ({_FORMS[engine]}), "
+        f"or give the client connection= with a {DRIVERS[engine]}.",
+    )
+
+
+_FORMS = {
+    "redis": "redis://:PASSWORD@HOST:PORT/0",
+    "neo4j": "neo4j://USER:PASSWORD@HOST:PORT",
+    "mongodb": "mongodb://USER:PASSWORD@HOST:PORT/DATABASE",
+}
 
 
 def _given(config: MemoryConfig, engine: str) -> EngineAddress:

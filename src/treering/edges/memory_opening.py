@@ -2,12 +2,15 @@
 
 import logging
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
-from treering.core.errors import InvalidInput, MissingExtra
+from treering.core.errors import InvalidInput, MissingExtra, TreeringError
 from treering.core.objects import Channel
-from treering.edges.memory_engines import not_used
+from treering.edges.memory_engines import at_usual_place, not_used
 from treering.edges.memory_models import GivenEmbedder, check_embedder, embedder_of
 from treering.edges.memory_places import GivenStores, MemoryPlaces, check_places, places_of
 from treering.edges.settings import Settings
@@ -71,7 +74,10 @@ def open_memory(
     )
     space = open_engine(opening)
     try:
-        _choose_engine(space.engine, places)
+        try:
+            _choose_engine(space.engine, places)
+        except TreeringError as error:
+            raise at_usual_place(config, error) from error
         journal = _journal(config, places)
         memory = ClientMemory(
             space.engine, _buffered(config, places), who=who, journal=journal, no_reranker=no_reranker
@@ -83,9 +89,34 @@ def open_memory(
 
 
 def check_parts(config: MemoryConfig, given: MemoryParts) -> None:
-    """Raise `InvalidInput` for a backend, an index or a model that cannot be had. Opens nothing."""
-    check_places(config, given.stores)
-    check_embedder(config, given.embedder)
+    """Raise `InvalidInput` for a backend, an index, a model or a codec that cannot be had: for all at once."""
+    checks: Sequence[Callable[[], None]] = (
+        partial(check_places, config, given.stores),
+        partial(check_embedder, config, given.embedder),
+        partial(_check_codec, config),
+    )
+    missing = [error for check in checks if (error := _problem_of(check))]
+    if len(missing) == 1:
+        raise missing[0]
+    if missing:
+        raise InvalidInput(
+            " ".join(one.message for one in missing),
+            hint=" ".join(one.hint for one in missing),
+            details={"problems": [one.message for one in missing]},
+        )
+
+
+def _problem_of(check: Callable[[], None]) -> InvalidInput | None:
+    try:
+        check()
+    except InvalidInput as error:
+        return error
+    return None
+
+
+def _check_codec(config: MemoryConfig) -> None:
+    if config.compression.enabled and config.compression.algorithm == "lz4" and find_spec("lz4") is None:
+        raise MissingExtra("lz4", needed_for="memory.compression.algorithm=lz4")
 
 
 def _reranker(config: MemoryConfig, given: MemoryParts, settings: Settings) -> tuple[Reranker | None, str]:

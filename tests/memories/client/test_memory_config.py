@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 import treering
 from treering.client import AgentProfile, BlockingMemoryClient, MemoryConfig, MemorySystemClient, read_memory_config
+from treering.edges import memory_engines
 from treering.testing import HashingEmbedder
 
 HERE = Path(__file__).parent
@@ -83,7 +84,6 @@ def test_a_profile_is_changed_key_by_key_and_others_are_added():
     ("given", "named"),
     [
         ({"backend": "postgres"}, "memory.postgres.url is not set, and no connection was given."),
-        ({"backend": "redis"}, "memory.redis.url is not set, and no connection was given."),
         (
             {"vector_store": {"backend": "qdrant"}},
             "memory.vector_store.backend: 'qdrant' is a vector store of the host, and none was given.",
@@ -166,9 +166,46 @@ def test_hydra_can_name_an_engine(tmp_path, chosen):
 
 
 def test_a_program_of_hydra_is_told_what_its_backend_lacks(tmp_path):
-    done = run(tmp_path, "memory.enabled=true", "memory.backend=redis", "question=x")
+    done = run(tmp_path, "memory.enabled=true", "memory.backend=postgres", "question=x")
     assert done.returncode != 0
-    assert "memory.redis.url is not set" in done.stderr
+    assert "memory.postgres.url is not set" in done.stderr
+
+
+def test_the_hosts_file_tells_all_that_is_missing_here_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("treering.edges.memory_opening.find_spec", lambda _name: None)
+    monkeypatch.setattr("treering.edges.memory_models.find_spec", lambda _name: None)
+    with pytest.raises(treering.InvalidInput) as refused:
+        MemorySystemClient(read_memory_config(CONFIGS / "default.yaml"))
+    assert "sentence-transformers/all-mpnet-base-v2" in refused.value.message
+    assert "memory.compression.algorithm=lz4 needs the extra 'lz4'" in refused.value.message
+    assert "url" not in refused.value.message
+
+
+@pytest.mark.usefixtures("own_folder")
+@pytest.mark.parametrize("backend", ["redis", "neo4j", "mongodb"])
+def test_a_server_that_nothing_names_is_looked_for_at_its_usual_address(backend, monkeypatch):
+    scheme, _, rest = memory_engines.USUAL[backend].partition("localhost:")
+    assert rest[:5] in {"6379/", "7687", "27017"}
+    usual = {**memory_engines.USUAL, backend: f"{scheme}127.0.0.1:1"}
+    monkeypatch.setattr(memory_engines, "USUAL", usual)
+    client = client_parts.blocking(client_parts.config(backend=backend))
+    with pytest.raises(treering.Unavailable) as refused:
+        client.store("A finding")
+    assert f"memory.{backend}.url is not set, so that the usual address was tried" in refused.value.message
+    assert f"set memory.{backend}.url" in refused.value.hint
+    client.close()
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_the_hosts_file_opens_as_typed_where_the_server_is_at_its_usual_address(bolt, monkeypatch):
+    monkeypatch.setattr(memory_engines, "USUAL", {**memory_engines.USUAL, "neo4j": bolt.url()})
+    monkeypatch.setattr("treering.edges.memory_opening.find_spec", lambda name: name)
+    model = HashingEmbedder(dimension=768)
+    client = BlockingMemoryClient(read_memory_config(CONFIGS / "default.yaml"), embedder=model, background=False)
+    with client:
+        client.store("Test execution of BWA tool")
+        assert client.catch_up().state == "ready"
+        assert len(client.retrieve("BWA tool execution")) == 1
 
 
 @pytest.mark.parametrize("name", ["sqlite", "in_memory", "faiss", "postgres", "redis", "neo4j", "mongodb"])
