@@ -4,6 +4,7 @@ JSON form: `{"kind": "decision"}`, `{"updated_at": {"gte": "2026-01-01T00:00:00Z
 `{"or": [{"kind": "fact"}, {"not": {"status": "stale"}}]}`; several keys in one object are joined with AND.
 """
 
+import json
 import operator as operators
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ MOST_CONDITIONS = 200
 MOST_VALUES = 10_000
 """Values in the lists of one filter, together."""
 _MAX_DEPTH = 12
+_MOST_ELEMENTS = 100
 _SHOWN_CHARS = 80
 
 
@@ -73,6 +75,41 @@ def matches(where: Filter, record: Mapping[str, Any]) -> bool:
             return any(matches(part, record) for part in parts)
         case Not(part):
             return not matches(part, record)
+
+
+def element_name(name: str, value: Scalar | None = None) -> str:
+    """Return the name under which a record says that its list `name` holds a value; without one, that it is a list."""
+    if value is None:
+        return f"{name}[]"
+    whole = isinstance(value, float) and value.is_integer()
+    return f"{name}[]{json.dumps(int(value) if whole else value, ensure_ascii=False)}"
+
+
+def over_lists(where: Filter) -> Filter:
+    """Return a filter that passes lists in metadata, too, which hold a value that is asked for.
+
+    Equality and `in` with up to 100 values find elements, and `exists` finds lists; order knows single values only.
+    """
+    match where:
+        case And(parts):
+            return And(tuple(map(over_lists, parts)))
+        case Or(parts):
+            return Or(tuple(map(over_lists, parts)))
+        case Not(part):
+            return Not(over_lists(part))
+        case Compare(field, "ne", value) if field.startswith(METADATA):
+            return Not(over_lists(Compare(field, "eq", value)))
+        case Compare(field, "exists", False) if field.startswith(METADATA):
+            return Not(over_lists(Compare(field, "exists", value=True)))
+        case Compare(field, "exists") if field.startswith(METADATA):
+            return Or((where, Compare(element_name(field), "exists", value=True)))
+        case Compare(field, "eq" | "in", value) if field.startswith(METADATA):
+            values = value if isinstance(value, tuple) else (value,)
+            if len(values) > _MOST_ELEMENTS:
+                return where
+            return Or((where, *(Compare(element_name(field, one), "exists", value=True) for one in values)))
+        case _:
+            return where
 
 
 def asked_texts(where: Filter) -> Iterator[tuple[str, tuple[str, ...]]]:

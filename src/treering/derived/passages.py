@@ -9,6 +9,7 @@ from typing import Any
 
 from treering.core.canonical import canonical_json, digest
 from treering.core.evidence import Segment, Triple
+from treering.core.filters import element_name
 from treering.core.knowledge_payloads import Constraint, Decision, Fact, Payload, Preference, Procedure, Summary
 from treering.core.lifecycle import is_current
 from treering.core.locator import Lines, Turn
@@ -26,6 +27,9 @@ MAX_DAYS = 366
 """The longest period kept of what a turn speaks of: "since 2016" is true of too much to find anything."""
 
 Scalar = str | int | float | bool
+_MOST_ELEMENTS = 200
+_LONGEST = 500
+"""Elements of one list in the metadata of a note that filters find, and their characters at most."""
 
 
 def passages_of(item: Object) -> list[Passage]:
@@ -83,7 +87,7 @@ def _of_source(source: Source) -> list[Passage]:
     told = [part for part in segments if part.excerpt.strip() or part.heading.strip()]
     place_role = role_of(source)
     if not told:  # what cannot be read can at least be found by its name
-        return [_passage(source, metadata=_scalars(source.metadata), place_role=place_role)]
+        return [_passage(source, metadata=_elements(source) | _scalars(source.metadata), place_role=place_role)]
     return [_of_segment(source, part, place_role) for part in told]
 
 
@@ -99,7 +103,7 @@ def _of_segment(source: Source, segment: Segment, place_role: str) -> Passage:
         triples=segment.triples,
         uses=segment.uses,
         defines=tuple(one.name for one in segment.definitions),
-        metadata={**_scalars(source.metadata), **path},
+        metadata={**_elements(source), **_scalars(source.metadata), **path},
         said=segment.locator.at if isinstance(segment.locator, Turn) else None,
         place_role=place_role,
     )
@@ -163,6 +167,22 @@ def _short(name: str, text: str) -> str:
 
 def _scalars(metadata: Mapping[str, Any]) -> dict[str, Scalar]:
     return {name: value for name, value in metadata.items() if isinstance(value, Scalar)}
+
+
+def _elements(source: Source) -> dict[str, Scalar]:
+    """Return names that say what lists in the metadata of a note hold: `core.filters.over_lists` asks for them."""
+    if source.kind != "note":
+        return {}
+    lists = {name: value for name, value in source.metadata.items() if isinstance(value, list)}
+    held = ((name, one) for name, several in lists.items() for one in several[:_MOST_ELEMENTS])
+    return {
+        **{element_name(name): True for name in lists},
+        **{element_name(name, one): True for name, one in held if isinstance(one, Scalar) and _is_short(one)},
+    }
+
+
+def _is_short(value: Scalar) -> bool:
+    return not isinstance(value, str) or len(value) <= _LONGEST
 
 
 def _stated(payload: Payload) -> Iterator[str]:

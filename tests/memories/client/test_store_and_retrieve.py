@@ -478,3 +478,30 @@ def test_as_many_memories_as_are_asked_for_are_retrieved(wanted):
         for number in range(210):
             client.store(f"Alignment run {number} of a sample")
         assert len(client.retrieve("alignment run sample", top_k=wanted)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"tags": "kinase"}, {"one", "two"}),
+        ({"tags": "assay"}, {"one"}),
+        ({"tags": ["assay", "plan"]}, {"one", "three"}),
+        ({"tags": {"exists": True}}, {"one", "two", "three"}),
+        ({"tags": None}, {"four"}),
+        ({"tags": {"ne": "kinase"}}, {"three", "four"}),
+        ({"tags": "kin"}, set()),
+        ({"runs": 7}, {"one"}),
+        ({"runs": 7.0}, {"one"}),
+        ({"runs": True}, {"two"}),
+        ({"tags": "kinase", "runs": 7}, {"one"}),
+    ],
+)
+def test_a_filter_passes_what_holds_the_value_in_a_list(configured, filters, found):
+    with client_parts.blocking(configured) as client:
+        client.store("Finding one", {"tags": ["kinase", "assay"], "runs": [7, 8], "name": "one"})
+        client.store("Finding two", {"tags": ("kinase",), "runs": [True], "name": "two"})
+        client.store("Finding three", {"tags": "plan", "name": "three"})
+        client.store("Finding four", {"name": "four"})
+        memories = client.retrieve("finding", top_k=10, filters=filters)
+        assert {memory.metadata["name"] for memory in memories} == found
+        assert all(set(memory.metadata) <= {"tags", "runs", "name", "timestamp"} for memory in memories)

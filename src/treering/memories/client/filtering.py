@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from treering.core.errors import InvalidInput
-from treering.core.filters import METADATA, And, Compare, Filter, Not, parse_filter
+from treering.core.filters import METADATA, And, Compare, Filter, Not, over_lists, parse_filter
 from treering.core.scope import ROOT
 from treering.core.times import render_time
 from treering.memories.client.documents import PREFIX
@@ -51,7 +51,7 @@ def metadata_filter(filters: Mapping[str, Any] | None) -> Filter:
     Raises `InvalidInput` for an unknown operator or an operand that makes no sense.
     """
     named = {f"{METADATA}{known_name(str(key))}": _operand(str(key), value) for key, value in (filters or {}).items()}
-    return parse_filter(named)
+    return over_lists(parse_filter(named))
 
 
 def reach_of(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from treering.edges.stores.postgres.exchange import Row
 from treering.edges.stores.postgres.transactions import Transaction
 
-PROJECTION_VERSION = 1
+PROJECTION_VERSION = 2
 """Raised when passages, postings or the analysis of text change: an older space is rebuilt when it is opened."""
 
 VERSION = "projection_version"

@@ -7,7 +7,7 @@ import apsw
 from treering.edges.ledger_rows.row_failures import REINDEX, row_of
 from treering.edges.stores.sqlite.fts5 import IDENTIFIER_TOKENIZER, WORD_TOKENIZER
 
-PROJECTION_VERSION = 6
+PROJECTION_VERSION = 7
 """Raised when tables, passages or the analysis of text change: an older space is rebuilt when it is opened."""
 
 VERSION = "projection_version"
