@@ -8,6 +8,7 @@ import numpy as np
 
 from treering.core.objects import Object
 from treering.core.references import named_references
+from treering.derived.passage_texts import PassageTexts
 from treering.derived.projection import tied_to
 from treering.ports.graph import EdgeType, GraphView
 from treering.ports.index import Index
@@ -39,6 +40,7 @@ class PassageDescriber:
     def __init__(self, index: Index, ledger: Ledger) -> None:
         self._index = index
         self._ledger = ledger
+        self._texts = PassageTexts(index.passages, ledger)
 
     def __call__(self, keys: Sequence[int]) -> Mapping[int, DescribedPassage]:
         """Describe those of the passages that are still there, by key."""
@@ -46,7 +48,11 @@ class PassageDescriber:
         heads = {key: found.heads[key] for key in keys if key in found.heads}
         ties = _ties_of(list(heads), self._index.graph.view(_EVERYTHING))
         named = self._named(heads.values())
-        return {key: _described(head, ties[key], named[head.object_id]) for key, head in heads.items()}
+        texts = self._texts(list(heads))
+        return {
+            key: _described(head, ties[key], named[head.object_id], texts[key].text if key in texts else "")
+            for key, head in heads.items()
+        }
 
     def _named(self, heads: Iterable[PassageHead]) -> dict[str, _Named]:
         """Return by id which others the objects name in a field, and which they are linked to."""
@@ -87,7 +93,7 @@ def _ties_of(keys: Sequence[int], view: GraphView) -> Mapping[int, _Ties]:
     return ties
 
 
-def _described(head: PassageHead, ties: _Ties, named: _Named) -> DescribedPassage:
+def _described(head: PassageHead, ties: _Ties, named: _Named, text: str) -> DescribedPassage:
     return DescribedPassage(
         head.object_id,
         head.part,
@@ -103,4 +109,5 @@ def _described(head: PassageHead, ties: _Ties, named: _Named) -> DescribedPassag
         statements=tuple(dict.fromkeys(ties.statements)),
         references=named.references,
         links=named.links,
+        text=text,
     )

@@ -23,7 +23,7 @@ class DescribedPassage:
 
     `mentions`, `titles` and `statements` (subject and object) name entities. `references`: the fields of its object
     that name another object, and the id of that. `links`: the types of the links that begin at its object, and the id
-    of the other.
+    of the other. `text`: what it says.
     """
 
     object_id: str
@@ -40,6 +40,7 @@ class DescribedPassage:
     statements: tuple[tuple[str, str], ...] = ()
     references: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    text: str = ""
 
 
 Describe = Callable[[Sequence[int]], Mapping[int, DescribedPassage]]

@@ -83,6 +83,29 @@ def test_relations_between_memories_are_relationships_of_their_types(bolt, open_
     assert bolt.ask(FOLLOWED.format("CAUSED_BY")) == [["The failure", "The plan"]]
 
 
+def test_relations_lie_between_the_memories_themselves_which_have_their_texts(bolt, open_client):
+    related = "MATCH (a:Memory)-[r:{}]->(b:Memory) RETURN a.text, b.text ORDER BY a.text"
+    with open_client() as client:
+        plan = client.store("The plan")
+        run = client.store("The run", {"follows": plan, "similar_to": plan, "references": [plan]})
+        client.store("The failure", {"caused_by": [run, plan], "part_of": run})
+        client.catch_up()
+        assert bolt.ask(related.format("FOLLOWS")) == [["The run", "The plan"]]
+        assert bolt.ask(related.format("SIMILAR_TO")) == [["The run", "The plan"]]
+        assert bolt.ask(related.format("REFERENCES")) == [["The run", "The plan"]]
+        assert bolt.ask(related.format("PART_OF")) == [["The failure", "The run"]]
+        assert sorted(bolt.ask(related.format("CAUSED_BY"))) == [
+            ["The failure", "The plan"],
+            ["The failure", "The run"],
+        ]
+        client.store("A later run", {"follows": run})
+        client.catch_up()
+        assert bolt.ask(related.format("FOLLOWS")) == [["A later run", "The run"], ["The run", "The plan"]]
+        assert client.delete(run)
+        client.catch_up()
+        assert bolt.ask(related.format("CAUSED_BY")) == [["The failure", "The plan"]]
+
+
 def test_what_is_merged_from_a_nested_context_is_part_of_it_in_the_graph(bolt, open_client):
     with open_client() as client:
         context = client.create_nested_context("run", "loop")

@@ -69,6 +69,7 @@ class Neo4jEngine:
             count = self._state_of(found[0]).count if found else 0
             count += self._nodes.put(transaction, changes)
             self._graph.replace(transaction, changes.keys, changes.described)
+            self._nodes.relate(transaction, (one.object_id for one in changes.described.values()))
             self._keep(transaction, replace(state, count=count))
 
         self._server.write(taken_over)

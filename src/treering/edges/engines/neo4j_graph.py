@@ -144,13 +144,13 @@ class SpaceGraph:
         """Write anew which others these objects name; return the keys of those they named before."""
         shown = {one.object_id: one for one in described}
         before = set[str]()
-        for batch in self._batches([self._object(identity) for identity in shown]):
+        for batch in self._batches([self.object_key(identity) for identity in shown]):
             before |= {row["object"] for row in rows_of(transaction, _REFERRED, keys=batch)}
             rows_of(transaction, _UNREFER, keys=batch)
         references = [(one.object_id, field, other) for one in shown.values() for field, other in one.references]
         links = [(one.object_id, *link) for one in shown.values() for link in self._links(one)]
         named = sorted({other for _, _, other in (*references, *links)})
-        rows = ({"key": self._object(other), "space": self.name, "id": _shown(other)} for other in named)
+        rows = ({"key": self.object_key(other), "space": self.name, "id": shown_text(other)} for other in named)
         self._write(transaction, _PUT_NAMED, rows)
         self._write(transaction, _REFER, map(self._tie_row, references))
         for relation in self.relations:
@@ -173,7 +173,7 @@ class SpaceGraph:
 
     def _tie_row(self, tie: tuple[str, str, str]) -> Mapping[str, Any]:
         identity, name, other = tie
-        return {"key": self._object(identity), "field": name, "other": self._object(other)}
+        return {"key": self.object_key(identity), "field": name, "other": self.object_key(other)}
 
     def _write(self, transaction: ManagedTransaction, query: str, rows: Iterable[Mapping[str, Any]]) -> None:
         for batch in self._batches(list(rows)):
@@ -183,23 +183,24 @@ class SpaceGraph:
         return batches(items, self.batch)
 
     def _passage_row(self, key: int, one: DescribedPassage) -> Mapping[str, Any]:
-        told = {name: _shown(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
-        named = {"key": self._passage(key), "space": self.name, "passage": key, "object": _shown(one.object_id)}
-        return {"key": named["key"], "object": self._object(one.object_id), "told": told | named}
+        told = {name: shown_text(value) for name in _OF_PASSAGE if (value := getattr(one, name))}
+        named = {"key": self._passage(key), "space": self.name, "passage": key, "object": shown_text(one.object_id)}
+        return {"key": named["key"], "object": self.object_key(one.object_id), "told": told | named}
 
     def _object_row(self, one: DescribedPassage) -> Mapping[str, Any]:
-        told = {name: _shown(value) for name in _OF_OBJECT if (value := getattr(one, name))}
-        named = {"key": self._object(one.object_id), "space": self.name, "id": _shown(one.object_id)}
+        told = {name: shown_text(value) for name in _OF_OBJECT if (value := getattr(one, name))}
+        named = {"key": self.object_key(one.object_id), "space": self.name, "id": shown_text(one.object_id)}
         return {"key": named["key"], "told": told | named}
 
     def _entity_row(self, name: str) -> Mapping[str, Any]:
-        return {"key": self._entity(name), "space": self.name, "name": _shown(name)}
+        return {"key": self._entity(name), "space": self.name, "name": shown_text(name)}
 
     def _passage(self, key: int) -> str:
         return f"{self.mark}/passage/{key}"
 
-    def _object(self, identity: str) -> str:
-        return f"{self.mark}/object/{_shown(identity)}"
+    def object_key(self, identity: str) -> str:
+        """Return the key of the node of an object."""
+        return f"{self.mark}/object/{shown_text(identity)}"
 
     def _entity(self, name: str) -> str:
         # A name may be longer than what the index of a key takes.
@@ -219,7 +220,7 @@ def _mentioned(one: DescribedPassage) -> list[str]:
     return list(dict.fromkeys((*one.mentions, *ends)))
 
 
-def _shown(text: str) -> str:
+def shown_text(text: str) -> str:
     """Return a text that UTF-8 can write: half of a surrogate pair may stand in what was read from a file."""
     return text.encode(errors="replace").decode()
 

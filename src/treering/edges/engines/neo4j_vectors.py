@@ -1,7 +1,7 @@
 """Nodes with the vectors of a space, and the index over them that the server may have."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from neo4j import ManagedTransaction
 
 from treering.core.errors import Corrupt, Unavailable
 from treering.derived.vectors import Stored, stored_form
-from treering.edges.engines.neo4j_graph import SpaceGraph, batches
+from treering.edges.engines.neo4j_graph import SpaceGraph, batches, shown_text
 from treering.edges.engines.neo4j_options import Neo4jOptions
 from treering.edges.engines.neo4j_server import Neo4jServer, Row, rows_of
 from treering.ports.vector_engine import DescribedPassage, Keys, VectorChanges
@@ -25,6 +25,16 @@ _DIGITS = 20  # of a passage in a key, so that keys sort as passages do
 _FIND = (
     "CALL db.index.vector.queryNodes($index, $limit, $vector) YIELD node, score "
     "RETURN node.treering_key AS key, node.passage AS passage"
+)
+
+
+_RELATE = (
+    "UNWIND $keys AS key MATCH (o:TreeringObject {{key: key}}){near}-[:{type}]-{far}(other:TreeringObject) "
+    "MATCH (a:{label} {{treering_object: key}}) WITH key, other.key AS named, min(a.passage) AS one "
+    "MATCH (b:{label} {{treering_object: named}}) WITH key, named, one, min(b.passage) AS two "
+    "MATCH (a:{label} {{treering_object: key, passage: one}}) "
+    "MATCH (b:{label} {{treering_object: named, passage: two}}) "
+    "MERGE (a){near}-[:{type}]-{far}(b)"
 )
 
 
@@ -70,6 +80,10 @@ class VectorNodes:
         self._server.define(
             f"CREATE CONSTRAINT {self._constraint} IF NOT EXISTS FOR (v:{self.label}) REQUIRE v.treering_key IS UNIQUE"
         )
+        if self._is_shared:
+            self._server.knows(
+                f"CREATE INDEX {self.label}_treering_object IF NOT EXISTS FOR (v:{self.label}) ON (v.treering_object)"
+            )
         if self.has_index():
             return
         if not self._is_shared:
@@ -114,6 +128,25 @@ class VectorNodes:
             rows_of(transaction, query, rows=written)
         return len(rows) - before
 
+    def relate(self, transaction: ManagedTransaction, identities: Iterable[str]) -> None:
+        """Write anew the relations between nodes of these objects and of others, where a label was named for them.
+
+        They are those between the objects in the graph. An object of several passages has them at its first.
+        """
+        relations = self._graph.relations
+        if not (self._is_shared and relations):
+            return
+        keys = sorted({self._graph.object_key(identity) for identity in identities})
+        among, types = f"(:{self.label})", "|".join(relations)
+        for batch in batches(keys, self._batch):
+            forget = f"UNWIND $keys AS key MATCH (:{self.label} {{treering_object: key}})-[r:{types}]->{among} DELETE r"
+            rows_of(transaction, forget, keys=batch)
+            for relation in relations:
+                for near, far in (("", ">"), ("<", "")):
+                    rows_of(
+                        transaction, _RELATE.format(label=self.label, type=relation, near=near, far=far), keys=batch
+                    )
+
     def nearest(self, vector: Vector, limit: int) -> Keys | None:
         """Return the nearest of this space that the index finds; `None` where they are among too many others."""
         asked = max(limit, 1)
@@ -149,6 +182,9 @@ class VectorNodes:
         told: dict[str, Any] = {"passage": key, "space": self._graph.name}
         if key in described:
             told["object"] = described[key].object_id
+            if self._is_shared:
+                told |= {"treering_object": self._graph.object_key(described[key].object_id)}
+                told |= {"title": shown_text(described[key].title), "text": shown_text(described[key].text)}
         return {"key": self._key(key), "told": told, "vector": vector.tolist()}
 
     def _key(self, passage: int) -> str:
