@@ -1,4 +1,5 @@
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -39,3 +40,14 @@ def test_one_child_answers_many_questions(process):
 
 def test_a_child_is_replaced_after_many_answers(process):
     assert len({process.ask(b"who", seconds=10) for _ in range(1_500)}) == 2
+
+
+def test_a_child_takes_no_module_from_the_folder_that_its_starter_works_in(tmp_path, monkeypatch):
+    marker = tmp_path / "it-ran"
+    (tmp_path / "strangers.py").write_text(f"open({str(marker)!r}, 'w').close()\ndef serve(): pass\n")
+    monkeypatch.chdir(tmp_path)
+    # As `python -m` does, and an empty folder in PYTHONPATH.
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_spec("strangers")
+    assert BoundedProcess("strangers").ask(b"next", seconds=10) is None
+    assert not marker.exists()

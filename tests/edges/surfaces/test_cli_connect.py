@@ -1,6 +1,7 @@
 """`treering connect`, `status`, and what the hooks of coding agents call, as processes of their own."""
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -328,3 +329,38 @@ def test_the_folder_of_a_session_is_that_of_the_client_and_not_of_the_process(fo
     assert hook("keep", {"cwd": str(folder), "transcript_path": str(file)}, elsewhere) == {}
     assert wait_for(lambda: discussions(capsys), {session: 4}) == {session: 4}
     assert [*elsewhere.iterdir()] == []
+
+
+def planted(folder, marker):
+    """Put modules into a folder that tell when somebody runs them."""
+    for name in ("treering", "typer", "apsw", "json", "numpy"):
+        (folder / f"{name}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+
+
+@pytest.mark.parametrize("path", ["", ".", "relative::.", "/nowhere"])
+def test_what_a_client_starts_takes_no_code_from_the_folder_it_is_started_in(folder, tmp_path, monkeypatch, path):
+    marker = tmp_path / "it-ran"
+    (folder / "treering").write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (folder / "treering").chmod(0o755)
+    monkeypatch.setenv("PATH", path)
+    assert run(["connect", "claude-code"]) == 0
+    planted(folder, marker)
+    server = json.loads((folder / ".mcp.json").read_text())["mcpServers"]["treering"]
+    commands = [[server["command"], *server["args"]]]
+    hooks = json.loads((folder / ".claude/settings.local.json").read_text())["hooks"]
+    commands += [shlex.split(one["command"]) for kind in hooks.values() for group in kind for one in group["hooks"]]
+    assert len(commands) == 4
+    for command in commands:
+        done = subprocess.run(command, input="{}", cwd=folder, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, marker.exists()) == (0, False), (command, done.stderr)
+
+
+def test_a_transcript_is_kept_without_code_from_the_folder_of_its_session(folder, tmp_path, capsys):
+    marker, file = tmp_path / "it-ran", tmp_path / "session.jsonl"
+    session = transcript(file, TURNS[:2])
+    planted(folder, marker)
+    given = {"cwd": str(folder), "transcript_path": str(file)}
+    command = [sys.executable, "-P", "-m", "treering", "session", "keep"]
+    subprocess.run(command, input=json.dumps(given), cwd=tmp_path, check=True, text=True, timeout=60)
+    assert wait_for(lambda: discussions(capsys), {session: 2}) == {session: 2}
+    assert not marker.exists()

@@ -1,5 +1,7 @@
 """The clients there are: where each keeps its configuration, and what form that has."""
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from treering.core.errors import InvalidInput, nearest
 Form = Literal["json", "toml"]
 NAME = "treering"
 """What the server is called in every client."""
+_PROGRAM = "treering.exe" if os.name == "nt" else "treering"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,23 @@ class StartCommand:
 
     program: str
     arguments: tuple[str, ...]
+
+
+# -P: without it Python imports from the working folder first, such as a repository's treering.py or numpy.py.
+OWN_PROCESS = StartCommand(sys.executable, ("-P", "-m", "treering"))
+"""How this installation is started, in whatever folder, without a program on the PATH."""
+
+
+def start_command() -> StartCommand:
+    """Return how another program starts this one: by its name in an absolute folder of PATH, else by this Python.
+
+    A relative folder of PATH, and on Windows the working folder, may be somebody else's repository.
+    """
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        program = Path(folder, _PROGRAM)
+        if program.is_absolute() and program.is_file() and os.access(program, os.X_OK):
+            return StartCommand(str(program), ())
+    return OWN_PROCESS
 
 
 @dataclass(frozen=True, slots=True)

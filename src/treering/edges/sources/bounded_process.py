@@ -156,9 +156,7 @@ def _is_asked(stdin: IO[bytes]) -> bool:
 
 
 def _started(module: str) -> subprocess.Popen[bytes]:
-    # The modules are found where this process found them, never in the folder it works in.
-    places = [str(Path(__file__).parents[3]), *(place for place in sys.path if Path(place).is_absolute())]
-    command = [sys.executable, "-I", "-S", "-c", _START.format(module=module), json.dumps(places)]
+    command = [sys.executable, "-I", "-S", "-c", _START.format(module=module), json.dumps(_places())]
     return subprocess.Popen(  # noqa: S603 - our own program
         command,
         cwd=tempfile.gettempdir(),
@@ -166,6 +164,19 @@ def _started(module: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+
+
+def _places() -> list[str]:
+    """Return where modules are found: where this process found them, but not in the folder it works in.
+
+    `python -m` and an empty or relative folder of PYTHONPATH put that folder into the path of this process.
+    """
+    try:
+        works_in = Path.cwd().resolve()
+    except FileNotFoundError:  # somebody removed it: nothing can be imported from there
+        works_in = None
+    found = (place for place in sys.path if Path(place).is_absolute() and Path(place).resolve() != works_in)
+    return [str(Path(__file__).parents[3]), *found]
 
 
 def _stop(child: _Child) -> None:

@@ -1,7 +1,6 @@
 """What the hooks of coding agents call: nothing here may hold a session up, or end it."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treering.core.errors import InvalidInput, TreeringError
+from treering.edges.clients.known_clients import OWN_PROCESS
 from treering.edges.settings import Settings
 from treering.edges.sources.git import open_repository
 from treering.edges.surfaces.cli.printing import say, tell
@@ -82,15 +82,13 @@ def _kept(report: "RecordReport", messages: int) -> str:
 
 def _start(file: Path, folder: Path) -> None:
     """Start the work behind the answer. It outlives the session, and says nothing."""
-    command = [sys.executable, "-m", "treering", "session", "keep", "--now", str(file)]
     subprocess.Popen(  # noqa: S603 - our own command
-        command,
+        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "session", "keep", "--now", str(file)],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={**os.environ, "PYTHONSAFEPATH": "1"},
     )
 
 

@@ -1,7 +1,5 @@
 """What `treering connect`, `disconnect` and `status` do."""
 
-import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any
 
 from treering.core.times import render_time
 from treering.edges.clients.connecting import Connection, ConnectionRecords, plan_connection
-from treering.edges.clients.known_clients import StartCommand, client_named
+from treering.edges.clients.known_clients import StartCommand, client_named, start_command
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.printing import say_document
@@ -33,7 +31,7 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
     """Change the configuration of a client, or tell what would be changed."""
     client, settings = client_named(wanted.client), Settings.read()
     folder = None if wanted.of_user else settings.folder.resolve()
-    program = _program()
+    program = start_command()
     hooks = StartCommand(program.program, (*program.arguments, "session")) if wanted.hooks else None
     planned = plan_connection(
         client, folder=folder, home=Path.home(), server=_server(program, settings, folder), hooks=hooks
@@ -78,11 +76,6 @@ def _server(program: StartCommand, settings: Settings, folder: Path | None) -> S
     # The address of a database may hold a password: the client's environment has to name it.
     space = ("--space", str(address)) if address.is_file else ()
     return StartCommand(program.program, (*program.arguments, "mcp", *space, "--files", str(folder)))
-
-
-def _program() -> StartCommand:
-    found = shutil.which("treering")
-    return StartCommand(found, ()) if found else StartCommand(sys.executable, ("-m", "treering"))
 
 
 def _records(settings: Settings) -> ConnectionRecords:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.times import render_time
+from treering.edges.clients.known_clients import OWN_PROCESS
 from treering.edges.file_lock import held_alone
 from treering.edges.private_files import replace_file
 from treering.edges.settings import Settings
@@ -43,7 +43,7 @@ def install(access: Access, place: Path) -> None:
             hint="Set TREERING_SPACE where git is used, and install without --space.",
         )
     space = ("--space", str(Path(address.place).resolve())) if access.space else ()
-    hooks = install_hooks(top, repository.common, (sys.executable, "-P", "-m", "treering", "hook", "run", *space))
+    hooks = install_hooks(top, repository.common, (OWN_PROCESS.program, *OWN_PROCESS.arguments, "hook", "run", *space))
     answer(access, _facts(hooks), [*_of_hooks(hooks), line("To take it back: treering hook uninstall")])
 
 

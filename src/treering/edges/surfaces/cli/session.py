@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 from treering.core.characters import visible_line
 from treering.core.errors import InvalidInput
 from treering.edges.address import Address
+from treering.edges.clients.known_clients import OWN_PROCESS
 from treering.edges.private_files import make_folder, write_new
 from treering.edges.settings import FOLDER, Settings
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
@@ -162,9 +163,8 @@ def _may_work_later(writing: WriteFlags) -> bool:
 
 def _work_later(space: Space) -> None:
     """Start a process that makes what waits, outlives this one and holds no terminal."""
-    worker = subprocess.Popen(
-        # -P: without it Python would import modules from the working folder first, such as a repository's numpy.py.
-        [sys.executable, "-P", "-m", "treering", "vectors", "--quiet"],
+    worker = subprocess.Popen(  # noqa: S603 - our own command
+        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "vectors", "--quiet"],
         # Everybody on this machine can read the arguments of a process; its environment only its user.
         env={**os.environ, "TREERING_SPACE": space.address.url},
         stdin=subprocess.DEVNULL,
