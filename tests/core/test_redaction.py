@@ -141,7 +141,6 @@ def test_a_random_looking_value_given_to_a_secret_name_goes(line: str) -> None:
         "postgres://$USER:$PASSWORD@host/db",
         "the class sk-toggleable__label-arrow-and-more is a style",
         "ghp_ is what such tokens start with; AKIA is another",
-        "sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx",
         "revision: 1f0c2b7e9d8a4536271809fabc0de1f2a3b4c5d6",
     ],
 )
@@ -291,3 +290,36 @@ def test_the_search_finds_what_looking_for_every_shape_everywhere_finds(shape, d
     text = f"words {data.draw(EDGES)}{drawn}{data.draw(EDGES)} and more"
     found = {(start, end, known.kind) for known in SHAPES for start, end in known.found_in(text)}
     assert set(shaped_secrets(text)) == found
+
+
+CERTAIN = (
+    "AKIA GOCSPX- dop_v1_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- GR1348941 ATATT3 ATBB npm_ pypi-A "
+    "dckr_pat_ PMAK- xoxb- xoxp- xapp-1- xkeysib- sk_live_ rk_live_ sk_test_ whsec_ sq0csp- shpat_ shippo_live_ "
+    "sk- sk-ant- sk-ant-api03- sk-or-v1- sk-lf- sk-proj- sk-svcacct- sk-admin- sess- hf_ r8_ gsk_ pplx- xai- nvapi- csk- "
+    "tgp_v1_ tvly- pcsk_ lsv2_pt_ wandb_v1_ sbp_ sb_secret_ pscale_tkn_ ntn_ CFPAT- lin_api_ figd_ sntryu_ NRAK- "
+    "glsa_ hvs. tskey- AGE-SECRET-KEY- LTAI AIza vercel_blob_rw_ nfp_ HRKU-"
+).split()
+"""What only keys begin with."""
+
+LETTERS = string.ascii_lowercase + string.digits + string.ascii_lowercase
+ORDINARY = {"letters in order": LETTERS, "one letter": "x" * 62, "a word": "example" * 9}
+
+
+@pytest.mark.parametrize("rest", ORDINARY.values(), ids=ORDINARY)
+@pytest.mark.parametrize("prefix", CERTAIN)
+def test_a_key_that_begins_as_only_keys_do_goes_whatever_follows(prefix, rest):
+    body = rest.upper()[:16] if prefix == "AKIA" else rest
+    done = redact(f'before\nkey = "{prefix}{body}"\nafter')
+    assert re.fullmatch(r'before\nkey = "\[redacted:\w+\]"\nafter', done.text)
+
+
+@pytest.mark.parametrize("prefix", ["ghp_", "sk-proj-", "glpat-", "xoxb-", "npm_", "hf_", "AIza", "sk-"])
+@pytest.mark.parametrize("tail", ["-" * 30, "_" * 30, "x" * 30])
+def test_what_is_joined_to_the_end_of_a_key_keeps_nothing_of_it(prefix, tail):
+    assert BODY not in redact(f"key {prefix}{BODY}{tail} ends").text
+
+
+@pytest.mark.parametrize("before", ["token%3D", "a%20", "%22", r"\u003d", r"\u0022", r"\n"])
+def test_a_key_behind_an_escaped_character_goes(before):
+    for secret in SECRETS.values():
+        assert secret not in redact(f"?{before}{secret}").text

@@ -28,8 +28,11 @@ def is_placeholder(value: str) -> bool:
 
 
 def is_filler(token: str) -> bool:
-    """Tell whether a token ends in a few characters over and over, such as `xxxx`."""
-    return len(set(token[-_TAIL:])) < _DIFFERENT
+    """Tell whether a token is a few characters over and over, such as `xxxx`, behind what it begins with.
+
+    A key to whose end such characters are joined is none.
+    """
+    return len(set(token[min(_TAIL, max(0, len(token) - _TAIL)) :])) < _DIFFERENT
 
 
 def entropy(value: str) -> float:

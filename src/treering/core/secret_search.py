@@ -7,7 +7,7 @@ from functools import cache
 from itertools import groupby
 from re import ASCII
 
-from treering.core.secret_shapes import SHAPES, Inner, Shape
+from treering.core.secret_shapes import ESCAPE, SHAPES, Inner, Shape
 
 
 def may_hold_shaped(text: str) -> bool:
@@ -39,9 +39,16 @@ def _encoded(text: str) -> bytes:
 
 def _candidates(dense: str) -> Iterator[Shape | Inner]:
     """Return the shapes that something in dense runs begins like, and those that are not told by their beginning."""
-    begins = {*_beginnings(_NO_WORD).findall(dense), *(_beginnings(_ESCAPE).findall(dense) if "\\" in dense else ())}
+    begins = {
+        *_beginnings(_NO_WORD).findall(dense),
+        *(_beginnings(_ESCAPED).findall(dense) if _may_escape(dense) else ()),
+    }
     yield from dict.fromkeys(shape for begin in begins for shape in _SHAPES_BY_BEGINNING[begin])
     yield from _INNER
+
+
+def _may_escape(dense: str) -> bool:
+    return "\\" in dense or "%" in dense
 
 
 @cache
@@ -70,7 +77,7 @@ _SHAPES_BY_BEGINNING = _by_beginning()
 _INNER = tuple(shape for shape in SHAPES if isinstance(shape, Inner))
 
 _NO_WORD = r"[^\w\-]"
-_ESCAPE = r"\\[nrt]"
+_ESCAPED = f"(?:{ESCAPE})"
 
 _TAKEN = frozenset((string.ascii_letters + string.digits + "_-./+=:~%$|@?&;\\").encode())
 """What any secret of a shape is part of a run of: no shape takes another character."""
