@@ -29,7 +29,8 @@ GRANTED: Mapping[KeyRight, Rights] = {
 }
 """What each right of a key grants."""
 
-_KEY = re.compile(r"trk_([0-9a-f]{16})_([a-z2-7]{52})")
+KEY_PREFIX = "trk_"
+_KEY = re.compile(rf"{KEY_PREFIX}([0-9a-f]{{16}})_([a-z2-7]{{52}})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _LASTING = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
@@ -83,7 +84,7 @@ def make_key(
         expires=expires,
         limits=limits or KeyLimits(),
     )
-    return f"trk_{key_id}_{secret}", kept
+    return f"{KEY_PREFIX}{key_id}_{secret}", kept
 
 
 def expiry(text: str, *, now: datetime) -> datetime:

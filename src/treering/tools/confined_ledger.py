@@ -4,7 +4,7 @@ A scope alone (`scoped_ledger`) organises: a call at it sees its ancestors too, 
 for access control: nothing above and nothing beside is told of, named or changed, whatever the call asks for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from treering.core.confinement import named_in
@@ -25,8 +25,14 @@ def confined(engine: Engine, *, scope: str) -> Engine:
     """Return an engine that knows nothing of what lies outside of a scope; the same one for the root."""
     if scope == ROOT:
         return engine
+    ledger = ConfinedLedger(engine.ledger, scope=scope)
+    return replace(engine, ledger=ledger, jobs=SeenJobs(engine.jobs, lambda row: is_within(str(row["scope"]), scope)))
+
+
+def with_jobs_of(engine: Engine, holder: str, *, sees_all: bool) -> Engine:
+    """Return an engine that keeps jobs in the name of a holder, and knows those alone unless it `sees_all`."""
     return replace(
-        engine, ledger=ConfinedLedger(engine.ledger, scope=scope), jobs=ConfinedJobs(engine.jobs, scope=scope)
+        engine, jobs=SeenJobs(engine.jobs, lambda row: sees_all or row.get("holder") == holder, holder=holder)
     )
 
 
@@ -72,32 +78,33 @@ class ConfinedLedger(ScopedLedger):
                 raise missing_object(identity)
 
 
-class ConfinedJobs:
-    """`ports.jobs.JobLog` of which only the jobs at a scope and below it are there."""
+class SeenJobs:
+    """`ports.jobs.JobLog` of which only the jobs that `sees` is true of are there.
 
-    def __init__(self, jobs: JobLog, *, scope: str) -> None:
+    `holder`: in whose name a job is kept that says nothing of it.
+    """
+
+    def __init__(self, jobs: JobLog, sees: Callable[[JobRow], bool], *, holder: str = "") -> None:
         self._jobs = jobs
-        self._scope = scope
+        self._sees = sees
+        self._holder = holder
 
     def save(self, job_id: str, row: JobRow) -> None:
         """Keep the state of a job."""
-        self._jobs.save(job_id, row)
+        self._jobs.save(job_id, {**row, "holder": row.get("holder") or self._holder})
 
     def find(self, job_id: str) -> JobRow | None:
-        """Return a job's last state; `None` for one that ran elsewhere."""
+        """Return a job's last state; `None` for one that is not seen."""
         row = self._jobs.find(job_id)
         return row if row and self._sees(row) else None
 
     def recent(self, limit: int, *, scope: str) -> Sequence[JobRow]:
-        """Return the newest of the jobs that ran at a scope or below it."""
+        """Return the newest of the jobs that are seen."""
         return [row for row in self._jobs.recent(_MOST_JOBS, scope=scope) if self._sees(row)][:limit]
 
     def remains(self, object_ids: Sequence[str]) -> int:
         """Count the jobs that still name one of these objects."""
         return self._jobs.remains(object_ids)
-
-    def _sees(self, row: JobRow) -> bool:
-        return is_within(str(row["scope"]), self._scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import job_server
 import pytest
 from key_parts import guarded
 from rest_parts import running
+from test_mcp_over_http import called
 
 from treering import open as open_space
 from treering.edges.surfaces.rest.bounds import Bounds
@@ -210,6 +211,61 @@ def test_a_job_is_for_the_key_that_began_it_and_for_an_admin(tmp_path):
         for key in (mine, admin):
             report = ended(server.client, job, headers={"Authorization": f"Bearer {key}"})
             assert report["state"] == "done"
+
+
+def told_of(server, key, job):
+    """Ask for a job in every way there is; return by way what was told: `None` where that was nothing."""
+    asked = {"mode": "status", "input": {"job": job}}
+    newest = server.verb(key, "ingest", mode="status").json()
+    web = server.ask(key, "GET", "/", headers={"Accept": "text/html"}).text
+
+    answers = {
+        "show": server.ask(key, "GET", f"/v1/jobs/{job}"),
+        "events": server.ask(key, "GET", f"/v1/jobs/{job}/events"),
+        "cancel": server.ask(key, "DELETE", f"/v1/jobs/{job}"),
+        "resume": server.ask(key, "POST", f"/v1/jobs/{job}/resume"),
+        "verb": server.verb(key, "ingest", **asked),
+    }
+    texts = {way: answer.text if answer.status_code in (200, 202, 409) else None for way, answer in answers.items()}
+    agent = called(server.client.base_url, key, "wiki.ingest", **asked)
+    texts["agent"] = None if agent.is_error else str(agent.content)
+    texts["newest"] = str(newest) if newest.get("job") == job else None
+    texts["web"] = web if job in web else None
+    return texts
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_job_is_told_of_to_the_same_keys_in_every_way(tmp_path, waits):
+    with guarded(tmp_path) as server:
+        mine, admin = server.key("write"), server.key("admin")
+        others = {"write": server.key("write"), "review": server.key("review"), "read": server.key("read")}
+        below = server.key("admin", scope="/below")
+        headers = {} if waits else ASYNC
+        begun = server.ask(mine, "POST", "/v1/wiki/ingest", json=KEEP, headers=headers).json()
+        job = begun["job"]
+        if not waits:
+            ended(server.client, job, headers={"Authorization": f"Bearer {mine}"})
+        ways = told_of(server, mine, job)
+        assert {way for way, told in ways.items() if told is None} == {"web"}
+        assert told_of(server, admin, job).keys() == ways.keys()
+        assert [way for way, told in told_of(server, admin, job).items() if told is None] == ["web"]
+        for key in (*others.values(), below):
+            assert not any(told_of(server, key, job).values())
+        # It is whose it was, also where an admin looked after it.
+        assert told_of(server, mine, job)["verb"]
+
+
+def test_a_job_that_an_admin_resumes_stays_that_of_its_key(tmp_path):
+    (tmp_path / "files").mkdir()
+    with guarded(tmp_path, files=tmp_path / "files") as server:
+        mine, admin = server.key("write"), server.key("admin")
+        call = {"mode": "path", "input": {"path": "later.md"}}
+        job = server.ask(mine, "POST", "/v1/wiki/ingest", json=call, headers=ASYNC).json()["job"]
+        assert ended(server.client, job, headers={"Authorization": f"Bearer {mine}"})["state"] == "failed"
+        (tmp_path / "files" / "later.md").write_text("Bees hum.")
+        assert server.ask(admin, "POST", f"/v1/jobs/{job}/resume").status_code == 202
+        for key in (admin, mine):
+            assert ended(server.client, job, headers={"Authorization": f"Bearer {key}"})["state"] == "done"
 
 
 def test_a_key_may_have_as_many_jobs_as_it_may_have_answered_at_once(tmp_path):

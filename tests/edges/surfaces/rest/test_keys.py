@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from key_parts import guarded
+from rest_parts import running
 
 import treering
 from treering.core.ids import is_object
@@ -233,3 +234,22 @@ def test_the_calls_of_these_tests_reach_every_mode():
     }
     every = set(itertools.chain.from_iterable(((tool.name, mode) for mode in tool.modes) for tool in TOOLS.values()))
     assert every - reached - skipped == set()
+
+
+@pytest.mark.parametrize("path", ["/v1/wiki/query", "/v1/projects", "/mcp", "/", "/metrics", "/v1/chat/completions"])
+def test_a_server_without_keys_ignores_no_key_that_is_sent_to_it(tmp_path, path):
+    with guarded(tmp_path) as server:
+        sent = {**server.dead_keys(), "reads": server.key("read"), "elsewhere": server.key("admin", space="other.db")}
+    del sent["no key"]
+    with running(tmp_path) as client:
+        for key in sent.values():
+            for headers in ({"Authorization": f"Bearer {key}"}, {"X-Treering-Key": key}):
+                answer = client.request("POST" if "v1" in path else "GET", path, headers=headers, json={})
+                assert (answer.status_code, "without keys" in answer.text) == (401, True)
+        # What is for others than this server is no key of it.
+        assert client.get("/v1/wiki", headers={"Authorization": "Bearer sk-else"}).status_code == 404
+        told = client.post(
+            "/v1/wiki/query", json={"mode": "recent"}, headers={"Authorization": "Bearer of-an-upstream"}
+        )
+        assert told.status_code == 404  # there is no space yet
+        assert client.get("/health", headers={"X-Treering-Key": "trk_"}).status_code == 200

@@ -191,3 +191,27 @@ def test_a_question_that_takes_long_holds_up_nobody_else(noted):
         assert stuck.ended.wait(GUARD_SECONDS / 2)
 
     assert [answer.status_code for answer in answers] == [200, 200]
+
+
+BOTH = (
+    "POST /v1/wiki/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    "{first}: {one}\r\n{second}: {other}\r\n\r\n{body}"
+)
+NEXT = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LENGTH, CHUNKED = ("Content-Length", "2"), ("Transfer-Encoding", "chunked")
+
+
+@pytest.mark.parametrize(("first", "second"), [(LENGTH, CHUNKED), (CHUNKED, LENGTH)])
+@pytest.mark.parametrize("body", ["{}", "2\r\n{}\r\n0\r\n\r\n", ""])
+def test_a_request_that_tells_its_length_in_two_ways_is_refused_and_ends_its_connection(tmp_path, first, second, body):
+    head = {"first": first[0], "one": first[1], "second": second[0], "other": second[1]}
+    with running(tmp_path) as client:
+        place = (client.base_url.host, client.base_url.port)
+        with socket.create_connection(place, timeout=GUARD_SECONDS) as sent:
+            sent.sendall((BOTH.format(**head, body=body) + NEXT).encode())
+            said = b""
+            while part := sent.recv(65_536):
+                said += part
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in said.lower()
+    assert said.count(b"HTTP/1.1 ") == 1

@@ -13,7 +13,7 @@ from starlette.routing import compile_path
 from treering.core.errors import Denied, InvalidInput, NotFound
 from treering.core.patch import Author
 from treering.core.scope import ROOT
-from treering.edges.access_keys import holder_of, is_key, rights_of
+from treering.edges.access_keys import KEY_PREFIX, holder_of, is_key, rights_of
 from treering.edges.surfaces.rest.callers import Caller, RouteAccess
 from treering.edges.surfaces.rest.failures import Refusal
 from treering.ports.access_keys import AccessKey, AccessKeys
@@ -68,10 +68,13 @@ class Gate:
         of who signed in; what may change something then has to come from a page of this server, by its `Origin`.
         """
         path = connection.scope["path"]
-        if self._ring is None:
-            return self._anybody
         found = next(((match, needed) for one, needed in self._paths if (match := one.match(path))), None)
-        if found and found[1].reach == "anybody":
+        to_anybody = found is not None and found[1].reach == "anybody"
+        if self._ring is None:
+            if not to_anybody:
+                _check_keyless(connection.headers)
+            return self._anybody
+        if to_anybody:
             return Caller(READS)
         sent = sent_key(connection.headers)
         if not sent:
@@ -129,6 +132,24 @@ def sent_key(headers: Headers) -> str:
         return own.strip()
     given = headers.get("authorization", "")
     return given[len(_BEARER) :].strip() if given.casefold().startswith(_BEARER) else ""
+
+
+def _check_keyless(headers: Headers) -> None:
+    """Raise `Refusal` for a key that is sent to a server without keys: it may be revoked, or allow less.
+
+    Another key in `Authorization` is for the upstream of a chat. A browser sends its cookie to every port of a machine:
+    nobody meant one for this server.
+    """
+    if headers.get(KEY_HEADER, "").strip() or sent_key(headers).startswith(KEY_PREFIX):
+        raise Refusal(
+            HTTPStatus.UNAUTHORIZED,
+            Denied(
+                "This server was started without keys, and cannot tell what the one sent allows.",
+                hint="Ask without a key; or start the server with --keys, then it needs one.",
+            ),
+            code="unauthenticated",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
 
 
 def is_own_key(name: bytes, value: bytes) -> bool:

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from treering.core.errors import Denied, TreeringError, Unavailable
+from treering.core.errors import Denied, InvalidInput, TreeringError, Unavailable
 from treering.edges.surfaces.rest.arrival import Arrival, Arrivals
 from treering.edges.surfaces.rest.bounds import Bounds, CallerBounds
 from treering.edges.surfaces.rest.callers import Caller
@@ -65,6 +65,7 @@ class RequestGuard:
             return
         try:
             headers = Headers(scope=scope)
+            _check_length(headers)
             _check(headers, scheme=scope["scheme"], any_host=self._gate.has_keys)
             caller = await self._gate.admit(HTTPConnection(scope), scope["method"])
             scope.setdefault("state", {})["caller"] = caller
@@ -154,6 +155,21 @@ def _check(headers: Headers, *, scheme: str, any_host: bool) -> None:
     if origin is not None and origin.casefold() != f"{scheme}://{host}".casefold():
         raise Denied(
             f"Requests from pages of {origin!r} are refused.", hint="Send the request from a program, without Origin."
+        )
+
+
+def _check_length(headers: Headers) -> None:
+    """Raise `Refusal` for a request whose body ends at two places: a proxy in front may have read another one.
+
+    What is behind it on the connection may be the rest of the one or another request, so the connection ends (RFC 9112,
+    section 6.3).
+    """
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise Refusal(
+            HTTPStatus.BAD_REQUEST,
+            InvalidInput("The request has both Content-Length and Transfer-Encoding.", hint="Send one of them."),
+            code="bad_request",
+            headers={"Connection": "close"},
         )
 
 

@@ -17,7 +17,7 @@ from treering.ports.embedder import Embedder
 from treering.ports.files import NoFiles
 from treering.ports.interrupt import check_between_steps
 from treering.tools import catalog
-from treering.tools.confined_ledger import confined
+from treering.tools.confined_ledger import confined, with_jobs_of
 from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Answer, Envelope, Operation, Report
 from treering.tools.rights import WRITES, Rights, require
@@ -154,12 +154,16 @@ class ServedSpace:
         )
 
     def engine_for(self, operation: Operation[Any], caller: Caller) -> Engine:
-        """Open the space. What a person has to decide is done as a person, since the operator allowed that."""
+        """Open the space. What a person has to decide is done as a person, since the operator allowed that.
+
+        Jobs are for the key that began them, and for keys with the right `admin`, whatever asks for them.
+        """
         engine = self._opened(create=operation.makes_space).engine.with_progress(report_progress)
         author = caller.author or engine.author
         decides = operation.rights.needs_person
         engine = engine.with_author(author.model_copy(update={"channel": "user"}) if decides else author)
-        return confined(engine, scope=caller.scope)
+        engine = confined(engine, scope=caller.scope)
+        return with_jobs_of(engine, caller.key, sees_all=caller.granted.destroys) if caller.has_key else engine
 
     def check(self) -> bool:
         """Open the space; tell whether there is one yet. Raises what keeps it from being opened."""
