@@ -295,8 +295,8 @@ def test_the_search_finds_what_looking_for_every_shape_everywhere_finds(shape, d
 CERTAIN = (
     "AKIA GOCSPX- dop_v1_ ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt- GR1348941 ATATT3 ATBB npm_ pypi-A "
     "dckr_pat_ PMAK- xoxb- xoxp- xapp-1- xkeysib- sk_live_ rk_live_ sk_test_ whsec_ sq0csp- shpat_ shippo_live_ "
-    "sk- sk-ant- sk-ant-api03- sk-or-v1- sk-lf- sk-proj- sk-svcacct- sk-admin- sess- hf_ r8_ gsk_ pplx- xai- nvapi- csk- "
-    "tgp_v1_ tvly- pcsk_ lsv2_pt_ wandb_v1_ sbp_ sb_secret_ pscale_tkn_ ntn_ CFPAT- lin_api_ figd_ sntryu_ NRAK- "
+    "sk- sk-ant- sk-ant-api03- sk-or-v1- sk-lf- sk-proj- sk-svcacct- sk-admin- sess- hf_ r8_ gsk_ pplx- xai- nvapi- "
+    "csk- tgp_v1_ tvly- pcsk_ lsv2_pt_ wandb_v1_ sbp_ sb_secret_ pscale_tkn_ ntn_ CFPAT- lin_api_ figd_ sntryu_ NRAK- "
     "glsa_ hvs. tskey- AGE-SECRET-KEY- LTAI AIza vercel_blob_rw_ nfp_ HRKU-"
 ).split()
 """What only keys begin with."""

@@ -10,13 +10,21 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import treering
 from space_parts import decide, note, open_space, records
+from treering.core.errors import NotFound, Unavailable
+from treering.core.patch import Erase
 from treering.edges.surfaces.space import Space
+from treering.ports.ledger import Record
+from treering.testing.builders import Builder
+from treering.testing.clocks import SteppingClock
+from treering.testing.hashing_embedder import HashingEmbedder
 
 SECRET = "quarterdeck"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -132,10 +140,97 @@ def check_upgraded(folder: Path) -> None:
         require_whole(space)
 
 
+def fill_much(folder: Path) -> None:
+    """Commit more than a move copies in one part, with what is erased later on."""
+    make = Builder(SteppingClock(seed="killed"))
+    with closing(treering.open_ledger(place(folder))) as ledger:
+        for number in range(2):
+            sources = [make.source(f"Bees hum {number} {one}.", origin=f"{number}/{one}.md") for one in range(150)]
+            ledger.commit(make.patch(*sources), idempotency_key=str(number))
+            gone = [Erase(id=one.id, expected_revision=1) for one in sources[:20]]
+            ledger.commit(make.patch(*gone))
+
+
+def place(folder: Path, name: str = "space.db") -> str:
+    return f"sqlite:{folder / name}"
+
+
+def move(folder: Path) -> None:
+    treering.move(place(folder), place(folder, "moved.db"), embedder=HashingEmbedder())
+
+
+def check_moved(folder: Path) -> None:
+    is_there = (folder / "moved.db").exists()
+    try:
+        with closing(treering.open_ledger(place(folder, "moved.db"), create=False)) as copy:
+            copy.verify()
+            found = list(copy.records())
+    except Unavailable:  # a move has begun it
+        found = None
+    except NotFound:
+        assert not is_there
+        found = None
+    move(folder)
+    with (
+        closing(treering.open_ledger(place(folder))) as ours,
+        closing(treering.open_ledger(place(folder, "moved.db"))) as copy,
+    ):
+        copy.verify()
+        assert list(copy.records()) == list(ours.records())
+        # Whole, or as it was before the move.
+        assert found in (None, list(ours.records()), older(folder))
+    assert hidden(folder) == []
+
+
+def older(folder: Path) -> list[Record] | None:
+    """Return what the copy held before it was moved to again; `None` where there was none."""
+    if not (folder / "older.db").exists():
+        return None
+    with closing(treering.open_ledger(place(folder, "older.db"))) as ledger:
+        return list(ledger.records())
+
+
+def fill_and_move_and_write(folder: Path) -> None:
+    make = Builder(SteppingClock(seed="before"))
+    with closing(treering.open_ledger(place(folder))) as ledger:
+        ledger.commit(make.patch(make.source("Bees rest.", origin="rest.md")))
+    move(folder)
+    shutil.copy(folder / "moved.db", folder / "older.db")
+    fill_much(folder)
+
+
+def hidden(folder: Path) -> list[str]:
+    return [file.name for file in folder.rglob(".*") if file.is_file()]
+
+
+def back_up(folder: Path) -> None:
+    (folder / "elsewhere").mkdir(exist_ok=True)
+    with opened(folder) as space:
+        space.backup(folder / "elsewhere" / "copy.db")
+
+
+def check_backed_up(folder: Path) -> None:
+    if (folder / "elsewhere" / "copy.db").exists():
+        with opened(folder / "elsewhere", "copy.db") as copy:
+            require_whole(copy)
+    with opened(folder) as space:
+        require_whole(space)
+        # What holds nothing yet is left for the next backup there.
+        left = [file for file in (folder / "elsewhere").glob(".*") if file.stat().st_size]
+        assert left == []
+        assert space.erase(secret_of(space)).clean
+    (folder / "elsewhere" / "copy.db").unlink(missing_ok=True)
+    back_up(folder)
+    assert hidden(folder) == []
+
+
 ROLES: Mapping[str, Role] = {
+    "back up": Role(fill, back_up, check_backed_up),
     "erase": Role(fill, erase, check_erased),
     "export": Role(fill, export, check_exported),
     "import": Role(fill_and_export, take_in, check_taken_in),
+    "move": Role(fill_much, move, check_moved),
+    "move again": Role(fill_and_move_and_write, move, check_moved),
     "reindex": Role(fill, reindex, check_reindexed),
     "upgrade": Role(put_older, upgrade, check_upgraded),
 }

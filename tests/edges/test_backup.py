@@ -156,3 +156,77 @@ def test_progress_is_told_in_bytes(space, tmp_path):
     what, done, total = told[-1]
     assert what == "Copying the space"
     assert done == total > 0
+
+
+LEFT = f".copy.db.{'0' * 32}.new"
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import treering
+from treering.edges.stores.sqlite import backup
+
+backup._verified = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+treering.open(sys.argv[1], background=False).backup(Path(sys.argv[2]))
+"""
+
+
+def killed_backup(address, target):
+    subprocess.run([sys.executable, "-c", KILLED, address, str(target)], check=False, timeout=120)
+    return [*target.parent.glob(".*.new")]
+
+
+@pytest.mark.parametrize("where", [".", "elsewhere"])
+def test_a_copy_that_a_kill_left_goes_when_the_space_is_opened_next(open_space, tmp_path, where):
+    address, target = f"sqlite:{tmp_path / 'space.db'}", tmp_path / where / "copy.db"
+    with open_space(address, channel="user") as space:
+        note(space, f"The {WORD} quarterdeck.")
+    (left,) = killed_backup(address, target)
+    assert WORD.encode() in left.read_bytes()
+    open_space(address).close()
+    assert not left.exists()
+
+
+def test_an_erasure_reaches_what_a_killed_backup_left_and_names_what_it_does_not(open_space, tmp_path):
+    address, target = f"sqlite:{tmp_path / 'space.db'}", tmp_path / "elsewhere" / "copy.db"
+    with open_space(address, channel="user") as space:
+        gone = [note(space, f"The {WORD} quarterdeck.", origin=f"{one}.md")["source_id"] for one in range(2)]
+        (left,) = killed_backup(address, target)
+        assert space.erase(gone[:1]).clean
+        assert not left.exists()
+        (left,) = killed_backup(address, target)
+        # A disk that is not there now comes back with what is on it.
+        target.parent.rename(tmp_path / "not mounted")
+        assert str(left) in " ".join(space.erase(gone[1:]).remaining)
+        (tmp_path / "not mounted").rename(target.parent)
+        assert space.engine.ledger.compact() == ()
+        assert not left.exists()
+
+
+def test_a_backup_that_is_being_made_is_not_taken_for_one_that_was_left(open_space, tmp_path):
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    with open_space(address, channel="user") as space:
+        note(space, "Bees hum.")
+        seen = []
+
+        def look(_done, _total):
+            open_space(address).close()
+            seen.extend(tmp_path.glob(".copy.db.*.new"))
+
+        space.engine.ledger.back_up(tmp_path / "copy.db", replace=False, copied=look)
+    assert seen
+    with open_space(f"sqlite:{tmp_path / 'copy.db'}") as copy:
+        assert copy.lint("audit").verified
+
+
+def test_only_what_is_named_as_an_unfinished_copy_is_removed(open_space, tmp_path):
+    address = f"sqlite:{tmp_path / 'space.db'}"
+    open_space(address).close()
+    others = [tmp_path / name for name in ("precious.txt", ".space.db.new", ".space.db.12.new", LEFT)]
+    with apsw.Connection(str(tmp_path / "space.db")) as planted:
+        planted.execute("CREATE TABLE copies_begun(file TEXT PRIMARY KEY) WITHOUT ROWID")
+        for file in others:
+            file.write_text("kept")
+            planted.execute("INSERT INTO copies_begun VALUES(?)", (str(file),))
+    planted.close()
+    open_space(address).close()
+    assert [file.exists() for file in others] == [True, True, True, False]

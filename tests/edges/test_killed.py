@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROCESS = Path(__file__).with_name("killed_process.py")
-ROLES = ("erase", "export", "import", "reindex", "upgrade")
+ROLES = ("back up", "erase", "export", "import", "move", "move again", "reindex", "upgrade")
 
 
 def kill(role, folder, count):

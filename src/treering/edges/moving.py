@@ -9,7 +9,7 @@ from treering.edges import wiring
 from treering.edges.address import Address
 from treering.edges.settings import Settings
 from treering.edges.wiring import Opening, author
-from treering.ports.copying import copy_ledger, copy_vectors
+from treering.ports.copying import copy_ledger, copy_vectors, head_of_copy
 from treering.ports.embedder import Embedder
 from treering.ports.stores import Stores
 from treering.ports.vectors import KeptVectors
@@ -35,7 +35,7 @@ def move(
 
     The source is read and stays as it is. The copy has the same ids, revisions, audit events, patches and idempotency
     keys; both are compared record by record, and the copy is verified. Vectors come along where both sides keep them.
-    Calling it again copies what was written since.
+    Calling it again copies what was written since. Until the copy is complete and verified, nobody can open it.
     Raises `InvalidInput` for addresses that cannot be moved between, `NotFound` where there is no source, `Conflict`
     where the target holds something else or the source does not stop being written, and whatever opening raises.
     """
@@ -47,14 +47,21 @@ def move(
         # An anchor that is set is the source's. The target's log is behind it until the end.
         for place, known in zip(places, (settings, replace(settings, anchor="")), strict=True):
             create = bool(opened)
-            opening = Opening(place, known, author(None, "agent", known), create=create, embedder=embedder)
+            opening = Opening(
+                place, known, author(None, "agent", known), create=create, embedder=embedder, arriving=create
+            )
             opened.append(wiring.open_stores(opening))
             closing.callback(opened[-1].close)
         old, new = opened
+        head_of_copy(old.ledger, new.ledger)  # what is no copy of this source is refused before it is marked
+        if new.arrival:
+            new.arrival.begin()
         report = copy_ledger(old.ledger, new.ledger, told=progress)
         made = 0
         if isinstance(old.index.vectors, KeptVectors):
             made = copy_vectors(old.index.vectors, new.index.vectors, told=progress)
+        if new.arrival:
+            new.arrival.end()
     return MoveReport(head=report.head, counts=report.counts, vectors=made)
 
 

@@ -216,6 +216,8 @@ class Opening:
     anchor: AnchorPlace | None = None
     policy: Path | None = None
     create: bool = True
+    arriving: bool = False
+    """Whether a copy is to be put there (`ports.stores.Needs`)."""
     background: bool = True
     whole: bool = True
     """Whether an index that is being made anew is finished before the space is handed out, where nothing runs in the
@@ -425,6 +427,7 @@ def _needs(opening: Opening, embedder: Embedder, given: _PolicyFile | None) -> N
         anchor=_anchor(opening),
         create=opening.create,
         connection=opening.connection,
+        arriving=opening.arriving,
     )
 
 

@@ -46,7 +46,7 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
     the ids and hashes that `Ledger.verify` keeps. Raises `Conflict` where the target holds anything else, or the
     source does not stop being written; `Corrupt` where source or copy do not verify.
     """
-    head = _begun(source, target)
+    head = head_of_copy(source, target)
     for _ in range(_ROUNDS):
         head = append_rest(source, target, head, told=told, part=part)
         _copy_outcomes(source, target)
@@ -60,6 +60,21 @@ def copy_ledger(source: Ledger, target: Ledger, *, told: Told, part: int = PART)
         f"The source is being written: event {source.sequence()} came while it was copied.",
         hint="Let nobody write to it, and call again: only what is new is copied.",
     )
+
+
+def head_of_copy(source: Ledger, target: Ledger) -> Anchor:
+    """Return the head of the target. Raises `Conflict` where its log is not the beginning of the source's."""
+    seq = target.sequence()
+    if seq == 0:
+        return Anchor(seq=0, hash=GENESIS)
+    head = next(target.events(after=seq - 1, limit=1))
+    same = next(source.events(after=seq - 1, limit=1), None)
+    if same is None or same.hash != head.hash:
+        raise Conflict(
+            f"The target is not empty, and it is not a copy of this source: its event {seq} is another one.",
+            hint="Name a new file or another space; where the copy was written to, use it instead of the source.",
+        )
+    return Anchor(seq=seq, hash=head.hash)
 
 
 def append_rest(source: Ledger, target: Ledger, head: Anchor, *, told: Told, part: int = PART) -> Anchor:
@@ -124,21 +139,6 @@ def part_of(ledger: Ledger, after: Anchor, limit: int) -> LedgerPart:
         else:
             entries.append(CopiedEvent(event, _linking(event) if there.keys() >= set(_ends(event)) else None))
     return LedgerPart(after, tuple(entries))
-
-
-def _begun(source: Ledger, target: Ledger) -> Anchor:
-    """Return the head of the target. Raises `Conflict` where its log is not the beginning of the source's."""
-    seq = target.sequence()
-    if seq == 0:
-        return Anchor(seq=0, hash=GENESIS)
-    head = next(target.events(after=seq - 1, limit=1))
-    same = next(source.events(after=seq - 1, limit=1), None)
-    if same is None or same.hash != head.hash:
-        raise Conflict(
-            f"The target is not empty, and it is not a copy of this source: its event {seq} is another one.",
-            hint="Name a new file or another space; where the copy was written to, use it instead of the source.",
-        )
-    return Anchor(seq=seq, hash=head.hash)
 
 
 def _copy_outcomes(source: Ledger, target: Ledger) -> None:

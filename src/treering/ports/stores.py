@@ -34,6 +34,20 @@ class Needs:
     create: bool = True
     connection: object | None = None
     """An open driver of the database, to be used and left open, where the technology has one."""
+    arriving: bool = False
+    """Whether a copy is to be put there: a space that is made, or was left unfinished, is opened for that alone."""
+
+
+class Arrival(Protocol):
+    """Keeps a space closed to all others while a copy is put there: it is usable when it is complete, not before."""
+
+    def begin(self) -> None:
+        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        ...
+
+    def end(self) -> None:
+        """Let the space be used."""
+        ...
 
 
 class BackUp(Protocol):
@@ -65,3 +79,5 @@ class Stores:
     """What shares the texts to be embedded among processes; `None` where one process at a time embeds."""
     backlog: Backlog | None = None
     """Work that was promised; `None` where only the process that promised it comes to do it."""
+    arrival: Arrival | None = None
+    """What marks the space as an unfinished copy; `None` where it was not opened for one, or cannot be marked."""

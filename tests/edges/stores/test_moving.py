@@ -63,8 +63,13 @@ def test_a_move_that_was_killed_goes_on_and_ends_with_the_same_space(address, ol
     command = [sys.executable, _PROCESS, source, target, "200"]
     killed = subprocess.run(command, check=False, timeout=120)
     assert killed.returncode == -signal.SIGKILL
-    with closing(treering.open_ledger(target, create=False)) as begun:
-        assert 200 <= begun.sequence() < before[1].seq
+    for create in (True, False):
+        with pytest.raises(Unavailable, match="copy that a move has begun"):
+            treering.open_ledger(target, create=create)
+        with pytest.raises(Unavailable, match="copy that a move has begun"):
+            treering.open(target, create=create, background=False, embedder=HashingEmbedder())
+    with pytest.raises(Unavailable, match="copy that a move has begun"):
+        treering.move(target, address("file"))
     told = []
     report = treering.move(source, target, progress=lambda *said: told.append(said), embedder=HashingEmbedder())
     assert min(done for what, done, _ in told if what == "Copying events") > 200
@@ -141,3 +146,51 @@ def test_the_command_says_what_was_moved(address):
         [sys.executable, "-m", "treering", "move", source, target], capture_output=True, text=True, check=True
     )
     assert f"up to event {head.seq}" in again.stdout
+
+
+@pytest.mark.parametrize("new", ["file", "Postgres"])
+def test_a_move_that_is_killed_before_its_first_event_leaves_nothing_that_opens(address, new):
+    source, target = address("file"), address(new)
+    fill(source, patches=1, each=4)
+    command = [sys.executable, _PROCESS, source, target, "0"]
+    assert subprocess.run(command, check=False, timeout=120).returncode == -signal.SIGKILL
+    with pytest.raises(Unavailable, match="copy that a move has begun"):
+        treering.open_ledger(target)
+    treering.move(source, target)
+    assert content(target) == content(source)
+
+
+@pytest.mark.parametrize("new", ["file", "Postgres"])
+def test_whoever_has_a_copy_open_writes_nothing_while_it_is_filled_again(address, new):
+    source, target = address("file"), address(new)
+    fill(source, patches=1, each=4)
+    treering.move(source, target)
+    fill(source, patches=1, each=20)
+    make = Builder(SteppingClock(seed="in between"))
+    refused = []
+
+    with closing(treering.open_ledger(target)) as held:
+
+        def write(what, _done, _total):
+            if what == "Copying events" and not refused:
+                with pytest.raises(Unavailable, match="copy that a move has begun"):
+                    held.commit(make.patch(make.node("Somebody else's")))
+                refused.append(what)
+
+        treering.move(source, target, progress=write)
+        assert refused
+        assert held.sequence() == content(source)[1].seq
+        held.commit(make.patch(make.node("Mine")))
+    with pytest.raises(Conflict, match="not empty"):
+        treering.move(source, target)
+
+
+@pytest.mark.parametrize("new", ["file", "Postgres"])
+def test_a_space_that_is_no_copy_of_the_source_stays_as_usable_as_it_was(address, new):
+    source, other = address("file"), address(new)
+    fill(source, patches=1, each=4)
+    fill(other, patches=1, each=6)
+    before = content(other)
+    with pytest.raises(Conflict, match="not empty"):
+        treering.move(source, other)
+    assert content(other) == before

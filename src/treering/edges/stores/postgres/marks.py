@@ -35,6 +35,9 @@ class Arriving:
 
 Mark = MovedAway | Arriving
 
+COPYING = Arriving("copy")
+"""What `treering move` writes into the space that it fills, until the copy is complete."""
+
 
 def parse_mark(text: str | None) -> Mark | None:
     """Read the column `spaces.moving`. Raises `Corrupt` for what is not a mark."""

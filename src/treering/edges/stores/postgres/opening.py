@@ -13,6 +13,7 @@ from treering.edges.stores.postgres.jobs import PostgresJobs
 from treering.edges.stores.postgres.leases import PostgresLeases
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.lent_pool import LentPool
+from treering.edges.stores.postgres.marks import COPYING, Mark
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
 from treering.edges.stores.postgres.vector_claims import PostgresVectorClaims
@@ -24,7 +25,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
     """Open the space an address names. Raises `InvalidInput`, `NotFound`, `Unavailable`, `Corrupt`."""
     with ExitStack() as closing:
         lent = None if needs.connection is None else LentPool(needs.connection)
-        space = PostgresSpace(target_of(address), create=needs.create, pool=lent)
+        space = PostgresSpace(target_of(address), create=needs.create, arriving=needs.arriving, pool=lent)
         closing.callback(space.close)
         index = PostgresIndex(space, model_id=needs.model_id, dimension=needs.dimension)
         return Stores(
@@ -38,7 +39,28 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             back_up=_back_up_of(space.place),
             close=closing.pop_all().close,
             feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
+            arrival=PostgresArrival(space) if needs.arriving else None,
         )
+
+
+class PostgresArrival:
+    """Marks the row of a space as an unfinished copy: each transaction of others reads the mark first."""
+
+    def __init__(self, space: PostgresSpace) -> None:
+        self._space = space
+
+    def begin(self) -> None:
+        """Refuse, durably, whoever opens the space from now on, and all that is written there but the copy."""
+        self._mark(COPYING)
+
+    def end(self) -> None:
+        """Let the space be used."""
+        self._mark(None)
+
+    def _mark(self, mark: Mark | None) -> None:
+        with self._space.write() as transaction:
+            said = "" if mark is None else str(mark)
+            transaction.later("UPDATE spaces SET moving = nullif(%(mark)s, '') WHERE space = %(space)s", mark=said)
 
 
 def _back_up_of(place: str) -> BackUp:

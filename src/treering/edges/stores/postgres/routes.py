@@ -5,7 +5,7 @@ from typing import Protocol
 from treering.core.errors import NotFound, Unavailable
 from treering.edges.stores.postgres.directory import Directory, Placement
 from treering.edges.stores.postgres.homes import Home, open_home
-from treering.edges.stores.postgres.marks import Arriving, Mark, MovedAway
+from treering.edges.stores.postgres.marks import COPYING, Arriving, Mark, MovedAway
 from treering.edges.stores.postgres.pools import Connections
 from treering.edges.stores.postgres.target import Target
 
@@ -13,8 +13,8 @@ from treering.edges.stores.postgres.target import Target
 class SpaceRoute(Protocol):
     """Finds the home of one space."""
 
-    def home(self, *, create: bool) -> Home:
-        """Open the home of the space. Raises `NotFound`, where it is not made."""
+    def home(self, *, create: bool, mark: Mark | None = None) -> Home:
+        """Open the home of the space; `mark`: what a new one says. Raises `NotFound`, where it is not made."""
         ...
 
     def elsewhere(self, home: Home, mark: Mark | None) -> Home | None:
@@ -39,12 +39,13 @@ class Direct:
         self._wait_seconds = wait_seconds
         self._pool = pool
 
-    def home(self, *, create: bool) -> Home:
+    def home(self, *, create: bool, mark: Mark | None = None) -> Home:
         """Open the space there."""
-        return open_home(self._target, create=create, wait_seconds=self._wait_seconds, pool=self._pool)
+        return open_home(self._target, create=create, wait_seconds=self._wait_seconds, mark=mark, pool=self._pool)
 
     def elsewhere(self, home: Home, mark: Mark | None) -> Home | None:
         """Say that the space is on another server, where a mark says so."""
+        _require_whole(home, mark)
         match mark:
             case None:
                 return None
@@ -65,7 +66,7 @@ class Directed:
         self._space = target.space
         self._wait_seconds = wait_seconds
 
-    def home(self, *, create: bool) -> Home:
+    def home(self, *, create: bool, mark: Mark | None = None) -> Home:
         """Open the space on its server."""
         placement = self._directory.find(self._space)
         if placement is None:
@@ -75,10 +76,11 @@ class Directed:
                     hint="Create it with `treering init` or the first `treering ingest`; or name another one.",
                 )
             placement = self._directory.place(self._space)
-        return self._open(placement, create=create)
+        return self._open(placement, create=create, mark=mark)
 
     def elsewhere(self, home: Home, mark: Mark | None) -> Home | None:
         """Open the home that the directory names now; a move that is decided is finished first."""
+        _require_whole(home, mark)
         if isinstance(mark, MovedAway):
             self._directory.finish(self._space, mark)
         placement = self._asked_again(mark)
@@ -93,6 +95,14 @@ class Directed:
                 return None  # what is wrong with the server itself is told
             raise
 
-    def _open(self, placement: Placement, *, create: bool) -> Home:
+    def _open(self, placement: Placement, *, create: bool, mark: Mark | None = None) -> Home:
         target = self._directory.target_on(placement, self._space)
-        return open_home(target, create=create, wait_seconds=self._wait_seconds, server=placement.server)
+        return open_home(target, create=create, wait_seconds=self._wait_seconds, server=placement.server, mark=mark)
+
+
+def _require_whole(home: Home, mark: Mark | None) -> None:
+    if mark == COPYING:
+        raise Unavailable(
+            f"{home.place} is a copy that a move has begun and not finished.",
+            hint="Call `treering move` again with the same places, which goes on with it.",
+        )

@@ -15,7 +15,7 @@ from treering.core.errors import TreeringError, Unavailable
 from treering.edges.stores.postgres.exchange import Statement
 from treering.edges.stores.postgres.failures import closed, locked, translation
 from treering.edges.stores.postgres.homes import BESIDE, LOOK, LOOKING_SECONDS, READ, WRITE, Begun, Home, Kind
-from treering.edges.stores.postgres.marks import Mark
+from treering.edges.stores.postgres.marks import COPYING, Mark
 from treering.edges.stores.postgres.pools import Connections
 from treering.edges.stores.postgres.replica import Replica
 from treering.edges.stores.postgres.routes import route_to
@@ -58,8 +58,8 @@ class PostgresSpace:
     fails because of another one. A reader has a snapshot. With row-level security neither sees another space.
 
     Where the row says that the space is on another server, a transaction begins there instead: nothing was done yet.
-    With `mark` the space is opened for a move, where its row says exactly that. `pool`: connections that the
-    program lends.
+    With `mark` the space is opened for a move, where its row says exactly that; with `arriving` for a copy, which has
+    begun or not. `pool`: connections that the program lends.
     """
 
     def __init__(
@@ -69,15 +69,16 @@ class PostgresSpace:
         create: bool = True,
         wait_seconds: float = _WAIT_SECONDS,
         mark: Mark | None = None,
+        arriving: bool = False,
         pool: Connections | None = None,
     ) -> None:
         self._route = route_to(target, wait_seconds=wait_seconds, pool=pool)
         self._wait_seconds = wait_seconds
-        self._mark = mark
+        self._marks: tuple[Mark | None, ...] = (None, COPYING) if arriving else (mark,)
         self._turn = threading.Lock()
         self._following = threading.Lock()
         self._closed = False
-        self._home = self._route.home(create=create)
+        self._home = self._route.home(create=create, mark=COPYING if arriving else None)
         self._homes = [self._home]
         self._replica = _replica_of(target)
         self.last_row: SpaceRow | None = None
@@ -191,7 +192,7 @@ class PostgresSpace:
         self._sample(self._replica, deadline)
         check_interrupt()
         begun = self._replica.begun(self._home, statements, late)
-        if begun and begun.mark != self._mark:
+        if begun and begun.mark not in self._marks:
             begun.end()
             return None
         return begun
@@ -220,7 +221,7 @@ class PostgresSpace:
                 if kind is WRITE:
                     holding.enter_context(home.as_writer(deadline))
                 begun = home.begin(kind, statements, deadline)
-                if begun.mark == self._mark:
+                if begun.mark in self._marks:
                     self.last_row = begun.row
                     return begun
                 begun.end()

@@ -1,19 +1,19 @@
 """A copy of a space as one file, made while others write, and checked before it gets its name."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from uuid import uuid4
 
 import apsw
 
 from treering.core.audit import Anchor
-from treering.core.errors import Conflict, InvalidInput
+from treering.core.errors import Conflict, InvalidInput, TreeringError
 from treering.edges.ledger_rows.row_failures import rows_of
 from treering.edges.private_files import make_folder, sync_folder, write_new
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.failures import translated
-from treering.edges.stores.sqlite.files import publish
+from treering.edges.stores.sqlite.files import held, hidden_beside, left_beside, publish, remove_left
 from treering.edges.stores.sqlite.verification import verify_ledger
 
 Copied = Callable[[int, int], None]
@@ -34,15 +34,66 @@ def back_up(database: Database, target: Path, *, anchor: Anchor | None, replace:
         target = Path(os.path.realpath(target))
         _check_target(database, target, replace=replace)
         make_folder(target.parent)
-        new = target.with_name(f".{target.name}.{uuid4().hex}.new")
+        for left in left_beside(target):
+            remove_left(left)
+        new = hidden_beside(target)
         try:
             write_new(new, b"")
-            _copy(database, new, copied)
-            head = _verified(new, anchor)
+            with held(new):
+                _note(database, new)
+                _copy(database, new, copied)
+                head = _verified(new, anchor)
+                _sync(new)
             _publish(new, target, replace=replace)
         finally:
             new.unlink(missing_ok=True)
+            _forget(database, [str(new)])
     return head
+
+
+def remove_left_copies(database: Database) -> tuple[str, ...]:
+    """Remove what processes left that were killed while they copied this space; return what is still there.
+
+    Beside the space itself that is found by its name. Elsewhere a note names it: a row of the table `copies_begun`,
+    which is neither audited nor exported, and goes with the copy that it is of.
+    """
+    if database.in_memory or database.read_only:
+        return ()
+    with translated(database.path):
+        for left in left_beside(Path(os.path.realpath(database.path))):
+            remove_left(left)
+        noted = _noted(database)
+        gone = [file for file in noted if remove_left(Path(file))]
+    _forget(database, gone)
+    return tuple(file for file in noted if file not in gone)
+
+
+def _noted(database: Database) -> list[str]:
+    with database.read() as connection:
+        if not _has_notes(connection):
+            return []
+        return [file for (file,) in connection.execute("SELECT file FROM copies_begun ORDER BY file")]
+
+
+def _note(database: Database, new: Path) -> None:
+    """Note where a copy is being made. A space that cannot be written is copied all the same."""
+    if database.in_memory or database.read_only:
+        return
+    with suppress(TreeringError), database.write() as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS copies_begun(file TEXT PRIMARY KEY) WITHOUT ROWID")
+        connection.execute("INSERT OR IGNORE INTO copies_begun(file) VALUES(?)", (str(new),))
+
+
+def _forget(database: Database, files: Sequence[str]) -> None:
+    if not files or database.in_memory or database.read_only:
+        return
+    with suppress(TreeringError), database.write() as connection:
+        if _has_notes(connection):
+            connection.executemany("DELETE FROM copies_begun WHERE file = ?", [(file,) for file in files])
+
+
+def _has_notes(connection: apsw.Connection) -> bool:
+    return next(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'copies_begun'"), None) is not None
 
 
 def _check_target(database: Database, target: Path, *, replace: bool) -> None:
@@ -84,9 +135,12 @@ def _verified(new: Path, anchor: Anchor | None) -> Anchor:
             connection.close()
 
 
-def _publish(new: Path, target: Path, *, replace: bool) -> None:
+def _sync(new: Path) -> None:
     with new.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+def _publish(new: Path, target: Path, *, replace: bool) -> None:
     try:
         if replace:
             new.replace(target)

@@ -10,7 +10,7 @@ import apsw
 
 from treering.core.errors import TreeringError, Unavailable
 from treering.edges.stores.sqlite.failures import closed, translated
-from treering.edges.stores.sqlite.files import ReadOnlyFile, ensure_file
+from treering.edges.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID, ReadOnlyFile, ensure_file
 from treering.edges.stores.sqlite.readers import Readers
 from treering.ports.interrupt import check_interrupt, note_commit, uninterrupted
 
@@ -26,11 +26,15 @@ class Database:
 
     WAL, `synchronous=FULL`: a transaction that returned survives `kill -9` and loss of power. Writes begin
     `IMMEDIATE`: a transaction that reads first and upgrades later is what gives "database is locked".
-    In memory there is one connection for everything. A file that cannot be written is opened for reading.
+    In memory there is one connection for everything. A file that cannot be written is opened for reading. With
+    `arriving` it is opened to be filled: nobody else opens a file that is marked as an unfinished copy.
     """
 
-    def __init__(self, path: str, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS) -> None:
+    def __init__(
+        self, path: str, *, create: bool = True, wait_seconds: float = _WAIT_SECONDS, arriving: bool = False
+    ) -> None:
         self.path = path
+        self._arriving = arriving
         self._wait_seconds = wait_seconds
         self._patience_ms = int(min(wait_seconds, 5.0) * 1000)
         self._lock = threading.RLock()
@@ -39,10 +43,15 @@ class Database:
         self._closed = False
         with translated(path):
             if not self.in_memory:
-                ensure_file(path, create=create)
+                ensure_file(path, create=create, application=ARRIVING_ID if arriving else APPLICATION_ID)
             self._file = None if self.in_memory else ReadOnlyFile.at(path)
             self._writer = self._prepared(self._open())
             self.read_only = self._writer.readonly("main")
+            try:
+                self._require_whole(self._writer)
+            except BaseException:  # Ctrl-C too: nobody else would close it
+                self._writer.close()
+                raise
 
     @property
     def in_memory(self) -> bool:
@@ -60,6 +69,7 @@ class Database:
             self._require_writable()
             self._begin()
             try:
+                self._require_whole(self._writer)
                 yield self._writer
                 check_interrupt()
                 with uninterrupted():
@@ -140,6 +150,13 @@ class Database:
                 f"{self.path} cannot be written: it was opened for reading only.",
                 hint="Copy the space to a folder you can write in, and use the copy; or correct the permissions of "
                 "the file and its folder.",
+            )
+
+    def _require_whole(self, connection: apsw.Connection) -> None:
+        if not self._arriving and connection.pragma("application_id") == ARRIVING_ID:
+            raise Unavailable(
+                f"{self.path} is a copy that a move has begun and not finished.",
+                hint="Call `treering move` again with the same places, which goes on with it; or remove the file.",
             )
 
     @contextmanager

@@ -1,7 +1,7 @@
 """The ledger on SQLite: one file per space, any number of processes."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -9,7 +9,7 @@ import apsw
 from treering.core.audit import Anchor
 from treering.core.errors import Corrupt, TreeringError, Unavailable
 from treering.core.policy import Policy
-from treering.edges.stores.sqlite.backup import Copied, back_up
+from treering.edges.stores.sqlite.backup import Copied, back_up, remove_left_copies
 from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, overwrite
@@ -55,6 +55,8 @@ class SqliteLedger(LedgerWrites, SqliteReads):
         if not database.read_only:
             # What a process that was killed, or found others in its way, has left to do. Nobody is waited for.
             self._overwrite(wait_seconds=0)
+            with suppress(TreeringError):
+                remove_left_copies(database)
 
     def verify(self, *, anchor: Anchor | None = None) -> Anchor:
         """Check the audit chain, every revision against it, and every segment against its hash."""
@@ -64,7 +66,12 @@ class SqliteLedger(LedgerWrites, SqliteReads):
 
     def compact(self) -> tuple[str, ...]:
         """Overwrite and release what erasure left behind in the file and its log; say what could not be yet."""
-        return self._overwrite(wait_seconds=_OVERWRITING_SECONDS)
+        try:
+            left = remove_left_copies(self._database)
+        except TreeringError as error:
+            left = (error.message,)
+        copies = tuple(f"a copy that was begun and not finished ({file})" for file in left)
+        return (*self._overwrite(wait_seconds=_OVERWRITING_SECONDS), *copies)
 
     def back_up(self, target: Path, *, replace: bool, copied: Copied) -> Anchor:
         """Copy the space into a new file while others use it; see `backup.back_up`."""

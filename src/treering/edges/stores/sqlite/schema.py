@@ -8,7 +8,7 @@ import apsw
 from treering.core.errors import Corrupt, InvalidInput
 from treering.core.objects import Knowledge
 from treering.edges.ledger_rows.packing import unpack, unpack_object
-from treering.edges.stores.sqlite.files import APPLICATION_ID
+from treering.edges.stores.sqlite.files import APPLICATION_ID, ARRIVING_ID
 from treering.edges.stores.sqlite.referrers import REFERRERS, fill_referrers
 
 _FIRST = """
@@ -84,6 +84,7 @@ VERSION = len(MIGRATIONS)
 CLAIMING_DECISIONS = 4
 """From this version on the rows of decisions have claim keys."""
 _WITH_REFERRERS = 4
+_OURS = (APPLICATION_ID, ARRIVING_ID)
 _READABLE = 2
 """A space of this version or a later one has every table that reads ask for."""
 
@@ -95,7 +96,7 @@ _NO_LONGER = "DROP INDEX IF EXISTS objects_by_scope"
 
 def is_current(connection: apsw.Connection) -> bool:
     """Tell whether this is a space whose schema is up to date."""
-    return bool(connection.pragma("application_id") == APPLICATION_ID and connection.pragma("user_version") == VERSION)
+    return bool(connection.pragma("application_id") in _OURS and connection.pragma("user_version") == VERSION)
 
 
 def is_quick(connection: apsw.Connection) -> bool:
@@ -106,7 +107,7 @@ def is_quick(connection: apsw.Connection) -> bool:
 def is_readable(connection: apsw.Connection) -> bool:
     """Tell whether this is a space that can be read as it is."""
     version = connection.pragma("user_version")
-    return bool(connection.pragma("application_id") == APPLICATION_ID and _READABLE <= version <= VERSION)
+    return bool(connection.pragma("application_id") in _OURS and _READABLE <= version <= VERSION)
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
@@ -121,7 +122,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
             f"{path} was written by a newer Treering (schema {version}, this one knows {VERSION}).",
             hint="Upgrade Treering: pip install --upgrade treering.",
         )
-    if application not in (0, APPLICATION_ID) or (application == 0 and _has_tables(connection)):
+    if application not in (0, *_OURS) or (application == 0 and _has_tables(connection)):
         raise Corrupt(f"{path} is a database of another program.", hint="Name another file for the space.")
     for script in MIGRATIONS[version:]:
         for statement in filter(str.strip, script.split(";")):
@@ -133,7 +134,8 @@ def migrate(connection: apsw.Connection, path: str) -> None:
     connection.execute(_BY_NAME)
     connection.execute(_NO_LONGER)
     connection.pragma("user_version", VERSION)
-    connection.pragma("application_id", APPLICATION_ID)
+    if application not in _OURS:
+        connection.pragma("application_id", APPLICATION_ID)
 
 
 def _give_claim_keys(connection: apsw.Connection) -> None:
