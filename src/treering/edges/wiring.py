@@ -442,6 +442,7 @@ def _engine(
         jobs=stores.jobs,
         leases=stores.leases,
         backlog=stores.backlog,
+        protection=stores.protection,
         adapters=_MadeOnUse(partial(_adapters, opening.files)),
         files=opening.files,
         clock=clock,

@@ -59,6 +59,16 @@ class BackUp(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Protection:
+    """Whether a database keeps whoever is connected to one of its spaces."""
+
+    role: str
+    """As whom the space is opened there."""
+    exempt: str = ""
+    """Why the database does not hold that role to one space, such as `is a superuser`; empty where it does."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stores:
     """The stores of one open space. Safe to use from many threads.
 
@@ -79,5 +89,7 @@ class Stores:
     """What shares the texts to be embedded among processes; `None` where one process at a time embeds."""
     backlog: Backlog | None = None
     """Work that was promised; `None` where only the process that promised it comes to do it."""
+    protection: Callable[[], Protection] | None = None
+    """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
     arrival: Arrival | None = None
     """What marks the space as an unfinished copy; `None` where it was not opened for one, or cannot be marked."""

@@ -16,6 +16,7 @@ from treering.ports.lease import Leases
 from treering.ports.ledger import Ledger
 from treering.ports.reranker import Reranker
 from treering.ports.segmenter import Segmenter
+from treering.ports.stores import Protection
 from treering.ports.vector_engine import EngineSelection
 
 Progress = Callable[[str, int, int | None], None]
@@ -65,6 +66,8 @@ class Engine:
     """Which engine searches the vectors; `None` where the space can use none."""
     backlog: Backlog | None = None
     """What was promised and is still to be done by any process; `None` where the space keeps no such list."""
+    protection: Callable[[], Protection] | None = None
+    """Asks the database how it keeps spaces apart; `None` where it holds one space alone."""
 
     job: str = ""
     """The id of the job that the call is, where somebody waits for it by that id; else ingest gives it one."""

@@ -34,6 +34,16 @@ class LastWrite(Value):
     """The id of what was changed."""
 
 
+class SpaceProtection(Value):
+    """How a database that holds many spaces keeps them apart."""
+
+    role: str
+    """As whom this space is opened there."""
+    protected: bool
+    """Whether that role is held to the space it has opened."""
+    why_not: str = ""
+
+
 class SpaceStatus(Value):
     """How a space stands."""
 
@@ -51,6 +61,8 @@ class SpaceStatus(Value):
     contested: int
     writes: tuple[LastWrite, ...]
     """The newest first."""
+    protection: SpaceProtection | None = Field(default=None, exclude_if=lambda kept: kept is None)
+    """Left out where nothing else lies in the database."""
 
 
 def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> SpaceStatus:
@@ -78,7 +90,15 @@ def space_status(call: Call, _given: Nothing, options: SpaceStatusOptions) -> Sp
             LastWrite(at=one.timestamp, actor=one.actor, channel=one.channel, what=one.event_type, target=one.target)
             for one in reversed(list(last))
         ),
+        protection=_protection(call),
     )
+
+
+def _protection(call: Call) -> SpaceProtection | None:
+    if call.engine.protection is None:
+        return None
+    found = call.engine.protection()
+    return SpaceProtection(role=found.role, protected=not found.exempt, why_not=found.exempt)
 
 
 STATUS = Operation(

@@ -18,6 +18,8 @@ from treering.edges.stores.postgres.directory_schema import DIRECTORY_TABLES
 from treering.edges.stores.postgres.schema import TABLES
 from treering.testing.builders import Builder
 from treering.testing.clocks import SteppingClock
+from treering.testing.hashing_embedder import HashingEmbedder
+from treering.tools.space_status import STATUS
 
 GOLDEN = Path(__file__).with_name("golden")
 PLANS = {
@@ -95,6 +97,64 @@ def test_a_role_with_the_printed_rights_writes_and_one_that_reads_cannot(server,
             reading.execute("DELETE FROM treering.objects")
         with pytest.raises(errors.InsufficientPrivilege):
             reading.execute("SELECT * FROM treering.objects_0")
+
+
+EXEMPT = {
+    "boss": ("CREATE ROLE boss LOGIN SUPERUSER", "is a superuser"),
+    "passes": ("CREATE ROLE passes LOGIN BYPASSRLS", "has BYPASSRLS"),
+    "becomes": ("CREATE ROLE becomes LOGIN; GRANT passes TO becomes", "is a member of a superuser"),
+    "owns": ("CREATE ROLE owns LOGIN; GRANT treering_owner TO owns", "owns tables of Treering, or is a member"),
+    "treering_owner": ("SELECT 1", "owns tables of Treering"),
+}
+"""Roles that row-level security does not hold: how each is made, and what is said of it."""
+
+
+def protection(server, name, user):
+    address = server.url(user=user, space=name)
+    with treering.open(address, background=False, embedder=HashingEmbedder()) as space:
+        return space.perform(STATUS).protection
+
+
+def shown(server, name, user):
+    command = [sys.executable, "-m", "treering", "status", "--space", server.url(user=user, space=name)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return " ".join(told.stdout.split())
+
+
+def test_no_space_is_called_protected_from_a_role_that_row_level_security_does_not_hold(server, space):
+    name, _ = space
+    with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
+        for role, (made, _) in EXEMPT.items():
+            connection.execute(made)
+            if role not in ("treering_owner", "boss"):
+                connection.execute(f"GRANT ALL ON SCHEMA treering TO {role}")
+                connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA treering TO {role}")
+        connection.execute("CREATE ROLE app LOGIN; CREATE ROLE report LOGIN")
+    for role, (_, why) in EXEMPT.items():
+        kept = protection(server, name, role)
+        assert (kept.role, kept.protected) == (role, False)
+        assert why in kept.why_not
+        for option in ("--writer", "--reader"):
+            with pytest.raises(errors.RaiseException, match=f"'{role}' {why}.*not protected"):
+                run_plan(server, option, role)
+    run_plan(server, *PLANS["roles"])
+    kept = protection(server, name, "app")
+    assert (kept.role, kept.protected, kept.why_not) == ("app", True, "")
+    assert " protected: the database shows the role 'app'" in shown(server, name, "app")
+    assert "not protected: the role 'boss' is a superuser" in shown(server, name, "boss")
+
+
+def test_a_fence_that_somebody_lifted_is_told_of(server, space):
+    name, _ = space
+    with psycopg.connect(server.url("tests", "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN; CREATE ROLE report LOGIN")
+    run_plan(server, *PLANS["roles"])
+    with psycopg.connect(server.url("tests"), autocommit=True) as owner:
+        owner.execute("ALTER TABLE treering.objects DISABLE ROW LEVEL SECURITY")
+    kept = protection(server, name, "app")
+    assert (kept.protected, kept.why_not) == (False, "may read a table whose row-level security somebody has lifted")
+    with pytest.raises(errors.RaiseException, match="lifted"):
+        run_plan(server, *PLANS["roles"])
 
 
 def test_the_partitions_lie_on_the_disks_that_were_named_and_the_space_goes_on(server, space):

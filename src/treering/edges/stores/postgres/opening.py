@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from treering.core.audit import Anchor
@@ -14,11 +15,12 @@ from treering.edges.stores.postgres.leases import PostgresLeases
 from treering.edges.stores.postgres.ledger import PostgresLedger
 from treering.edges.stores.postgres.lent_pool import LentPool
 from treering.edges.stores.postgres.marks import COPYING, Mark
+from treering.edges.stores.postgres.plan import EXEMPT
 from treering.edges.stores.postgres.space import PostgresSpace
 from treering.edges.stores.postgres.target import target_of
 from treering.edges.stores.postgres.vector_claims import PostgresVectorClaims
 from treering.edges.stores.postgres.vector_feed import PostgresVectorFeed
-from treering.ports.stores import BackUp, Needs, Stores
+from treering.ports.stores import BackUp, Needs, Protection, Stores
 
 
 def open_stores(address: Address, needs: Needs) -> Stores:
@@ -39,6 +41,7 @@ def open_stores(address: Address, needs: Needs) -> Stores:
             back_up=_back_up_of(space.place),
             close=closing.pop_all().close,
             feed=PostgresVectorFeed(space, needs.model_id, needs.dimension),
+            protection=partial(_protection, space),
             arrival=PostgresArrival(space) if needs.arriving else None,
         )
 
@@ -61,6 +64,13 @@ class PostgresArrival:
         with self._space.write() as transaction:
             said = "" if mark is None else str(mark)
             transaction.later("UPDATE spaces SET moving = nullif(%(mark)s, '') WHERE space = %(space)s", mark=said)
+
+
+def _protection(space: PostgresSpace) -> Protection:
+    """Say whether row-level security holds the role that connected; `SET ROLE`, which can be taken back, is not one."""
+    with space.read() as transaction:
+        [[role, exempt]] = transaction.rows(f"SELECT session_user::text, ({EXEMPT} session_user)")
+    return Protection(role, exempt)
 
 
 def _back_up_of(place: str) -> BackUp:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from psycopg.sql import Identifier
 
 from treering.core.errors import InvalidInput
+from treering.edges.stores.postgres.directory_schema import DIRECTORY_TABLES
 from treering.edges.stores.postgres.schema import PARTITIONS, SCHEMA, TABLES
 
 _NAMES = "space_names"
 _STEPS = "migrations"
+_OPEN = ",".join((_STEPS, *DIRECTORY_TABLES))
+"""Tables of which everybody who may read them sees all rows: versions, and which server has which space."""
 _SHARDS = 16
 
 
@@ -44,6 +47,23 @@ def plan_of(wanted: Wanted) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+EXEMPT = f"""SELECT CASE
+  WHEN r.rolsuper THEN 'is a superuser'
+  WHEN r.rolbypassrls THEN 'has BYPASSRLS'
+  WHEN EXISTS (SELECT FROM pg_roles s WHERE (s.rolsuper OR s.rolbypassrls) AND pg_has_role(r.oid, s.oid, 'MEMBER'))
+    THEN 'is a member of a superuser, or of a role with BYPASSRLS'
+  WHEN EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
+      AND (pg_has_role(r.oid, c.relowner, 'MEMBER') OR pg_has_role(r.oid, n.nspowner, 'MEMBER'))
+  ) THEN 'owns tables of Treering, or is a member of their owner, and may lift row-level security'
+  WHEN EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{SCHEMA}'
+      AND c.relkind IN ('r', 'p') AND c.relname <> ALL('{{{_OPEN}}}')
+      AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND has_table_privilege(r.oid, c.oid, 'SELECT')
+  ) THEN 'may read a table whose row-level security somebody has lifted'
+  ELSE '' END FROM pg_roles r WHERE r.rolname = """  # noqa: S608 - our own names
+"""Asks why row-level security does not hold a role, whose name follows: empty where it does."""
+
 _BEFORE = """\
 -- Run this with psql as the owner of the tables, after the first space was opened: that makes them.
 -- psql --set ON_ERROR_STOP=1 --file PLAN DATABASE"""
@@ -62,13 +82,25 @@ def _granted(role: str, does: str, rights: str, directory: Sequence[str]) -> str
     tables = ", ".join(f"{SCHEMA}.{table}" for table in (_NAMES, *TABLES))
     return "\n".join(
         (
-            f"-- A role that {does}. It is held to the space it has opened (row-level security), and owns nothing.",
+            f"-- A role that {does}. Row-level security holds it to the space it has opened; a role that it does not",
+            "-- hold is refused here: superusers, the owner of the tables, and their members are for administration.",
+            _CHECKED.format(exempt=EXEMPT, literal=f"'{role}'"),
             f"GRANT USAGE ON SCHEMA {SCHEMA} TO {name};",
             f"GRANT SELECT ON {SCHEMA}.{_STEPS} TO {name};",
             f"GRANT {rights} ON {tables} TO {name};",
             *(f"GRANT {right.format(schema=SCHEMA)} TO {name};" for right in directory),
         )
     )
+
+
+_CHECKED = """\
+DO $treering$ DECLARE exempt text; BEGIN
+  exempt := ({exempt}{literal});
+  IF exempt <> '' THEN
+    RAISE EXCEPTION USING MESSAGE = format('The role %L %s: spaces are not protected from it.', {literal}, exempt),
+      HINT = 'Name a role of its own for programs, which owns nothing: CREATE ROLE name LOGIN.';
+  END IF;
+END $treering$;"""
 
 
 def _on_disks(tablespaces: Sequence[str]) -> str:
@@ -132,6 +164,6 @@ def _once(table: str, call: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    if not name or "\0" in name or "'" in name:
+    if not name or "\0" in name or "'" in name or "$treering$" in name:
         raise InvalidInput(f"{name!r} is not a name of a role or a tablespace.", hint="Give the name as psql lists it.")
     return Identifier(name).as_string()

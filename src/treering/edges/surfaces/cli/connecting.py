@@ -13,7 +13,7 @@ from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.printing import say_document
 from treering.edges.surfaces.cli.rendering.lines import IndentedLine, line
 from treering.edges.surfaces.cli.session import answer, opened
-from treering.tools.space_status import STATUS, SpaceStatus
+from treering.tools.space_status import STATUS, SpaceProtection, SpaceStatus
 
 _PLURALS = {"knowledge": "knowledge", "activity": "activities"}
 
@@ -111,11 +111,22 @@ def _standing(address: str, told: SpaceStatus) -> Iterator[IndentedLine]:
         "wait for review": told.waiting,
     }
     yield line(", ".join(f"{number:,} {what}" for what, number in waiting.items() if number), indent=2)
+    if kept := told.protection:
+        yield line(_of_role(kept), indent=2)
     for one in told.writes:
         yield line(
             f"{render_time(one.at)[:16].replace('T', ' ')}  {one.what} {one.target}  by {one.actor} ({one.channel})",
             indent=2,
         )
+
+
+def _of_role(kept: SpaceProtection) -> str:
+    if kept.protected:
+        return f"protected: the database shows the role {kept.role!r} the space it has opened, and no other"
+    return (
+        f"not protected: the role {kept.role!r} {kept.why_not}, so the database does not keep it to this space. "
+        "Connect as a role that `treering postgres plan --writer ROLE` was run for"
+    )
 
 
 def _plural(kind: str, number: int) -> str:
