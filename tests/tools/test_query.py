@@ -543,6 +543,23 @@ class TestPage:
         with pytest.raises(NotFound):
             space.query("page", input={"name": "Other"})
 
+    def test_a_file_of_code_is_found_by_its_path_and_by_the_name_of_its_module(self, space, tmp_path):
+        for path in ("shop/sessions.py", "shop/rules/__init__.py", "other/rules.py"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text('"""Keeps it."""\n\n\ndef keep() -> None:\n    """Keep it."""\n')
+        (tmp_path / "shop/till.py").write_text("from shop.sessions import keep\n\nkeep()\n")
+        space.ingest("path", input={"path": str(tmp_path)})
+        for name in ("shop.sessions", "shop/sessions.py", "shop/sessions", "sessions.py"):
+            assert space.query("page", input={"name": name}).title.endswith("shop/sessions.py")
+        assert space.query("page", input={"name": "shop.rules"}).title.endswith("shop/rules/__init__.py")
+        with pytest.raises(InvalidInput, match="2 files are called 'rules'") as refused:
+            space.query("page", input={"name": "rules"})
+        assert "other/rules.py" in refused.value.hint
+        with pytest.raises(NotFound, match=r"No node, file or module .*'shop\.nothing'"):
+            space.query("page", input={"name": "shop.nothing"})
+        (user, *_) = space.query("related", input={"id": "shop.sessions"}).code
+        assert user.title.endswith("shop/till.py")
+
     def test_a_long_source_is_cut_to_whole_segments(self, space):
         long = "\n\n".join(f"# Part {at}\n\n" + "word " * 400 for at in range(20))
         source = note(space, long, kind="markdown")["source_id"]

@@ -15,6 +15,8 @@ from treering.core.objects import Knowledge, Node, Object, Source, title_of
 from treering.core.references import named_references
 from treering.derived.tokens import cut_to_tokens, estimate_tokens
 from treering.ports.ledger import AsOf, Head, Selection, head_of
+from treering.ports.reach import Reach
+from treering.tools.code_starts import files_called
 from treering.tools.envelope import AskingInput, Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.history import HistoryEntry, change_of
@@ -27,14 +29,15 @@ from treering.tools.standing import over_warning, standing
 _MOST_SEGMENTS = 200
 _MOST_REFERRERS = 200
 _ORDER = ("knowledge", "work_item", "activity", "node", "source")
+_MOST_NAMED = 5
 _DEFAULT_TOKENS = 8_000
 
 
 class PageInput(AskingInput):
-    """Which object: its id, or a node's name, slug or alias."""
+    """Which object: its id, or a node's name, slug or alias, or a file's path or module."""
 
     id: str = Field(default="", description="An id such as know:01k….")
-    name: str = Field(default="", description="A node's name, slug or alias.")
+    name: str = Field(default="", description="A node's name, slug or alias; a file's path, or its module's name.")
 
     @classmethod
     def of_text(cls, text: str) -> dict[str, Any]:
@@ -228,7 +231,22 @@ def _named(call: Call, name: str, options: ReadOptions) -> Object:
     for item in call.engine.ledger.select(selection):
         if isinstance(item, Node) and wanted in {text.casefold() for text in (item.name, item.slug, *item.aliases)}:
             return item
-    raise NotFound(f"No node in this scope is called {name!r}.", hint="Search for it, or give its id.")
+    return _file_called(call, name, options)
+
+
+def _file_called(call: Call, name: str, options: ReadOptions) -> Object:
+    found = files_called(call, name, Reach(call.scope, descend=options.descend, now=call.engine.clock.now()))
+    if len(found) > 1:
+        paths = ", ".join(one.title for one in found[:_MOST_NAMED])
+        raise InvalidInput(
+            f"{len(found)} files are called {name!r}.",
+            hint=f"Give the id or the whole path of one of them: {paths}.",
+            details={"known": [{"id": one.id, "origin": one.origin} for one in found]},
+        )
+    if found:
+        # By its id as of the moment that is asked for: names of files are known as they are now.
+        return call.engine.ledger.get(found[0].id, as_of=options.moment())
+    raise NotFound(f"No node, file or module in this scope is called {name!r}.", hint="Search for it, or give its id.")
 
 
 def _expanded(call: Call, reference: str, around: int, options: ReadOptions, budget: int) -> Expanded:

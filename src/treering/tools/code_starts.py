@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from treering.core.ids import is_object
 from treering.core.objects import Node, Object, Source
-from treering.derived.code_names import CODE_FAMILIES, defined_in, last_name
+from treering.derived.code_names import CODE_FAMILIES, defined_in, last_name, module_name
 from treering.derived.code_places import file_of
 from treering.derived.passages import passages_of
 from treering.derived.roles import is_test_path
@@ -22,7 +22,7 @@ _PLACES = 20
 
 
 def starts_named(call: Call, text: str, reach: Reach) -> list[CodeStart]:
-    """Return the places that a text names which is the id of no object: a segment, a path, an origin or a symbol."""
+    """Return the places that a text names which is no id of an object: a segment, path, origin, symbol or module."""
     source_id, _, segment_id = text.partition(" ")
     if segment_id and is_object(source_id):
         return [CodeStart(source, frozenset([segment_id.strip()])) for source in _sources(call, [source_id])]
@@ -30,8 +30,14 @@ def starts_named(call: Call, text: str, reach: Reach) -> list[CodeStart]:
     parts = [head for head in heads if head.part == text]
     if parts:
         return [CodeStart(source, frozenset([text])) for source in _sources(call, [parts[0].object_id])]
-    files = [head.object_id for head in heads if _is_called(head, text)]
-    return [CodeStart(source) for source in _sources(call, files[:1])] or _symbols(call, text, reach)
+    files = [CodeStart(source) for source in _sources(call, _at_path(heads, text)[:1])]
+    symbols = files or _symbols(call, text, reach)
+    return symbols or [CodeStart(source) for source in _modules(call, text, reach)]
+
+
+def files_called(call: Call, name: str, reach: Reach) -> Sequence[Source]:
+    """Return the files that go by a path, by the end of one, or as a module by a name such as `flask.sessions`."""
+    return _sources(call, _at_path(_at(call, name, reach), name)) or _modules(call, name, reach)
 
 
 def starts_at(call: Call, item: Object) -> list[CodeStart]:
@@ -52,6 +58,25 @@ def _at(call: Call, text: str, reach: Reach) -> list[PassageHead]:
     (found,) = index.text.search([TextRequest(reach, _PLACES, place=text)])
     (read,) = index.passages.read([PassageRequest(tuple(hit.key for hit in found.places), reach)])
     return [read.heads[hit.key] for hit in found.places if hit.key in read.visible]
+
+
+def _at_path(heads: Sequence[PassageHead], text: str) -> list[str]:
+    """Return the ids of what goes by a name or path: of what goes by the whole of it where anything does."""
+    called = [head for head in heads if _is_called(head, text)]
+    whole = [head for head in called if text in (head.title, head.origin)]
+    return list(dict.fromkeys(head.object_id for head in whole or called))
+
+
+def _modules(call: Call, name: str, reach: Reach) -> Sequence[Source]:
+    """Return the files of code that are the module of a name: with dots, `::` or slashes between its parts."""
+    path = name.strip().replace("::", "/").strip("/")
+    if not path or any(character.isspace() for character in path):
+        return []
+    spelled = dict.fromkeys((path, path.replace(".", "/")))
+    names = tuple(module_name(family, one) for family in CODE_FAMILIES for one in spelled)
+    (found,) = call.engine.index.passages.read([PassageRequest((), reach, named=names)])
+    sources = _sources(call, (head.object_id for head in found.heads.values()))
+    return [one for one in sources if (file := file_of(one)) and not spelled.keys().isdisjoint(file[0].modules)]
 
 
 def _is_called(head: PassageHead, text: str) -> bool:

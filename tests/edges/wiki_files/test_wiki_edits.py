@@ -1,6 +1,7 @@
 """What a person writes into a page comes back through `ingest`: as a proposal, with the page as its evidence."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -144,6 +145,36 @@ def test_an_edit_in_a_repository_is_about_the_part_that_the_page_tells_of(open_s
     assert fact.origin in [one.id for one in space.query("page", input={"id": subject}).referrers]
     again = space.ingest("repo", input={"path": str(tree)}, options={"worktree": not commits})
     assert "proposed" not in again.counts
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_an_edit_that_is_not_committed_is_proposed_when_the_commit_is_read(space, tree, tracked):
+    git(tree, "init", "-q")
+    git(tree, "add", *(["-A"] if tracked else ["src", "README.md"]))
+    git(tree, "commit", "-q", "-m", "First")
+    assert "proposed" not in space.ingest("repo", input={"path": str(tree)}).counts
+    edit(tree)
+    report = space.ingest("repo", input={"path": str(tree)})
+    assert (report.counts["proposed"], report.counts.get("failed")) == (1, None)
+    (patch,) = space.proposals()
+    assert "Rules match hosts and paths." in patch.model_dump_json()
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "Edit")
+    space.ingest("repo", input={"path": str(tree)})
+    assert len(space.proposals()) == 1
+
+
+def test_pages_that_are_written_anew_and_not_committed_are_proposed_by_nobody(space, tree):
+    git(tree, "init", "-q")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "First")
+    plan, pages = small_wiki()
+    changed = [replace(page, body=page.body.replace("Rules match", "All rules match")) for page in pages[:-1]]
+    WikiFolder(tree / "wiki", FileAddresses("wiki")).publish(replace(plan, pages=plan.pages[:-1]), changed)
+    report = space.ingest("repo", input={"path": str(tree)})
+    assert space.proposals() == ()
+    assert {item.outcome for item in report.items if "#wiki/" in item.origin} == {"skipped"}
+    assert report.counts.get("failed") is None
 
 
 def test_the_map_of_a_repository_tells_nothing_of_its_wiki(space, tree):

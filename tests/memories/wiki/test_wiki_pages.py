@@ -194,6 +194,43 @@ def test_what_the_space_knows_stands_on_the_page_of_the_module_it_rests_on(read_
     assert "Ovens are electric" not in pages["modules/bakery-books.md"].body
 
 
+def node_called(space, name):
+    return space.query("page", input={"name": name}).ids[0]
+
+
+def test_what_a_person_declares_is_told_and_on_the_page_of_the_module_that_it_names(open_space, bakery):
+    space = open_space(actor="ada", channel="user")
+    bakery.ingest(space)
+    space_parts.decide(space, "Loaves are never frozen")
+    rule = {"rule": "Cakes are baked below 200 degrees."}
+    sweets = node_called(space, "bakery.sweets")
+    space_parts.decide(space, "Cakes stay low", kind="constraint", payload=rule, subject_refs=[sweets])
+    pages = wiki(space)
+    told = pages["decisions.md"].body
+    assert "### Loaves are never frozen" in told
+    assert "- **Rule:** Cakes are baked below 200 degrees.\n- **About:** [`bakery/sweets`](page:modules/" in told
+    naming = [path for path, page in pages.items() if "Cakes are baked below 200" in page.body]
+    assert naming == ["modules/bakery-sweets-cake.md", "decisions.md"]
+
+
+def test_what_is_declared_about_another_repository_alone_is_left_out(tmp_path, open_space, bakery):
+    space = open_space(actor="ada", channel="user")
+    bakery.ingest(space)
+    Bakery(tmp_path / "mill", {"src/mill/__init__.py": '"""Mills."""\n', "src/mill/a.py": "A = 1\n"}).ingest(space)
+    space_parts.decide(space, "Mills turn by wind", subject_refs=[node_called(space, "mill")])
+    space_parts.decide(space, "Everybody wears a hat")
+    (file,) = [one for one in space_parts.all_of(space, "source") if one.title == "src/mill/a.py"]
+    evidence = {"source_id": file.id, "segment_id": file.segments[0].segment_id}
+    space_parts.decide(space, "Mills count from one", evidence)
+    roots = sorted(one.origin for one in space_parts.all_of(space, "source") if one.kind == "repo")
+    mill, bread = (wiki(space, root=root)["decisions.md"].body for root in reversed(roots))
+    assert "Mills turn by wind" in mill
+    assert "Mills count from one" in mill
+    assert "Mills" not in bread
+    assert "Everybody wears a hat" in mill
+    assert "Everybody wears a hat" in bread
+
+
 def test_where_there_are_more_modules_than_asked_for_their_package_tells_of_them(read_space):
     pages = wiki(read_space, most_modules=3)
     modules = [path for path in pages if path.startswith("modules/")]

@@ -27,7 +27,14 @@ from treering.edges.sources.repo_identity import RepositoryIdentity, SettledRepo
 from treering.edges.sources.repo_map import RepoFacts, RepoHistory, draw_map, key_files
 from treering.edges.sources.repo_selection import Attributes, RepoSelection, parse_attributes, parse_selection
 from treering.edges.sources.repo_terrain import RepoTerrain
-from treering.edges.sources.wiki_pages import WikiPages, is_manifest_of_wiki, wiki_pages
+from treering.edges.sources.wiki_pages import (
+    WikiPages,
+    holds_words_of_a_person,
+    is_manifest_of_wiki,
+    wiki_pages,
+    wikis_lying_in,
+)
+from treering.memories.wiki.files.manifest import MANIFEST
 from treering.ports.adapter import (
     AlreadyRead,
     Failed,
@@ -381,7 +388,8 @@ def _is_attributes(entry: TreeEntry) -> bool:
 
 def _map(plan: _Plan) -> SourceDraft | Unchanged:
     branch = plan.repository.branch() if plan.selection.commit is None else None
-    changed = [(item.entry.path, item.entry.blob) for item in plan.items if item.file is not None]
+    lying = [item.entry for item in plan.items if item.file is not None]
+    changed = [(entry.path, entry.blob) for entry in lying if not plan.wikis.wrote(entry.path)]
     state = sha256(repr((_MAP_VERSION, branch, plan.selection.redact, changed)).encode()).hexdigest()
     fingerprint = f"repo-map:{plan.commit or 'none'}:{state[:16]}"
     if plan.known.fingerprints.get(plan.root) == fingerprint:
@@ -462,7 +470,9 @@ def _repo_name(repository: GitRepository, remote: str | None) -> str:
 def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSelection, reader: _Reader) -> list[_Item]:
     found = {entry.path: _Item(entry, commit) for entry in repository.entries(commit)} if commit else {}
     if not selection.worktree:
-        return list(found.values())
+        if selection.commit is None and repository.top is not None:
+            _put_wikis_as_they_lie(found, repository, repository.top, reader, commit)
+        return [found[path] for path in sorted(found)]
     if repository.top is None:
         raise InvalidInput(
             "This repository has no work tree: it is bare, or `core.worktree` names another folder.",
@@ -477,6 +487,36 @@ def _snapshot(repository: GitRepository, commit: str | None, selection: RepoSele
             if before is None or before.entry != item.entry:
                 found[change.path] = item
     return [found[path] for path in sorted(found)]
+
+
+def _put_wikis_as_they_lie(
+    found: dict[str, _Item], repository: GitRepository, top: Path, reader: _Reader, commit: str | None
+) -> None:
+    """Put wikis that Treering wrote among the files of a commit as they lie in the work tree.
+
+    So what a person changes in a page is proposed before it is committed. Of a wiki that is not committed only the
+    pages are put there in which a person wrote.
+    """
+    manifests = [item for path, item in found.items() if is_manifest_of_wiki(path) and item.entry.kind == "file"]
+    texts = {entry.path: data for entry, data in repository.blobs(item.entry for item in manifests) if data}
+    committed = wiki_pages(texts).wikis
+    for folder, wiki in wikis_lying_in(top, committed).items():
+        before = committed[folder].files if folder in committed else {}
+        for name in before.keys() - wiki.files.keys():
+            found.pop(_inside(folder, name), None)  # a page that is gone is no other file of the repository
+        pages = {_inside(folder, name): record for name, record in wiki.files.items()}
+        told = [path for path, one in pages.items() if path in found or holds_words_of_a_person(one, top / path)]
+        for path in (*told, *([_inside(folder, MANIFEST)] if told else [])):
+            if not (top / path).is_file():
+                found.pop(path)
+                continue
+            item = _lying_item(top, WorkChange(path, top / path, deleted=False), reader, commit)
+            if path not in found or found[path].entry != item.entry:
+                found[path] = item
+
+
+def _inside(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 def _lying_item(top: Path, change: WorkChange, reader: _Reader, commit: str | None) -> _Item:

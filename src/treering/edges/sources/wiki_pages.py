@@ -1,10 +1,11 @@
 """Pages of a wiki that Treering wrote, met as files: they are passed over, for nothing is evidence of itself.
 
 What a person changed in one is read: it becomes a source of its own, and a proposal of what it states, which waits for
-review. Regions of a person are read as they are, and state nothing.
+review. Regions of a person are read as they are, and state nothing. Of a repository the pages in the work tree are
+read, so that an edit need not be committed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -95,6 +96,26 @@ def wiki_pages(manifests: Mapping[str, bytes]) -> WikiPages:
     """Return the pages that manifests tell of, each by its path; one that cannot be read tells of none."""
     read = {path.rpartition("/")[0]: _manifest(data) for path, data in manifests.items()}
     return WikiPages({folder: wiki for folder, wiki in read.items() if wiki is not None})
+
+
+def wikis_lying_in(top: Path, folders: Iterable[str]) -> dict[str, WikiManifest]:
+    """Return the wikis in some folders of a work tree and in those right below its top, each by its path from there."""
+    below = (place.parent.name for place in sorted(top.glob(f"*/{MANIFEST}")))
+    found: dict[str, WikiManifest] = {}
+    for folder in dict.fromkeys([*folders, "", *below]):
+        place = top / folder / MANIFEST
+        lies = place.is_file() and not place.is_symlink() and place.resolve().is_relative_to(top.resolve())
+        wiki = _manifest(read_bytes(place, _MOST_BYTES)) if lies else None
+        if wiki is not None:
+            found[folder] = wiki
+    return found
+
+
+def holds_words_of_a_person(record: WrittenFile, page: Path) -> bool:
+    """Tell whether a person changed a page that lies in a work tree, or wrote a region of their own into it."""
+    lies = page.is_file() and not page.is_symlink()
+    data = read_bytes(page, _MOST_BYTES) if lies else None
+    return data is not None and isinstance(_reading(record, data, path=page.name, origin="", commit=None), SourceDraft)
 
 
 def is_manifest_of_wiki(path: str) -> bool:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from treering.core.objects import Knowledge
 from treering.memories.wiki.repository.api_entries import ApiEntry, CitedSpan
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
-from treering.memories.wiki.repository.known import KnownObjects, read_known
+from treering.memories.wiki.repository.known import KnownObjects, KnownSubject, read_known
 from treering.memories.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
 from treering.memories.wiki.repository.prose import Words
 from treering.memories.wiki.repository.sections import DocumentSection, sections_of
@@ -57,6 +58,23 @@ class RepositoryFacts:
     def files_of(self, part: CodePart) -> list[WikiFile]:
         """Return the files that a part tells of."""
         return [self.files.files[path] for path in part.files]
+
+    def parts_of(self, subject: KnownSubject) -> list[CodePart]:
+        """Return the parts that a node stands for: the one of its folder, else those that tell of its files."""
+        slug = str(self.files.payload.get("slug") or "")
+        folder = subject.slug.removeprefix(f"{slug}/") if slug else ""
+        if folder in self.code.parts:
+            return [self.code.parts[folder]]
+        paths = (self.files.by_id[one].path for one in sorted(subject.sources))
+        found = {part.key: part for path in paths if (part := self.part_of(path))}
+        return [found[key] for key in sorted(found)]
+
+    def known_about(self, part: CodePart) -> list[Knowledge]:
+        """Return what is stated and rests on the files of a part, or is about a node that stands for it."""
+        resting = self.known.resting_on({file.source_id for file in self.files_of(part)})
+        named = self.known.naming(lambda subject: part in self.parts_of(subject))
+        about = {one.id for one in (*resting, *named)}
+        return [one for one in self.known.stated if one.id in about]
 
     def important(self, file: WikiFile) -> list[ApiEntry]:
         """Return the public definitions at the top of a file, those that hold most of the walk first."""

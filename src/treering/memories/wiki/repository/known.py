@@ -1,19 +1,33 @@
 """What a space knows of a repository beside its files: decisions, rules, facts, and work done or to be done."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from treering.core.filters import And, Compare
 from treering.core.knowledge_payloads import Fact
 from treering.core.lifecycle import is_current, is_over
-from treering.core.objects import Activity, Knowledge, Object, WorkItem
+from treering.core.objects import Activity, Knowledge, Node, Object, WorkItem
 from treering.memories.wiki.repository.files import RepositoryFiles
-from treering.ports.ledger import Ledger, Selection
+from treering.ports.ledger import Ledger, ObjectRequest, Selection
 
 _STATED = ("decision", "constraint", "procedure", "preference")
 _MOST = 200
 """Objects of a kind that are told of."""
+_TOGETHER = 500
+_FILES = ("repo:", "file:")
+_PAGE = "wiki-page:"
+"""What the origin of a person's part of a page begins with; that of the file follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSubject:
+    """A node that something stated is about."""
+
+    name: str
+    slug: str
+    sources: frozenset[str] = frozenset()
+    """The ids of the files of the repository that stand for it."""
 
 
 @dataclass(frozen=True)
@@ -28,22 +42,39 @@ class KnownObjects:
     """Newest first."""
     work: Sequence[WorkItem] = ()
     """Work that is not done, by priority and title."""
+    subjects: Mapping[str, KnownSubject] = field(default_factory=dict)
+    """The nodes that what is stated is about, by the ids it names them with."""
+
+    def subjects_of(self, item: Knowledge) -> list[KnownSubject]:
+        """Return the nodes that something stated is about, each once."""
+        found = (self.subjects[ref] for ref in item.subject_refs if ref in self.subjects)
+        return list(dict.fromkeys(found))
 
     def resting_on(self, source_ids: Collection[str]) -> list[Knowledge]:
         """Return what is stated and rests on some sources."""
         return [one for one in self.stated if _sources_of(one) & set(source_ids)]
+
+    def naming(self, is_meant: Callable[[KnownSubject], bool]) -> list[Knowledge]:
+        """Return what is stated about nodes that are meant."""
+        return [one for one in self.stated if any(map(is_meant, self.subjects_of(one)))]
 
 
 _PRIORITY = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
 
 
 def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datetime) -> KnownObjects:
-    """Read what is current at a scope, as far as it does not rest on files of another repository alone."""
+    """Read what is current at a scope, as far as it is not about another repository alone.
+
+    What a person declares, and what rests on conversations and the like, is of every repository of the scope, unless
+    it names nodes of others only.
+    """
     known = [one for one in _selected(ledger, scope, "knowledge") if isinstance(one, Knowledge)]
     current = [one for one in known if is_current(one) and not is_over(one, now=now)]
-    own = [one for one in current if _is_of(one, files)]
+    subjects = _subjects(ledger, current, files)
+    foreign = _foreign(ledger, current, files)
+    own = [one for one in current if _is_of(one, files, subjects, foreign)]
     stated = sorted((one for one in own if one.kind in _STATED), key=lambda one: (one.title, one.id))
-    facts = [one for one in own if isinstance(one.payload, Fact) and _sources_of(one)]
+    facts = [one for one in own if isinstance(one.payload, Fact) and _sources_of(one) & files.by_id.keys()]
     done = [one for one in _selected(ledger, scope, "activity") if isinstance(one, Activity) and is_current(one)]
     work = [one for one in _selected(ledger, scope, "work_item") if isinstance(one, WorkItem) and _is_open(one, now)]
     return KnownObjects(
@@ -51,6 +82,7 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
         facts=sorted(facts, key=lambda one: (_path(one, files), one.title, one.id)),
         activities=sorted(done, key=lambda one: (_when(one), one.title, one.id), reverse=True)[:_MOST],
         work=sorted(work, key=lambda one: (_PRIORITY[one.priority], one.title, one.id))[:_MOST],
+        subjects={ref: subject for ref, (subject, _) in subjects.items()},
     )
 
 
@@ -64,9 +96,63 @@ def _selected(ledger: Ledger, scope: str, kind: str) -> Iterable[Object]:
     return ledger.select(Selection(scope=scope, types=(kind,), where=And((Compare("type", "eq", kind),))), altered={})
 
 
-def _is_of(item: Knowledge, files: RepositoryFiles) -> bool:
+def _is_of(
+    item: Knowledge,
+    files: RepositoryFiles,
+    subjects: Mapping[str, tuple[KnownSubject, bool]],
+    foreign: Collection[str],
+) -> bool:
     sources = _sources_of(item)
-    return not sources or any(one in files.by_id for one in sources)
+    told = [subjects[ref] for ref in item.subject_refs if ref in subjects]
+    if sources & files.by_id.keys() or any(_is_node_of(one, files) for one, _ in told):
+        return True
+    is_elsewhere = bool(told) and all(stands_elsewhere for _, stands_elsewhere in told)
+    return not is_elsewhere and (not sources or bool(sources - set(foreign)))
+
+
+def _is_node_of(subject: KnownSubject, files: RepositoryFiles) -> bool:
+    slug = str(files.payload.get("slug") or "")
+    return bool(subject.sources) or (bool(slug) and (subject.slug == slug or subject.slug.startswith(f"{slug}/")))
+
+
+def _subjects(
+    ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles
+) -> dict[str, tuple[KnownSubject, bool]]:
+    """Return the nodes that are named, and whether each stands for files of other repositories alone."""
+    refs = list(dict.fromkeys(ref for one in known for ref in one.subject_refs))
+    nodes = _nodes(ledger, refs)
+    merged = _nodes(ledger, [one.merged_into for one in nodes.values() if one.merged_into])
+    found: dict[str, tuple[KnownSubject, bool]] = {}
+    for ref, named in nodes.items():
+        node = merged.get(named.merged_into or "", named)
+        tied = {link.source for link in ledger.links(node.id) if link.type == "about" and link.target == node.id}
+        own = frozenset(tied & files.by_id.keys())
+        others = {head.origin for head in ledger.heads(list(tied - own)).values() if head.status != "archived"}
+        elsewhere = not own and any(_is_foreign(origin, files) for origin in others)
+        found[ref] = KnownSubject(node.name, node.slug, own), elsewhere
+    return found
+
+
+def _nodes(ledger: Ledger, ids: Sequence[str]) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for start in range(0, len(ids), _TOGETHER):
+        (read,) = ledger.read([ObjectRequest(objects=tuple(ids[start : start + _TOGETHER]))])
+        found |= {identity: item for identity, item in read.objects.items() if isinstance(item, Node)}
+    return found
+
+
+def _foreign(ledger: Ledger, known: Sequence[Knowledge], files: RepositoryFiles) -> frozenset[str]:
+    """Return the ids of what is rested on that are files of other repositories or folders."""
+    ids = sorted({source for one in known for source in _sources_of(one)} - files.by_id.keys())
+    heads = [head for at in range(0, len(ids), _TOGETHER) for head in ledger.heads(ids[at : at + _TOGETHER]).values()]
+    return frozenset(head.id for head in heads if _is_foreign(head.origin, files))
+
+
+def _is_foreign(origin: str, files: RepositoryFiles) -> bool:
+    """Tell whether an origin is a file, and not of this repository."""
+    place = origin.removeprefix(_PAGE)
+    is_here = place.startswith(files.root) or place == files.root.rstrip("#/")
+    return place.startswith(_FILES) and not is_here
 
 
 def _sources_of(item: Knowledge) -> set[str]:

@@ -33,7 +33,7 @@ def write_decisions(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, pa
         if known:
             body.add(f"## {heading}")
         for one in known:
-            body.add(f"### {plain(one.title)}", *told_in_full(facts, body, one))
+            body.add(f"### {plain(one.title)}", *told_in_full(facts, paths, body, one))
     body.section("Recorded in documents", *_records(facts, paths, body))
     return body.finish()
 

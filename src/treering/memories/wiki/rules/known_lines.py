@@ -7,13 +7,14 @@ from treering.core.knowledge_payloads import Constraint, Decision, Preference, P
 from treering.core.objects import Knowledge
 from treering.memories.wiki.repository.facts import RepositoryFacts
 from treering.memories.wiki.repository.prose import cut, words_of
-from treering.memories.wiki.rules.markup import bullets, plain
-from treering.memories.wiki.rules.naming import DECISIONS
+from treering.memories.wiki.rules.markup import bullets, code, plain
+from treering.memories.wiki.rules.naming import DECISIONS, PagePaths
 from treering.memories.wiki.rules.page_body import PageBody, shown
 
 _CHARS = 400
 _MOST_CITED = 3
 _MOST_STEPS = 12
+_MOST_SUBJECTS = 8
 
 
 def known_lines(facts: RepositoryFacts, body: PageBody, known: Sequence[Knowledge]) -> str:
@@ -21,7 +22,7 @@ def known_lines(facts: RepositoryFacts, body: PageBody, known: Sequence[Knowledg
     return bullets([_line(facts, body, one) for one in known]) if known else ""
 
 
-def told_in_full(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> list[str]:
+def told_in_full(facts: RepositoryFacts, paths: PagePaths, body: PageBody, item: Knowledge) -> list[str]:
     """Return the blocks that tell all of one piece of knowledge."""
     payload = item.payload
     said: list[tuple[str, str]] = []
@@ -39,6 +40,8 @@ def told_in_full(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> lis
             pass
     told = {item.title, item.summary, ""}
     lines = [f"**{label}:** {short_text(text)}" for label, text in said if text not in told]
+    if about := _subjects(facts, paths, body, item):
+        lines.append(f"**About:** {about}")
     steps = [f"{at}. {short_text(step)}" for at, step in enumerate(_steps(item), 1)]
     rests = evidence(facts, body, item)
     status = "It is contested." if item.status == "contested" else ""
@@ -54,6 +57,15 @@ def evidence(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> str:
 def short_text(text: str) -> str:
     """Return stored text as one line of Markdown, cut where it is long."""
     return shown(cut(words_of(text), _CHARS))
+
+
+def _subjects(facts: RepositoryFacts, paths: PagePaths, body: PageBody, item: Knowledge) -> str:
+    """Return the names of the nodes that something is about, each as a link where the wiki has a page of it."""
+    told, whole = [], facts.files.payload.get("slug")
+    for subject in [one for one in facts.known.subjects_of(item) if one.slug != whole][:_MOST_SUBJECTS]:
+        parts, name = facts.parts_of(subject), code(subject.name)
+        told.append(body.to_page(paths.parts[parts[0].key], name) if len(parts) == 1 else name)
+    return ", ".join(told)
 
 
 def _line(facts: RepositoryFacts, body: PageBody, item: Knowledge) -> str:

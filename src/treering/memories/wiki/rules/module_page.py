@@ -39,8 +39,7 @@ def write_module(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page:
     body.section("Imports", *_imports(facts, paths, body, part))
     body.section("Used by", *_users(facts, paths, body, part))
     body.section("Tests", *_tests(facts, body, part))
-    ids = {file.source_id for file in told}
-    body.section("Known about it", known_lines(facts, body, facts.known.resting_on(ids)))
+    body.section("Known about it", known_lines(facts, body, facts.known_about(part)))
     return body.finish()
 
 
