@@ -10,16 +10,15 @@ from pydantic import Field
 from treering.core.errors import NotFound
 from treering.edges.wiki_files.folder import WikiFolder
 from treering.edges.wiki_files.link_check import BrokenLink, broken_links
-from treering.edges.wiki_files.reading import PAGE, kept_wiki
+from treering.edges.wiki_files.reading import PAGE, kept_wiki, written_pages
 from treering.edges.wiki_files.subject import CitedTexts, WikiSubject, digests_now, find_subject
 from treering.memories.wiki.files.addresses import LinkForm
 from treering.memories.wiki.files.changes import KnownFile, is_edited
 from treering.memories.wiki.files.manifest import WikiManifest
 from treering.memories.wiki.files.page_paths import RESERVED
 from treering.memories.wiki.files.standing import PageStanding, standings
-from treering.memories.wiki.pages import PublishedWiki, WikiPage, WikiPlan, WikiWriter
+from treering.memories.wiki.pages import PublishedWiki, WikiPage, WikiPlan
 from treering.memories.wiki.rules.writer import rule_writer
-from treering.tools.engine import Progress
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import READS
 
@@ -120,17 +119,6 @@ def status(call: Call, given: WikiInput, _options: Nothing) -> WikiStatus:
         missing=tuple(sorted(path for path in manifest.files if path not in known)),
         broken_links=tuple(broken_links(folder, work_tree=subject.top)),
     )
-
-
-def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
-    """Have a writer plan and write all pages."""
-    plan = writer.plan()
-    pages = list[WikiPage]()
-    for number, page in enumerate(plan.pages):
-        progress("Writing the wiki", number, len(plan.pages))
-        pages.append(writer.write(plan, page))
-    progress("Writing the wiki", len(plan.pages), len(plan.pages))
-    return plan, pages
 
 
 def _write(

@@ -17,11 +17,11 @@ from treering.memories.wiki.files.links import body_links
 from treering.memories.wiki.files.page_paths import INDEX, LOG
 from treering.memories.wiki.files.rendering import render_pages
 from treering.memories.wiki.kept_wikis import KeptWikis
-from treering.memories.wiki.pages import WikiPage, WikiPlan
+from treering.memories.wiki.pages import WikiPage, WikiPlan, WikiWriter
 from treering.memories.wiki.rules.writer import rule_writer
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import WikiRepository
-from treering.tools.engine import Engine
+from treering.tools.engine import Engine, Progress
 from treering.tools.envelope import Call, Nothing, Operation, Value
 from treering.tools.rights import READS
 
@@ -136,9 +136,17 @@ def _wiki(call: Call, given: WikiPageInput, subject: WikiSubject) -> _Wiki:
 
 
 def _by_rules(call: Call, subject: WikiSubject) -> tuple[WikiPlan, list[WikiPage]]:
-    writer = rule_writer(call.engine, call.scope, root=subject.root)
-    plan = writer.plan()
-    return plan, [writer.write(plan, page) for page in plan.pages]
+    return written_pages(rule_writer(call.engine, call.scope, root=subject.root), call.engine.progress)
+
+
+def written_pages(writer: WikiWriter, progress: Progress) -> tuple[WikiPlan, list[WikiPage]]:
+    """Have a writer plan and write all pages."""
+    plan, pages = writer.plan(), list[WikiPage]()
+    for number, page in enumerate(plan.pages):
+        progress("Writing the wiki", number, len(plan.pages))
+        pages.append(writer.write(plan, page))
+    progress("Writing the wiki", len(plan.pages), len(plan.pages))
+    return plan, pages
 
 
 def kept_wiki(engine: Engine, repository_id: str, branch: str) -> tuple[WikiPlan, list[WikiPage]]:

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from threading import Event
 
 import pytest
 from rest_parts import running
@@ -12,6 +13,10 @@ from web_parts import HOSTILE
 from space_parts import open_space
 from treering.core.errors import InvalidInput, NotFound
 from treering.edges.surfaces.cli import run
+from treering.edges.surfaces.rest import pages
+from treering.edges.surfaces.rest.bounds import Bounds
+from treering.edges.wiki_files import reading
+from treering.memories.wiki.rules.writer import rule_writer
 
 FILES = {
     "README.md": f"# Shop\n\nA shop with routes. {HOSTILE}\n\n## Start\n\nSee [the app](src/shop/app.py).\n",
@@ -65,6 +70,35 @@ def test_every_page_is_shown_every_link_leads_somewhere_and_nothing_is_obeyed(cl
         waiting += [one for one in links if one.startswith("/web/wiki")]
     assert {"/web/wiki/overview.md", "/web/wiki/modules/shop-app.md"} <= seen
     assert len(seen) > 5
+
+
+def test_a_wiki_that_takes_long_is_written_apart_and_its_page_says_how_far_it_is(tmp_path, monkeypatch):
+    begun, go_on = Event(), Event()
+
+    def slow(engine, scope, **given):
+        begun.set()
+        engine.progress("Reading files of code", 50, 2_000)
+        assert go_on.wait(30)
+        return rule_writer(engine, scope, **given)
+
+    monkeypatch.setattr(reading, "rule_writer", slow)
+    monkeypatch.setattr(pages, "_PATIENCE", 0.05)
+    with open_space(f"sqlite:{tmp_path / 'space.db'}", channel="user") as space:
+        space.ingest("repo", input={"path": str(repository(tmp_path / "shop"))})
+    with running(tmp_path, bounds=Bounds(read_seconds=20)) as client:
+        first = client.get("/web/wiki")
+        assert begun.wait(30)
+        second = client.get("/web/wiki/overview.md")
+        assert (first.status_code, second.status_code) == (202, 202)
+        assert "The wiki is being written" in first.text
+        assert "Reading files of code: 50 of 2000" in second.text
+        assert second.headers["Refresh"] == "2"
+        go_on.set()
+        for _ in range(600):
+            answer = client.get("/web/wiki/overview.md")
+            if answer.status_code == 200:
+                break
+    assert "A shop with routes." in answer.text
 
 
 def test_a_page_says_what_links_to_it_and_what_became_of_its_files(client):

@@ -1,6 +1,7 @@
 """What the web page is given of this server."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -49,6 +50,8 @@ class SpaceForPages:
         return not operation.rights.beyond(self._caller.granted_besides)
 
 
+_PATIENCE = 4.0
+"""Seconds that a page waits for a wiki before it shows how far the writing is."""
 _OWN_SCOPE = RouteAccess("space", READS, whole_space=False)
 _WHOLE_SPACE = RouteAccess("space", READS, whole_space=True)
 _WHOLE_PROJECT = RouteAccess("project", READS, whole_space=True)
@@ -93,6 +96,7 @@ def routes(
             admit=admit,
             calls=calls,
             run=workers.run,
+            run_apart=partial(workers.run_apart, seconds=bounds.work_seconds, patience=_PATIENCE),
             seconds=bounds.read_seconds,
             status_of=status_of,
             ending=lambda: stop.said,

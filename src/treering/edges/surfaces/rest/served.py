@@ -1,8 +1,10 @@
 """The space the server speaks for: opened when it is first needed, closed when the server stops."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, get_args
@@ -83,8 +85,28 @@ class Stop:
             self.check()
 
 
-def report_progress(_what: str, _done: int, _total: int | None) -> None:
+@dataclass(slots=True)
+class WorkApart:
+    """Work that goes on when the request ends which began it, and how far it is."""
+
+    task: "asyncio.Task[object] | None" = None
+    what: str = ""
+    done: int = 0
+    total: int | None = None
+
+    def note(self, what: str, done: int, total: int | None) -> None:
+        """Take a report of progress."""
+        self.what, self.done, self.total = what, done, total
+
+
+WORK_APART: ContextVar[WorkApart | None] = ContextVar("treering_work_apart", default=None)
+"""What the work under way tells how far it is, where it was begun apart from a request."""
+
+
+def report_progress(what: str, done: int, total: int | None) -> None:
     """Take a report of progress in a worker. Raises what ends its work, if it has to end."""
+    if apart := WORK_APART.get():
+        apart.note(what, done, total)
     check_between_steps()
 
 

@@ -1,18 +1,18 @@
 """The threads of the server: few, each working for one request, until that is done or nobody waits for it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from anyio import CancelScope, CapacityLimiter, current_time
 from anyio.to_thread import run_sync
-from starlette.types import Receive
+from starlette.types import Message, Receive
 
 from treering.core.errors import Unavailable
 from treering.edges.surfaces.deadline import Deadline
-from treering.edges.surfaces.rest.served import Stop
+from treering.edges.surfaces.rest.served import WORK_APART, Stop, WorkApart
 from treering.edges.surfaces.rest.streaming import leave
 from treering.ports.interrupt import interruptible
 
@@ -26,6 +26,7 @@ class Workers:
         self._places = CapacityLimiter(most)
         self._threads = CapacityLimiter(most)
         self._stop = stop
+        self._apart: dict[Hashable, WorkApart] = {}
 
     def load(self) -> tuple[int, int]:
         """Return how many calls have a thread, and how many wait for one."""
@@ -53,6 +54,28 @@ class Workers:
             with suppress(asyncio.CancelledError):
                 await leaving
 
+    async def run_apart(
+        self, key: Hashable, work: Callable[[], object], *, seconds: float, patience: float
+    ) -> WorkApart | None:
+        """Begin work, or join the work of the same key, and wait for at most `patience` seconds.
+
+        Returns `None` where it is done, else how far it is; it goes on then. Raises what the work raises.
+        """
+        apart = self._apart.get(key)
+        if apart is None or apart.task is None:
+            apart = self._apart[key] = WorkApart()
+            token = WORK_APART.set(apart)
+            try:
+                apart.task = asyncio.create_task(self.run(_nobody_leaves, work, seconds=seconds))
+            finally:
+                WORK_APART.reset(token)
+        await asyncio.wait({apart.task}, timeout=patience)
+        if not apart.task.done():
+            return apart
+        self._apart.pop(key, None)
+        apart.task.result()
+        return None
+
     async def _take(self, place: object, leaving: asyncio.Task[None], deadline: Deadline) -> None:
         """Wait for a free thread, as long as somebody waits for the answer."""
         left = deadline.left
@@ -70,3 +93,8 @@ class Workers:
 
         with interruptible(check):
             return work()
+
+
+async def _nobody_leaves() -> Message:
+    """Wait for a client that does not exist."""
+    return await asyncio.get_running_loop().create_future()

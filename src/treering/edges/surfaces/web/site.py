@@ -1,7 +1,7 @@
 """The routes of the web page. All but `/` lie below `/web`, so that one check covers them."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -24,13 +24,14 @@ from treering.edges.surfaces.web.pages.health import decide, health
 from treering.edges.surfaces.web.pages.inspect_object import inspect_object
 from treering.edges.surfaces.web.pages.projects import list_projects
 from treering.edges.surfaces.web.pages.timeline import timeline
-from treering.edges.surfaces.web.pages.wiki import wiki
+from treering.edges.surfaces.web.pages.wiki import wiki, write_wiki
 from treering.edges.surfaces.web.pages.work import work
 from treering.edges.surfaces.web.rendering import HEADERS, STATIC, error_page, respond
 from treering.edges.surfaces.web.view import PageView, ReadSpace, Rendered
 
 HOME = "/web"
 _MOST_STREAMS = 8
+_REFRESH_SECONDS = 2
 _PROJECT = "/projects/{project}"
 _T = TypeVar("_T")
 
@@ -53,6 +54,22 @@ class RunWork(Protocol):
         ...
 
 
+class WorkUnderWay(Protocol):
+    """Work that goes on, and how far it is."""
+
+    what: str
+    done: int
+    total: int | None
+
+
+class RunApart(Protocol):
+    """Runs work that goes on when the request ends which began it."""
+
+    async def __call__(self, key: Hashable, work: Callable[[], object]) -> WorkUnderWay | None:
+        """Begin work, or join that of the same key; return `None` where it is done, else how far it is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class WebSite:
     """What the pages need of the server they are served by."""
@@ -69,6 +86,7 @@ class WebSite:
     """Asks again whether a request is let in. Raises where it is not: a page may watch for long."""
     calls: RecentCalls
     run: RunWork
+    run_apart: "RunApart"
     seconds: float
     """How long making a page may take."""
     status_of: Callable[[TreeringError], int]
@@ -87,8 +105,8 @@ def site_routes(site: WebSite) -> list[BaseRoute]:
         Route("/live/events", pages.events),
         Route("/discussions", pages.page(list_discussions)),
         Route("/discussions/{identity}", pages.page(show_discussion)),
-        Route("/wiki", pages.page(wiki)),
-        Route("/wiki/{page:path}", pages.page(wiki)),
+        Route("/wiki", pages.wiki),
+        Route("/wiki/{page:path}", pages.wiki),
         Route("/projects", pages.projects),
         Route(_PROJECT, pages.page(ask)),
         *(Route(f"{_PROJECT}{path}", pages.page(function)) for path, function in OF_ANY_SPACE.items()),
@@ -120,6 +138,21 @@ class _Pages:
         view = self._view(request, request.query_params)
         names = partial(self._site.project_ids, request)
         return await self._made(request, view, lambda: respond(list_projects(names()), view))
+
+    async def wiki(self, request: Request) -> Response:
+        """Show a page of the wiki. To write it takes long, so that is done apart: until then, show how far it is."""
+        view = self._view(request, request.query_params)
+        key = ("wiki", view.space.scope, view.text("repository"))
+        try:
+            under_way = await self._site.run_apart(key, lambda: view.space.check() and write_wiki(view))
+        except TreeringError as error:
+            return error_page(error, view, status=self._site.status_of(error))
+        if under_way is None:
+            return await self._made(request, view, lambda: respond(self._shown(wiki, view), view))
+        told = {"what": under_way.what, "done": under_way.done, "total": under_way.total}
+        response = respond(Rendered("wiki_under_way.html", told, status=202), view)
+        response.headers["Refresh"] = str(_REFRESH_SECONDS)
+        return response
 
     def _shown(self, function: PageFunction, view: PageView) -> Rendered:
         return function(view) if view.space.check() else Rendered("first_run.html")

@@ -1,7 +1,7 @@
 """All that the pages of a wiki are written from: what was read of one repository, at one moment."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -50,6 +50,16 @@ class RepositoryFacts:
         parts = self.code.parts.values()
         return sorted(parts, key=lambda part: (-round(part.importance, 6), part.key))
 
+    @cached_property
+    def outside_packages(self) -> Mapping[str, Sequence[str]]:
+        """By name of a package that is not in the repository, the files of code that import it."""
+        own = self._own_names()
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self.code.of_file:
+            for name in sorted({outside_name(one) for one in self.files.files[path].imports} - own - {""}):
+                found[name].append(path)
+        return found
+
     def part_of(self, path: str) -> CodePart | None:
         """Return the part that tells of a file of code."""
         key = self.code.of_file.get(path)
@@ -84,6 +94,13 @@ class RepositoryFacts:
             top, key=lambda one: (-round(symbols.get((file.source_id, one.lines.segment_id), 0.0), 7), one.lines.first)
         )
 
+    def _own_names(self) -> set[str]:
+        names = {file.package for file in self.files.files.values() if file.package}
+        for path in self.code.of_file:
+            parts = path.split("/")
+            names |= {part.rpartition(".")[0] if at == len(parts) - 1 else part for at, part in enumerate(parts)}
+        return {one for name in names for one in (name, name.replace("-", "_"), outside_name(name))}
+
 
 def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: int) -> RepositoryFacts:
     """Read all that pages are written from. Raises what `read_files` raises."""
@@ -92,6 +109,17 @@ def read_facts(engine: Engine, scope: str, root: str | None, *, most_modules: in
     parts = code_parts(files, graph, most=most_modules)
     known = read_known(engine.ledger, scope, files, now=engine.clock.now())
     return RepositoryFacts(engine, files, graph, parts, known)
+
+
+def outside_name(name: str) -> str:
+    """Return the package that an import names; empty for what is named by its place in the repository."""
+    if name.startswith((".", "/", "#", "~", "@/", "crate", "self", "super")):
+        return ""
+    if name.startswith("@"):
+        return "/".join(name.split("/")[:2])
+    if "/" in name and "." in name.split("/")[0]:
+        return "/".join(name.split("/")[:3])
+    return name.split("/")[0].split("::")[0].split(".")[0] if ":" not in name.split("/")[0] or "::" in name else name
 
 
 def offered(file: WikiFile, facts: RepositoryFacts) -> list[FileLink]:

@@ -84,6 +84,7 @@ def read_graph(engine: Engine, files: RepositoryFiles, reach: Reach) -> SymbolGr
     found: list[_Tie] = []
     for start in range(0, len(code), _BATCH):
         check_interrupt()
+        engine.progress("Reading files of code", start, len(code))
         found += _ties(engine, files, code[start : start + _BATCH], reach)
     links = sorted(_links(found), key=lambda link: (link.start, link.end))
     nodes = _Nodes()

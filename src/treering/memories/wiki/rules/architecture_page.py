@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from treering.memories.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.memories.wiki.repository.facts import RepositoryFacts
 from treering.memories.wiki.repository.layers import GroupImports, file_groups, folder_groups
-from treering.memories.wiki.repository.outside import outside_packages
 from treering.memories.wiki.repository.packages import part_title
 from treering.memories.wiki.rules.markup import bullets, code, table
 from treering.memories.wiki.rules.mermaid import Arrow, flowchart
@@ -107,7 +106,7 @@ def _pairs(facts: RepositoryFacts, body: PageBody, groups: GroupImports) -> str:
 
 
 def _outside(facts: RepositoryFacts, paths: PagePaths, body: PageBody) -> str:
-    users = outside_packages(facts)
+    users = facts.outside_packages
     rows = []
     for name in sorted(users, key=lambda one: (-len(users[one]), one))[:_MOST_OUTSIDE]:
         files = [facts.files.files[path] for path in users[name]]

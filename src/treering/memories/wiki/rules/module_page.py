@@ -6,7 +6,6 @@ from treering.memories.wiki.pages import PagePlan, WikiPage, WikiPlan
 from treering.memories.wiki.repository.api_entries import ApiEntry
 from treering.memories.wiki.repository.facts import RepositoryFacts, offered, package_purpose, purpose_of
 from treering.memories.wiki.repository.files import WikiFile
-from treering.memories.wiki.repository.outside import outside_packages
 from treering.memories.wiki.repository.packages import CodePart
 from treering.memories.wiki.repository.signatures import shortened, without_receiver
 from treering.memories.wiki.repository.symbol_graph import FileLink, is_stated
@@ -147,7 +146,7 @@ def _imports(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: Cod
     others = [link for link in links if facts.code.of_file.get(link.end) != part.key and link.end not in passed_on]
     outside = [link for link in others if is_stated(link, facts.files.files[link.start])]
     yield _neighbours(facts, paths, body, outside, ends=True)
-    foreign = sorted(name for name, users in outside_packages(facts).items() if set(users) & set(part.files))
+    foreign = sorted(name for name, users in facts.outside_packages.items() if set(users) & set(part.files))
     if foreign:
         yield f"From outside of the repository: {', '.join(code(name) for name in foreign[:_MOST_NEIGHBOURS])}."
 

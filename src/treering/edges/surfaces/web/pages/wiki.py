@@ -7,6 +7,11 @@ from treering.edges.wiki_files.showing import html_of
 _BASE = "wiki/"
 
 
+def write_wiki(view: PageView) -> None:
+    """Have the wiki written, so that its pages are at hand. Takes long in a space of many sources."""
+    view.perform(PAGE, {"repository": view.text("repository")})
+
+
 def wiki(view: PageView) -> Rendered:
     """Show a page; without a path the index. Raises `NotFound` where the space holds no repository."""
     path = str(view.path.get("page", ""))
