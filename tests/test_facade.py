@@ -166,6 +166,7 @@ FRAMEWORKS = {
         "TreeringRetriever",
         "TreeringVectorStore",
         "WIKI_MEMORY_PROMPT",
+        "WIKI_MEMORY_SYSTEM_PROMPT",
         "WikiAgentState",
         "WikiMemoryMiddleware",
         "WikiRunContext",
@@ -178,7 +179,9 @@ FRAMEWORKS = {
 }
 """By module; those of frameworks that are not installed are looked at where they are."""
 WIKI = [
+    "EmbeddingTool",
     "LineCitation",
+    "MemoryType",
     "MongoWikiMemories",
     "PageKind",
     "PagePlan",
@@ -188,6 +191,7 @@ WIKI = [
     "WikiGenerationStore",
     "WikiMaterial",
     "WikiMemory",
+    "WikiMemoryRepository",
     "WikiMemoryService",
     "WikiMemoryStore",
     "WikiMemoryType",
@@ -196,9 +200,13 @@ WIKI = [
     "WikiPublisher",
     "WikiReport",
     "WikiStatus",
+    "WikiWorkflowState",
     "WikiWriter",
     "WikiWritten",
+    "create_page_agent",
+    "create_structure_agent",
     "generate_wiki",
+    "wiki_workflow",
 ]
 FACADES = [
     (treering, PUBLIC),

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
         TreeringRetriever,
         TreeringVectorStore,
     )
-    from treering.edges.frameworks.langchain.wiki.middleware import WIKI_MEMORY_PROMPT, WikiMemoryMiddleware
+    from treering.edges.frameworks.langchain.wiki.middleware import (
+        WIKI_MEMORY_PROMPT,
+        WIKI_MEMORY_SYSTEM_PROMPT,
+        WikiMemoryMiddleware,
+    )
     from treering.edges.frameworks.langchain.wiki.scope import WikiAgentState, WikiRunContext
 
 __all__ = [
     "WIKI_MEMORY_PROMPT",
+    "WIKI_MEMORY_SYSTEM_PROMPT",
     "TreeringChatMessageHistory",
     "TreeringRetriever",
     "TreeringVectorStore",

@@ -12,11 +12,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treering.edges.frameworks.wiki_generation import generate_wiki
+    from treering.edges.frameworks.wiki_generation.generate import generate_wiki
+    from treering.edges.frameworks.wiki_generation.standalone import (
+        WikiWorkflowState,
+        create_page_agent,
+        create_structure_agent,
+        wiki_workflow,
+    )
     from treering.edges.mongo_memories.document import WikiMemory
     from treering.edges.mongo_memories.store import MongoWikiMemories
     from treering.edges.wiki_files.folder import WikiFolder
     from treering.edges.wiki_files.operations import WikiStatus, WikiWritten
+    from treering.edges.wiki_memory_repository import EmbeddingTool, WikiMemoryRepository
     from treering.edges.wiki_memory_service import WikiMemoryService
     from treering.edges.wiki_repository import WikiMaterial
     from treering.memories.wiki.citing import PageStatus
@@ -31,16 +38,17 @@ if TYPE_CHECKING:
         WikiPublisher,
         WikiWriter,
     )
-    from treering.memories.wiki_memory import WikiGenerationStore, WikiMemoryStore, WikiMemoryType
+    from treering.memories.wiki_memory import MemoryType, WikiGenerationStore, WikiMemoryStore, WikiMemoryType
 
 _GENERATION = "treering.edges.frameworks.wiki_generation"
 _MONGO = "treering.edges.mongo_memories"
 _HOMES = {
-    _GENERATION: ["generate_wiki"],
+    _GENERATION: ["WikiWorkflowState", "create_page_agent", "create_structure_agent", "generate_wiki", "wiki_workflow"],
     f"{_MONGO}.document": ["WikiMemory"],
     f"{_MONGO}.store": ["MongoWikiMemories"],
     "treering.edges.wiki_files.folder": ["WikiFolder"],
     "treering.edges.wiki_files.operations": ["WikiStatus", "WikiWritten"],
+    "treering.edges.wiki_memory_repository": ["EmbeddingTool", "WikiMemoryRepository"],
     "treering.edges.wiki_memory_service": ["WikiMemoryService"],
     "treering.edges.wiki_repository": ["WikiMaterial"],
     "treering.memories.wiki.citing": ["PageStatus"],
@@ -55,13 +63,15 @@ _HOMES = {
         "WikiPublisher",
         "WikiWriter",
     ],
-    "treering.memories.wiki_memory": ["WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
+    "treering.memories.wiki_memory": ["MemoryType", "WikiGenerationStore", "WikiMemoryStore", "WikiMemoryType"],
 }
 _OF_MONGODB = {"beanie": "beanie", "pymongo": "mongodb", "bson": "mongodb"}
 """Extras by the packages that they bring."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
+    "EmbeddingTool",
     "LineCitation",
+    "MemoryType",
     "MongoWikiMemories",
     "PageKind",
     "PagePlan",
@@ -71,6 +81,7 @@ __all__ = [
     "WikiGenerationStore",
     "WikiMaterial",
     "WikiMemory",
+    "WikiMemoryRepository",
     "WikiMemoryService",
     "WikiMemoryStore",
     "WikiMemoryType",
@@ -79,9 +90,13 @@ __all__ = [
     "WikiPublisher",
     "WikiReport",
     "WikiStatus",
+    "WikiWorkflowState",
     "WikiWriter",
     "WikiWritten",
+    "create_page_agent",
+    "create_structure_agent",
     "generate_wiki",
+    "wiki_workflow",
 ]
 
 
@@ -93,7 +108,8 @@ def __getattr__(name: str) -> Any:
     if home == _GENERATION:  # where LangGraph is not installed, the error names the extra
         from treering.edges.frameworks.extras import FRAMEWORKS, imported
 
-        return imported(home, name, FRAMEWORKS["langgraph"])
+        needed = "langgraph" if name == "generate_wiki" else "langchain"
+        return imported(home, name, FRAMEWORKS[needed])
     try:
         return getattr(import_module(home), name)
     except ModuleNotFoundError as error:

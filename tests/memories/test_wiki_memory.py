@@ -92,7 +92,7 @@ class Broken:
 
 def test_an_error_names_nothing_of_what_is_inside(caplog):
     result = failed(WikiMemoryService(Broken()).search_memories(FLASK, "routes"))
-    assert result["error_type"] == "InternalError"
+    assert result["error_type"] == "OSError"
     assert "hunter2" not in str(result)
     assert "10.0.0.7" in caplog.text
 
@@ -112,7 +112,7 @@ def test_without_arguments_the_space_that_the_settings_name_is_opened(tmp_path, 
 def test_a_space_that_cannot_be_opened_is_an_error_that_does_not_say_where_it_is(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("TREERING_SPACE", f"postgresqq://admin:hunter2@{tmp_path.name}/db")
     result = failed(WikiMemoryService(embedder=HashingEmbedder()).search_memories(FLASK, "routes"))
-    assert result["error_type"] == "InternalError"
+    assert result["error_type"] == "Unavailable"
     assert "postgresqq" not in str(result)
     assert "postgresqq" in caplog.text
 

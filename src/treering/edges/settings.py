@@ -41,6 +41,8 @@ class Settings:
     """`TREERING_RERANKER`: what reads hits again for `options.rerank`, as `onnx:FOLDER`; default nothing."""
     upstream: str = ""
     """`TREERING_UPSTREAM`: the base URL of the API that answers chats for `treering serve`."""
+    wiki_model: str = ""
+    """`TREERING_WIKI_MODEL`: the chat model of agents that write wikis, as LangChain names it; default none."""
     memory_save_dir: str = ""
     """`MEMORY_SAVE_DIR`: where projects live; default `projects` in the data folder."""
     memory_llm_model: str = ""
@@ -75,6 +77,7 @@ class Settings:
             threads=int(threads),
             reranker=given.get("TREERING_RERANKER", ""),
             upstream=given.get("TREERING_UPSTREAM", ""),
+            wiki_model=given.get("TREERING_WIKI_MODEL", ""),
             memory_save_dir=given.get("MEMORY_SAVE_DIR", ""),
             memory_llm_model=given.get("MEMORY_LLM_MODEL", ""),
             memory_llm_base_url=given.get("MEMORY_LLM_BASE_URL", ""),

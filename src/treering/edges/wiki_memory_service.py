@@ -4,13 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import Lock
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
 from treering.core.errors import Denied, InvalidInput, NotFound, TreeringError, Unavailable
-from treering.edges.surfaces.space import Space, open_space
-from treering.memories.wiki.space_memories import SpaceWikiMemories
+from treering.edges.surfaces.space import Space
+from treering.edges.wiki_memory_repository import AnyEmbeddingTool, WikiMemoryRepository
 from treering.memories.wiki_memory import (
     RELEVANT,
     FoundWikiMemories,
@@ -43,17 +42,26 @@ class WikiMemoryService:
     """What wiki agents remember of repositories: store, search, find by file, purge. Safe to use from many threads.
 
     Every method is asynchronous, works in a thread, and returns a dictionary: no error of the memory ends an agent.
-    `store`: a space, or whatever else keeps the memories; without it the space that the settings name
-    (`TREERING_SPACE`, else the nearest `.treering/` folder) is opened by the first call that needs it, with `embedder`
-    where one is given, and closed by `aclose`.
+    `wiki_memory_repo`: a `WikiMemoryRepository`, or its store: a space, or whatever else keeps the memories; without it
+    the space that the settings name (`TREERING_SPACE`, else the nearest `.treering/` folder) is opened by the first
+    call that needs it, and closed by `aclose`. `embedding_tool`: what texts are embedded with there: an
+    `EmbeddingTool`, an `Embedder`, or an object of the host with `create_embedding(text)`. Raises `InvalidInput` for a
+    tool of another model than that of a store that embeds by itself. `store` and `embedder` are other names of the two.
     """
 
-    def __init__(self, store: WikiMemoryStore | Space | None = None, embedder: Embedder | None = None) -> None:
-        self._embedder = embedder
-        self._lock = Lock()
-        self._own: Space | None = None
-        self._closed = False
-        self._given = SpaceWikiMemories(store.engine) if isinstance(store, Space) else store
+    def __init__(
+        self,
+        wiki_memory_repo: WikiMemoryRepository | WikiMemoryStore | Space | None = None,
+        embedding_tool: AnyEmbeddingTool | None = None,
+        *,
+        store: WikiMemoryStore | Space | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        given = wiki_memory_repo if wiki_memory_repo is not None else store
+        self._repository = given if isinstance(given, WikiMemoryRepository) else WikiMemoryRepository(given)
+        tool = embedding_tool if embedding_tool is not None else embedder
+        if tool is not None:
+            self._repository.embed_with(tool)
 
     async def store_memory(
         self,
@@ -194,7 +202,7 @@ class WikiMemoryService:
         `MemoryUnreachable`, which names nothing of what is inside.
         """
         try:
-            return work(self._store())
+            return work(self._repository.opened())
         except (InvalidInput, NotFound, Denied):
             raise
         except Exception as error:  # a store may raise anything, and tell addresses and users
@@ -208,30 +216,13 @@ class WikiMemoryService:
         try:
             return {"status": "success", **self.with_store(work)}
         except TreeringError as error:
-            return _failed(f"{error.message} {error.hint}".strip(), error.code)
-
-    def _store(self) -> WikiMemoryStore:
-        if self._given is not None:
-            return self._given
-        with self._lock:
-            if self._closed:
-                raise InvalidInput("This service was closed.", hint="Make another one.")
-            if self._own is None:
-                self._own = self._opened()
-            return SpaceWikiMemories(self._own.engine)
-
-    def _opened(self) -> Space:
-        try:
-            return open_space(embedder=self._embedder)
-        except TreeringError as error:  # of whatever kind: it tells where the space is, and a caller gave none
-            raise Unavailable("The space of the memory could not be opened.") from error
+            # The name of the class says what failed, and no more: no address and no user stands in it.
+            raised = error.__cause__ if isinstance(error, MemoryUnreachable) else error
+            return _failed(f"{error.message} {error.hint}".strip(), type(raised).__name__)
 
     def close(self) -> None:
         """Close the space, if this service opened one. Blocking."""
-        with self._lock:
-            own, self._own, self._closed = self._own, None, True
-        if own:
-            own.close()
+        self._repository.close()
 
 
 def _repository(

@@ -9,10 +9,13 @@ from pathlib import PurePosixPath
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
+import numpy as np
+
 from treering.core.errors import InvalidInput
 from treering.core.screening import kept_key
 from treering.core.times import render_time
 from treering.memories.client.sessions import scope_part
+from treering.ports.embedder import Vector
 
 MOST_CHARS = 4_000
 """Of one memory; what is longer is cut at the end of a sentence."""
@@ -31,6 +34,9 @@ class WikiMemoryType(StrEnum):
     STRUCTURAL_DECISION = "structural_decision"
     PATTERN_FOUND = "pattern_found"
     CROSS_REFERENCE = "cross_reference"
+
+
+MemoryType = WikiMemoryType
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,28 @@ class WikiMemoryStore(Protocol):
 
 
 @runtime_checkable
+class WikiVectorStore(WikiMemoryStore, Protocol):
+    """A store that can be searched by a vector of its own model."""
+
+    @property
+    def model_id(self) -> str:
+        """What made its vectors (`ports.embedder.Embedder`)."""
+        ...
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories whose vectors are nearest to one, best first."""
+        ...
+
+
+@runtime_checkable
 class WikiGenerationStore(WikiMemoryStore, Protocol):
     """A store that keeps the memories of generations apart.
 
@@ -211,6 +239,18 @@ def check_search(query: object, limit: object) -> None:
         raise InvalidInput("The query is empty.", hint="Ask in words.")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_FOUND:
         raise InvalidInput(f"limit: {limit!r} is not a number from 1 to {MOST_FOUND}.", hint="Ask for 5.")
+
+
+def check_vector(vector: Vector, limit: object, dimension: int) -> Vector:
+    """Return a vector at unit length. Raises `InvalidInput` for one, or for a limit, that no store can answer."""
+    check_search("vector", limit)
+    length = float(np.linalg.norm(vector)) if vector.shape == (dimension,) else 0.0
+    if not np.isfinite(length) or length == 0.0:
+        raise InvalidInput(
+            f"query_embedding is not a vector of {dimension} numbers that are not all 0.",
+            hint="Make it with the model that the store embeds with: EmbeddingTool().create_embedding(text).",
+        )
+    return (vector / length).astype(np.float32)
 
 
 def repository_paths(given: Sequence[str]) -> list[str]:

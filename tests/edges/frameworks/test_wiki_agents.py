@@ -2,24 +2,41 @@
 
 import asyncio
 import re
+from uuid import uuid4
 
 import pytest
 from generation_parts import FILES, bodies, make_repository
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import PrivateAttr
 from scripted_agents import recalls, says, stores
 
 from space_parts import open_space
 from treering import Budget
+from treering.core.errors import InvalidInput
 from treering.edges.frameworks.wiki_generation.agent_tools import MOST_LINES, RepositoryTools
 from treering.edges.wiki_repository import WikiMaterial, read_repository
+from treering.langchain import WIKI_MEMORY_SYSTEM_PROMPT, WikiMemoryMiddleware
 from treering.memories.wiki.agent_pages import QuotedLines, page_with_citations, usable_plan
 from treering.memories.wiki.citing import Citations
 from treering.memories.wiki.space_memories import SpaceWikiMemories
 from treering.memories.wiki_memory import WikiRepository
-from treering.wiki import PageKind, PagePlan, WikiPlan, generate_wiki
+from treering.testing import HashingEmbedder
+from treering.wiki import (
+    EmbeddingTool,
+    MemoryType,
+    PageKind,
+    PagePlan,
+    WikiMemoryRepository,
+    WikiMemoryService,
+    WikiPlan,
+    WikiWorkflowState,
+    create_page_agent,
+    create_structure_agent,
+    generate_wiki,
+    wiki_workflow,
+)
 
 APP, ROUTES = FILES
 ABOUT = WikiRepository.of("acme")
@@ -39,6 +56,7 @@ class Author(BaseChatModel):
 
     edition: str = "first"
     _seen: list = PrivateAttr(default_factory=list)
+    _messages: list = PrivateAttr(default_factory=list)
 
     @property
     def _llm_type(self):
@@ -49,6 +67,11 @@ class Author(BaseChatModel):
         """By page, or `plan`, what was shown at each call."""
         return self._seen
 
+    @property
+    def messages(self):
+        """By page, or `plan`, the messages of each call."""
+        return self._messages
+
     def bind_tools(self, tools, **options):
         return self
 
@@ -57,6 +80,7 @@ class Author(BaseChatModel):
         task = re.search(r"Write the page (\S+), titled", text)
         page = task[1] if task else "plan"
         self._seen.append((page, text))
+        self._messages.append((page, list(messages)))
         answered = [message.name for message in messages if isinstance(message, ToolMessage)]
         message = self.page(page, answered) if task else self.plan(answered)
         return ChatResult(generations=[ChatGeneration(message=message)])
@@ -167,13 +191,13 @@ def test_agents_read_files_of_the_repository_and_no_others(space, folder, tmp_pa
     (folder / "link.py").symlink_to(tmp_path / "secret.txt")
     (folder / ".gitignore").write_text("*.env\n", encoding="utf-8")
     (folder / "ignored.env").write_text("the secret", encoding="utf-8")
-    tools = RepositoryTools(material(space, folder))
+    tools = RepositoryTools(space, material(space, folder).read)
     assert "There is no text file" in tools.read_lines(path)
     assert "class App" in tools.read_lines(APP)
 
 
 def test_a_file_that_a_link_has_replaced_since_is_not_read(space, folder, tmp_path):
-    tools = RepositoryTools(material(space, folder))
+    tools = RepositoryTools(space, material(space, folder).read)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "app.py").write_text("the secret", encoding="utf-8")
     (folder / "src" / "acme").rename(tmp_path / "moved")
@@ -184,7 +208,7 @@ def test_a_file_that_a_link_has_replaced_since_is_not_read(space, folder, tmp_pa
 def test_the_tools_list_folders_search_and_bound_what_they_answer(space, folder):
     key = "AKIA" + "Q3EGZVD5XKM2WNRP"
     (folder / "long.py").write_text(f"key = '{key}'\n" + "x = 1\n" * 1_000, encoding="utf-8")
-    tools = RepositoryTools(material(space, folder))
+    tools = RepositoryTools(space, material(space, folder).read)
     assert "src/" in tools.list_folder()
     assert "app.py (" in tools.list_folder("src/acme/")
     assert "There is no folder" in tools.list_folder("..")
@@ -229,3 +253,145 @@ def test_a_plan_is_made_fit_for_a_wiki_and_what_was_changed_is_told():
     assert [page.path for page in plan.pages] == ["out-of-it.md", "app.md", "index-2.md"]
     assert plan.pages[0].relevant_files == (APP,)
     assert len(notes) == 4
+
+
+class TestNamesAsAHostTypesThem:
+    """A workflow of a host with nodes of its own, in the names of the plan that asked for this memory."""
+
+    @pytest.fixture
+    def author(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TREERING_SPACE", f"sqlite:{tmp_path / 'host.db'}")
+        monkeypatch.setenv("TREERING_BACKGROUND", "0")
+        return Author()
+
+    def test_agents_without_parameters_take_the_repository_from_the_state_in_their_config(
+        self, folder, author, monkeypatch
+    ):
+        monkeypatch.setenv("TREERING_WIKI_MODEL", "host:author")
+        monkeypatch.setattr("langchain.agents.factory.init_chat_model", lambda name: author)
+        state = WikiWorkflowState(
+            repository_id=uuid4(), repository_url="", branch="main", repo_dir=str(folder), force_regenerate=True
+        )
+        repository_id = state["repository_id"]
+
+        async def host():
+            if state.get("force_regenerate", False):
+                await WikiMemoryService.purge_for_repository(repository_id)
+            agent = await create_structure_agent()
+            planned = await agent.ainvoke({"messages": [HumanMessage("Plan the wiki.")]}, config={"state": state})
+            page = await create_page_agent()
+            task = HumanMessage(f"Write the page {PAGES[0]}, titled 'x'.")
+            written = await page.ainvoke({"messages": [task]}, config={"state": state})
+            service = WikiMemoryService(wiki_memory_repo=WikiMemoryRepository(), embedding_tool=EmbeddingTool())
+            async with service:
+                kept = await service.get_memories_by_files(repository_id, ["src"], branch=state["branch"])
+            return planned["structured_response"], written["structured_response"], kept
+
+        plan, page, kept = asyncio.run(host())
+        assert [one.path for one in plan.pages] == PAGES
+        assert "a class" in page.body
+        (shown,) = [message.text for message in self.seen(author, "read_lines")]
+        assert "class App:" in shown
+        assert "Pages follow modules in the first edition." in {one["content"] for one in kept["memories"]}
+
+    def seen(self, author, tool):
+        messages = [one for _, shown in author.messages for one in shown]
+        return {one.id: one for one in messages if isinstance(one, ToolMessage) and one.name == tool}.values()
+
+    def test_a_run_that_names_no_folder_reads_none(self, space, author):
+        agent = asyncio.run(create_page_agent(author, space=space))
+        task = HumanMessage(f"Write the page {PAGES[0]}, titled 'x'.")
+        state = agent.invoke({"messages": [task]}, config={"state": {"repository_id": "acme"}})
+        (refused,) = [one for one in state["messages"] if getattr(one, "name", "") == "read_lines"]
+        assert (refused.status, "repo_dir is missing" in refused.text) == ("error", True)
+
+    def test_an_agent_without_a_model_says_which_setting_names_one(self, author):
+        with pytest.raises(InvalidInput, match="No model is named") as refused:
+            asyncio.run(create_structure_agent())
+        assert "TREERING_WIKI_MODEL" in refused.value.hint
+
+    def test_the_workflow_is_invoked_with_a_state_and_gives_structure_and_pages(self, folder, author):
+        async def generate(repository_id, force_regenerate=False):
+            initial_state = {
+                "repository_id": repository_id,
+                "force_regenerate": force_regenerate,
+                "repo_dir": str(folder),
+            }
+            return await wiki_workflow.ainvoke(initial_state)
+
+        result = asyncio.run(generate(uuid4(), force_regenerate=True))
+        assert result["structure"].title == "acme"
+        assert {page.plan.path for page in result["pages"]} == {page.path for page in result["structure"].pages}
+        assert (result["report"].status, result["report"].forced) == ("complete", True)
+
+    def test_the_data_access_searches_by_a_vector_and_the_service_takes_it_by_its_names(self, space):
+        repository_id, other = uuid4(), uuid4()
+        repo, tool = WikiMemoryRepository(space), EmbeddingTool(space.engine.embedder)
+
+        async def host():
+            service = WikiMemoryService(wiki_memory_repo=repo, embedding_tool=tool)
+            for text, kind in (
+                ("Routes follow the packages.", MemoryType.STRUCTURAL_DECISION),
+                ("Handlers return early.", MemoryType.PATTERN_FOUND),
+            ):
+                for one in (repository_id, other):
+                    told = await service.store_memory(
+                        repository_id=one,
+                        content=text,
+                        memory_type=kind,
+                        source_agent="page_agent",
+                        file_paths=["src/app.py"],
+                    )
+                    assert told["status"] == "success"
+            vector = await tool.create_embedding("Handlers return early.")
+            near = await repo.vector_search(repository_id=repository_id, query_embedding=vector, limit=10)
+            kind = MemoryType.STRUCTURAL_DECISION
+            typed = await repo.vector_search(repository_id, vector, memory_type=kind, score_threshold=0.0)
+            by_files = await repo.find_by_file_paths(repository_id, ["src/app.py"])
+            deleted = await repo.delete_by_repository(repository_id)
+            left = [len(await repo.find_by_file_paths(one, ["src"])) for one in (repository_id, other)]
+            return near, typed, by_files, deleted, left
+
+        near, typed, by_files, deleted, left = asyncio.run(host())
+        assert near[0].content == "Handlers return early."
+        assert repo.serialize(near[0])["score"] == 1.0
+        assert [one.memory_type for one in typed] == ["structural_decision"]
+        assert len(by_files) == 2
+        assert (deleted, left) == (2, [0, 2])
+
+    def test_a_vector_of_another_length_is_refused(self, space):
+        with pytest.raises(InvalidInput, match="not a vector of"):
+            asyncio.run(WikiMemoryRepository(space).vector_search("acme", [1.0, 0.0]))
+
+    def test_a_tool_of_another_model_is_refused_and_one_of_a_host_is_used(self, space, author):
+        class Tool:
+            calls = 0
+
+            async def create_embedding(self, text):
+                self.calls += 1
+                return [float(one) for one in HashingEmbedder().embed_query(text)]
+
+        tool = Tool()
+        with pytest.raises(InvalidInput, match="the embedding tool is another one"):
+            WikiMemoryService(space, tool)
+        with pytest.raises(InvalidInput, match="no method create_embedding"):
+            WikiMemoryService(WikiMemoryRepository(), object())
+
+        async def host():
+            async with WikiMemoryService(WikiMemoryRepository(), tool) as service:
+                await service.store_memory("acme", "Routes follow the packages.", "structural_decision", "page_agent")
+                return await service.search_memories("acme", "Routes follow the packages.")
+
+        assert asyncio.run(host())["count"] == 1
+        assert tool.calls > 0
+
+    def test_an_error_has_the_name_of_the_class_of_its_exception(self, space):
+        async def host(service):
+            return await service.search_memories("acme", "")
+
+        assert asyncio.run(host(WikiMemoryService(space)))["error_type"] == "InvalidInput"
+
+    def test_the_guidance_is_the_one_that_the_middleware_gives(self, space):
+        assert WikiMemoryMiddleware("page_agent", service=WikiMemoryService(space)).system_prompt == (
+            WIKI_MEMORY_SYSTEM_PROMPT
+        )

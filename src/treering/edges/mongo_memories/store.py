@@ -36,6 +36,7 @@ from treering.memories.wiki_memory import (
     WikiMemoryType,
     WikiRepository,
     check_search,
+    check_vector,
     cut_to_limit,
     repository_paths,
 )
@@ -160,9 +161,39 @@ class MongoWikiMemories:
         """Return the memories most like a query, best first, of the branch and the generation alone."""
         check_search(query, limit)
         vector = self._embedder.embed_query(query)
+        named = {rows.TYPE: memory_type.value if memory_type else None, rows.AGENT: source_agent}
+        return self._best(repository, query, vector, named, limit, score_threshold)
+
+    @property
+    def model_id(self) -> str:
+        """What makes the vectors of the collection."""
+        return self._embedder.model_id
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> FoundWikiMemories:
+        """Return the memories whose vectors are nearest to one, best first."""
+        sought = check_vector(vector, limit, self._embedder.dimension)
+        named = {rows.TYPE: memory_type.value if memory_type else None}
+        return self._best(repository, "", sought, named, limit, score_threshold)
+
+    def _best(
+        self,
+        repository: WikiRepository,
+        query: str,
+        vector: Vector,
+        named: Mapping[str, str | None],
+        limit: int,
+        score_threshold: float,
+    ) -> FoundWikiMemories:
         weigh = _Weighing(frozenset(telling_terms(query)), vector, self._embedder)
         with _answering():
-            named = {rows.TYPE: memory_type.value if memory_type else None, rows.AGENT: source_agent}
             where = {**self._seen(repository), **{name: value for name, value in named.items() if value}}
             found, searched = self._candidates(query, vector, where, limit)
             weighed = ((*weigh(row), row["_id"], row) for row in found)
@@ -268,7 +299,7 @@ class MongoWikiMemories:
     def _found_by_index(self, query: str, vector: Vector, where: rows.Condition, most: int) -> Mapping[str, rows.Row]:
         # The indexes may not know yet what was withdrawn: what they name is narrowed once more as it is now.
         stages = [[vector_stage(self._search.vectors, vector.tolist(), where, most), {"$match": where}]]
-        if self._search.texts in self._ready:
+        if query and self._search.texts in self._ready:
             stages.append([text_stage(self._search.texts, query, where), {"$limit": most}, {"$match": where}])
         found = {row["_id"]: row for pipeline in stages for row in self._memories.aggregate(pipeline)}
         young = {**where, rows.UPDATED: {"$gte": self._clock.now() - _RECENT}}

@@ -19,6 +19,7 @@ from treering.memories.client.metadata import TYPE
 from treering.memories.client.profiles import Switches
 from treering.memories.client.recalling import MemoryQuery, recall
 from treering.memories.client.recording import entry_of, source_of
+from treering.memories.client.similarity import of_cosine
 from treering.memories.wiki.current_generations import current_generations, generation_change
 from treering.memories.wiki_memory import (
     RELEVANT,
@@ -28,11 +29,15 @@ from treering.memories.wiki_memory import (
     WikiMemoryType,
     WikiRepository,
     check_search,
+    check_vector,
     cut_to_limit,
     repository_paths,
 )
+from treering.ports.embedder import Vector
 from treering.ports.ledger import ObjectRequest, Selection
+from treering.ports.passages import PassageRequest
 from treering.ports.reach import Reach
+from treering.ports.vectors import NearRequest
 from treering.tools import erasure
 from treering.tools.engine import Engine
 from treering.tools.retrying import retry_on_conflict
@@ -41,6 +46,10 @@ _PREFIX = "wiki-memory:"
 _KEPT = Compare("origin", "prefix", _PREFIX)
 _WHAT = "The memory of wiki agents"
 _ATTEMPTS = 20
+_POOL = 10
+"""Passages that are looked at for each memory wanted, where a vector is given."""
+_MOST_WAITING = 200
+"""Memories without a vector that are embedded for a search, the newest first."""
 _REPOSITORY, _BRANCH, _COMMIT, _GENERATION = "repository_id", "branch", "commit", "generation"
 _AGENT, _FILES, _PAGES = "source_agent", "file_paths", "related_pages"
 
@@ -81,22 +90,53 @@ class SpaceWikiMemories:
     ) -> Sequence[KeptWikiMemory]:
         """Return the memories most like a query, best first, of the branch and the generation alone."""
         check_search(query, limit)
-        told = {_REPOSITORY: repository.repository_id, TYPE: memory_type, _AGENT: source_agent}
-        where = (Compare(f"{METADATA}{name}", "eq", str(value)) for name, value in told.items() if value is not None)
-        reach = Reach(
-            scope=repository.scope,
-            where=And((_KEPT, *where, _seen(self._generations(repository), repository.scopes))),
-            now=self._engine.clock.now(),
-        )
+        reach = self._reach(repository, memory_type, source_agent)
         asked = MemoryQuery(query, limit, reach, score_threshold, Switches())
         return [self._memory(item) for item in recall(self._engine, asked)]
+
+    @property
+    def model_id(self) -> str:
+        """What makes the vectors of the space."""
+        return self._engine.embedder.model_id
+
+    def nearest(
+        self,
+        repository: WikiRepository,
+        vector: Vector,
+        *,
+        limit: int,
+        memory_type: WikiMemoryType | None = None,
+        score_threshold: float = RELEVANT,
+    ) -> Sequence[KeptWikiMemory]:
+        """Return the memories whose vectors are nearest to one, best first. Memories without a vector are embedded."""
+        embedder, index = self._engine.embedder, self._engine.index
+        sought = check_vector(vector, limit, embedder.dimension)
+        reach = self._reach(repository, memory_type)
+        (near,) = index.vectors.search([NearRequest(reach, (sought,), (limit * _POOL,))])
+        (read,) = index.passages.read([PassageRequest(tuple(near.found), reach)])
+        cosines: dict[str, float] = {}
+        for key, head in read.heads.items():
+            if key in read.visible and key in near.cosines[0]:
+                cosines[head.object_id] = max(cosines.get(head.object_id, -1.0), near.cosines[0][key])
+        kept = {one.id: one for one in self._seen_by(repository) if memory_type in (None, one.metadata.get(TYPE))}
+        waiting = (
+            [one for one in reversed(kept.values()) if one.id not in cosines] if index.vectors.lag().pending else []
+        )
+        if waiting := waiting[:_MOST_WAITING]:
+            made = embedder.embed_documents([item_of(one).content for one in waiting])
+            cosines |= {one.id: float(row @ sought) for one, row in zip(waiting, made, strict=True)}
+        scores = {
+            one: of_cosine(cosine, unrelated_below=embedder.unrelated_below)
+            for one, cosine in cosines.items()
+            if one in kept
+        }
+        best = sorted((one for one in scores if scores[one] >= score_threshold), key=lambda one: (-cosines[one], one))
+        return [replace(self._memory(item_of(kept[one]), kept[one]), score=scores[one]) for one in best[:limit]]
 
     def by_files(self, repository: WikiRepository, file_paths: Sequence[str]) -> Sequence[KeptWikiMemory]:
         """Return the memories about any of some files, or about files below one of them, newest first."""
         wanted = [PurePosixPath(path) for path in repository_paths(file_paths)]
-        of_scope = self._generations(repository)
-        found = (one for one in self._active(repository) if one.metadata.get(_GENERATION) == of_scope.get(one.scope))
-        held = [one for one in found if _is_about(one, wanted)]
+        held = [one for one in self._seen_by(repository) if _is_about(one, wanted)]
         return [self._memory(item_of(one), one) for one in reversed(held)]
 
     def purge(self, repository: WikiRepository, *, erase: bool = False) -> int:
@@ -153,6 +193,22 @@ class SpaceWikiMemories:
     def _apply(self, repository: WikiRepository, operations: Sequence[Operation], *, reason: str) -> None:
         if operations:
             apply_directly(self._engine, repository.scope, operations, what=_WHAT, reason=reason)
+
+    def _reach(
+        self, repository: WikiRepository, memory_type: WikiMemoryType | None, source_agent: str | None = None
+    ) -> Reach:
+        told = {_REPOSITORY: repository.repository_id, TYPE: memory_type, _AGENT: source_agent}
+        where = (Compare(f"{METADATA}{name}", "eq", str(value)) for name, value in told.items() if value is not None)
+        return Reach(
+            scope=repository.scope,
+            where=And((_KEPT, *where, _seen(self._generations(repository), repository.scopes))),
+            now=self._engine.clock.now(),
+        )
+
+    def _seen_by(self, repository: WikiRepository) -> list[Source]:
+        """Return the memories of the generations that are seen, the first made first."""
+        of_scope = self._generations(repository)
+        return [one for one in self._active(repository) if one.metadata.get(_GENERATION) == of_scope.get(one.scope)]
 
     def _generations(self, repository: WikiRepository) -> Mapping[str, str]:
         """Return the generations that are seen, by scope: the one that is named, else the current ones."""

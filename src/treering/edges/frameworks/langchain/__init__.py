@@ -5,7 +5,7 @@ from typing import Any
 
 _HOMES = {
     "documents": ["TreeringChatMessageHistory", "TreeringRetriever", "TreeringVectorStore"],
-    "wiki.middleware": ["WIKI_MEMORY_PROMPT", "WikiMemoryMiddleware"],
+    "wiki.middleware": ["WIKI_MEMORY_PROMPT", "WIKI_MEMORY_SYSTEM_PROMPT", "WikiMemoryMiddleware"],
     "wiki.scope": ["WikiAgentState", "WikiRunContext"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,7 +3,8 @@
 from langchain_core.tools import BaseTool, StructuredTool
 
 from treering.core.fingerprint import fence
-from treering.edges.wiki_repository import WikiMaterial
+from treering.edges.surfaces.space import Space
+from treering.edges.wiki_repository import ReadRepository
 
 MOST_LINES = 400
 """Of one answer of `read_lines`."""
@@ -16,10 +17,10 @@ _MOST_FOUND = 8
 class RepositoryTools:
     """The tools over the files of a repository that a space has read: no other file, and nothing outside of it."""
 
-    def __init__(self, material: WikiMaterial) -> None:
-        self._space = material.space
-        self._place = material.read.place
-        self._tree = material.read.tree
+    def __init__(self, space: Space, read: ReadRepository) -> None:
+        self._space = space
+        self._place = read.place
+        self._tree = read.tree
 
     def tools(self) -> list[BaseTool]:
         """Return the tools. They block."""

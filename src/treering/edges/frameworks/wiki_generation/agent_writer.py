@@ -133,7 +133,7 @@ class AgentWriter:
         memory = WikiMemoryMiddleware(agent, service=WikiMemoryService(self._material.memories))
         made = create_agent(
             self._model,
-            RepositoryTools(self._material).tools(),
+            RepositoryTools(self._material.space, self._material.read).tools(),
             system_prompt=system,
             middleware=[spending, memory, *self._middleware],
             response_format=ToolStrategy(schema),

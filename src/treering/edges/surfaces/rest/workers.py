@@ -97,4 +97,5 @@ class Workers:
 
 async def _nobody_leaves() -> Message:
     """Wait for a client that does not exist."""
-    return await asyncio.get_running_loop().create_future()
+    never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    return await never

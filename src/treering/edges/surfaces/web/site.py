@@ -144,7 +144,7 @@ class _Pages:
         view = self._view(request, request.query_params)
         key = ("wiki", view.space.scope, view.text("repository"))
         try:
-            under_way = await self._site.run_apart(key, lambda: view.space.check() and write_wiki(view))
+            under_way = await self._site.run_apart(key, lambda: write_wiki(view))
         except TreeringError as error:
             return error_page(error, view, status=self._site.status_of(error))
         if under_way is None:

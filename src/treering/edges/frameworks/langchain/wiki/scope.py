@@ -64,19 +64,31 @@ _OUTER: ContextVar[RunScope | None] = ContextVar("treering_wiki_run", default=No
 def scope_of(context: object, state: object) -> RunScope:
     """Return the scope of the run that this is called in.
 
-    A context that names a repository decides alone; else the state; else the run whose tool started this one.
-    Raises `InvalidInput` where none of them names a repository: it is never guessed.
+    A context that names a repository decides alone; else the state; else the state that the config of the run has
+    (`config={"state": …}`); else the run whose tool started this one. Raises `InvalidInput` where none of them names a
+    repository: it is never guessed.
     """
     outer = _OUTER.get()
-    for told in (context, state):
+    for told in (context, state, told_in_config()):
         if _told(told, "repository_id") is not None:
             return RunScope(_repository(told), _run(outer))
     if outer is None:
         raise InvalidInput(
             "The run names no repository to remember for.",
-            hint="Invoke the agent with context=WikiRunContext(repository_id=…), or with repository_id in its state.",
+            hint="Invoke the agent with context=WikiRunContext(repository_id=…), with repository_id in its state, or "
+            'with config={"state": {"repository_id": …}}.',
         )
     return RunScope(outer.repository, _run(outer))
+
+
+def told_in_config() -> object:
+    """Return what was given as `config={"state": …}`: LangChain carries keys that it does not know as configurable."""
+    return get_config().get("configurable", {}).get("state")
+
+
+def told_in_run(context: object, state: object, name: str) -> Any:
+    """Return what a run says of itself under a name: in its context, its state, or the state that its config has."""
+    return next((said for told in (context, state, told_in_config()) if (said := _told(told, name)) is not None), None)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ _BASE = "wiki/"
 
 def write_wiki(view: PageView) -> None:
     """Have the wiki written, so that its pages are at hand. Takes long in a space of many sources."""
-    view.perform(PAGE, {"repository": view.text("repository")})
+    if view.space.check():
+        view.perform(PAGE, {"repository": view.text("repository")})
 
 
 def wiki(view: PageView) -> Rendered:
