@@ -3,6 +3,8 @@
 import http.client
 import threading
 from contextlib import contextmanager
+from itertools import combinations
+from xml.etree import ElementTree
 
 import pytest
 
@@ -10,9 +12,10 @@ from treering.core.errors import NotFound
 from treering.edges.wiki_files.folder import WikiFolder
 from treering.edges.wiki_files.link_check import broken_links
 from treering.edges.wiki_files.serving import wiki_server
-from treering.edges.wiki_files.showing import WikiBrowser
+from treering.edges.wiki_files.showing import WikiBrowser, html_of
 from treering.memories.wiki.files.addresses import FileAddresses
 from treering.memories.wiki.files.regions import KEEP
+from treering.memories.wiki.rules.mermaid import Arrow, flowchart
 from wiki_by_hand import page, small_wiki, wiki
 
 
@@ -134,3 +137,65 @@ def test_a_server_shows_pages_with_a_strict_policy_and_only_to_this_machine(tree
 def test_what_is_not_there_is_not_served(tmp_path):
     with pytest.raises(NotFound, match="no folder"), wiki_server(tmp_path / "none"):
         pass
+
+
+def test_a_citation_leads_to_the_lines_of_the_file_as_it_lies(tree):
+    (tree / "src" / "app.py").write_text("<b>&\n" * 8 + "key = 'AKIA" + "Q3EGZVD5XKM2WNRP'\n")
+    with served(tree / "wiki") as port:
+        page = asked(port, "/modules/routing.md")[2]
+        assert 'href="/-/source/src/app.py?lines=1-9#L1"' in page
+        status, _, file = asked(port, "/-/source/src/app.py?lines=2-4")
+        assert status == 200
+        assert file.count('class="line cited"') == 3
+        assert '<span class="line cited" id="L2">&lt;b&gt;&amp;\n</span>' in file
+        assert "Q3EGZVD5XKM2WNRP" not in file
+
+
+def test_only_files_that_pages_cite_are_shown(tree):
+    (tree / "secret.txt").write_text("the secret")
+    (tree / "wiki" / "mine.md").write_text("# Mine\n\n[x](../secret.txt#L1-L1)\n")
+    with served(tree / "wiki") as port:
+        assert 'secret.txt"' not in asked(port, "/mine.md")[2]
+        for path in ("secret.txt", "../secret.txt", "src/../secret.txt", "src", "", "%2e%2e/secret.txt", "/etc/passwd"):
+            assert asked(port, f"/-/source/{path}")[0] == 404
+        (tree / "src" / "app.py").unlink()
+        (tree / "src" / "app.py").symlink_to("/etc/passwd")
+        assert asked(port, "/-/source/src/app.py")[0] == 404
+
+
+BOXES = {"a": "shop", "b": 'x"]<script>', "c": "rules", "d": "books", "e": "alone"}
+ARROWS = [Arrow("a", "b", "3"), Arrow("b", "c", dotted=True), Arrow("a", "d"), Arrow("c", "d"), Arrow("d", "a")]
+
+
+@pytest.mark.parametrize("direction", ["LR", "TD"])
+def test_a_diagram_is_drawn_with_all_boxes_apart_and_all_arrows(tmp_path, direction):
+    body = f"# A\n\n{flowchart(BOXES, ARROWS, direction=direction, marked='c')}\n"
+    WikiFolder(tmp_path / "wiki").publish(*wiki(page("a.md", "A", body)))
+    html = WikiBrowser(tmp_path / "wiki").html("/a.md")
+    drawn = html[html.index("<svg") : html.index("</svg>") + 6]
+    root = ElementTree.fromstring(drawn)
+    kinds = [one.tag.rpartition("}")[2] for one in root]
+    assert [kinds.count(kind) for kind in ("rect", "path", "polygon")] == [5, 5, 5]
+    assert [one.text for one in root if one.tag.endswith("text")] == ["3", *BOXES.values()]
+    names = ("x", "y", "width", "height")
+    rects = [{name: float(one.get(name)) for name in names} for one in root if one.tag.endswith("rect")]
+    assert not any(overlap(one, other) for one, other in combinations(rects, 2))
+    assert "<script" not in html
+    assert "style=" not in drawn
+    assert "The diagram as text (Mermaid)" in html
+
+
+def overlap(one, other):
+    beside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+    above = one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"]
+    return not (beside or above)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sequenceDiagram\n    A->>B: hello", "flowchart LR", "flowchart LR\n    a --> b", "flowchart LR\n    click a x"],
+)
+def test_a_diagram_of_other_rules_stays_text(text):
+    html = html_of(f"```mermaid\n{text}\n```\n", "a.md", headings=False)
+    assert "<svg" not in html
+    assert "<code" in html

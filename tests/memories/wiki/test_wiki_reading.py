@@ -6,7 +6,7 @@ from markdown_it import MarkdownIt
 
 from treering.memories.wiki.repository.document_blocks import blocks_of
 from treering.memories.wiki.repository.document_headings import headings_of
-from treering.memories.wiki.repository.prose import first_sentence, words_of
+from treering.memories.wiki.repository.prose import first_paragraph, first_sentence, words_of
 from treering.memories.wiki.repository.signatures import shortened, signature_at
 from treering.memories.wiki.rules.markup import opening, plain
 from treering.memories.wiki.rules.page_body import shown
@@ -71,6 +71,8 @@ def test_a_long_signature_loses_its_result_then_its_types_then_its_last_paramete
         ("``code`` and `more` and *stress* and __init__", "code and more and stress and __init__"),
         ("See {@link https://x.org docs} <b>now</b><!-- never -->", "See docs now"),
         ("Fixed. :issue:`12`", "Fixed. issue 12"),
+        ("`~flask.Flask` and `text`:ref: and :paramref:`.engine.echo`", "Flask and text and engine.echo"),
+        (":class:`~collections.abc.\nMapping` has one [1]_ and [#n]_.", "Mapping has one and ."),
     ],
 )
 def test_prose_loses_its_markup_and_keeps_its_words(text, words):
@@ -80,6 +82,63 @@ def test_prose_loses_its_markup_and_keeps_its_words(text, words):
 def test_the_first_sentence_ends_where_the_sentence_does():
     assert shown(first_sentence("Give it, e.g. to\nme. Or not.\n\n:param x: no", 200)) == "Give it, e.g. to me."
     assert shown(first_sentence("word " * 100, 20)).endswith("…")
+
+
+def test_the_first_paragraph_may_begin_with_a_role_and_stands_below_the_title():
+    assert first_paragraph(":py:class:`Shop` sells.\n\n:param x: no") == ":py:class:`Shop` sells."
+    assert first_paragraph("Shops\n~~~~~\n\nThey sell.") == "They sell."
+
+
+def test_a_document_is_called_by_its_first_heading_though_another_one_follows_at_once(tmp_path, space):
+    files = {
+        "docs/install.rst": "Installation\n============\n\n\nPython Version\n--------------\n\nUse the latest one.\n",
+        "docs/guide.md": "# Guide\n\n## First steps\n\nWalk.\n",
+        "docs/plain.md": "# Plain\n\nIt says so.\n\n## More\n\nMore.\n",
+    }
+    Bakery(tmp_path / "shop", files).ingest(space)
+    titles = {page.plan.title for path, page in wiki(space).items() if path.startswith("documents/")}
+    assert titles == {"Installation", "Guide", "Plain"}
+
+
+SHOP = {
+    "shop/__init__.py": "from .rules import RATE, Till\nfrom .passed import opened\n",
+    "shop/passed.py": '"""Passes on."""\n\nfrom .rules import opened\n' + "\n" * 12,
+    "shop/rules.py": (
+        '"""Holds the rules."""\n\nfrom typing import overload\n\nRATE: int = 3\n\nopened = RATE > 2\n\n\n'
+        "@overload\ndef price(of: int) -> int: ...\n\n\n@overload\ndef price(of: str) -> str: ...\n\n\n"
+        'def price(of: int | str) -> int | str:\n    """Return what it costs."""\n    return of\n\n\n'
+        'class Till:\n    """Holds coins."""\n\n    @property\n    def coins(self) -> int:\n'
+        '        """How many there are."""\n        return 1\n\n    @coins.setter\n'
+        "    def coins(self, value: int) -> None:\n        self.kept = value\n"
+    ),
+}
+
+
+@pytest.fixture
+def shop(tmp_path, space):
+    Bakery(tmp_path / "shop", SHOP).ingest(space)
+    return wiki(space)
+
+
+def test_overloads_and_setters_are_not_listed_beside_what_they_are_of(shop):
+    body = shop["modules/shop-rules.md"].body
+    assert body.count("[`price`]") == 1
+    assert "(of: int \\| str) -> int \\| str | Return what it costs. |" in body
+    assert body.count("[`coins`]") == 1
+    assert "[`coins`](source:shop/rules.py#L26-L29): int | How many there are. |" in body
+
+
+def test_names_that_a_package_passes_on_lead_to_where_they_are_defined(shop):
+    offers = shop["modules/shop.md"].body.partition("## What it offers")[2]
+    assert "[`RATE`](source:shop/rules.py#L5-L5)" in offers
+    assert "[`opened`](source:shop/rules.py#L7-L7)" in offers
+    assert "[`Till`](source:shop/rules.py#L" in offers
+
+
+def test_the_plan_says_of_each_module_what_it_is_for(shop):
+    purposes = {path: page.plan.purpose for path, page in shop.items()}
+    assert purposes["modules/shop-rules.md"] == "Holds the rules."
+    assert purposes["modules/shop.md"].startswith("Offers ")
 
 
 @pytest.mark.parametrize(

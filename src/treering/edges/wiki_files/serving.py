@@ -6,10 +6,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from treering.core.errors import NotFound, Unavailable
-from treering.edges.wiki_files.showing import POLICY, STYLE, WikiBrowser, style_sheet
+from treering.edges.wiki_files.showing import POLICY, SOURCE, STYLE, WikiBrowser, style_sheet
 
 _ADDRESS = "127.0.0.1"
 _NAMES = frozenset({"127.0.0.1", "localhost"})
@@ -48,11 +48,15 @@ class _WikiHandler(BaseHTTPRequestHandler):
         if not self._is_meant():
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, b"This server answers to 127.0.0.1 only.", "text/plain")
             return
-        path = urlsplit(self.path).path
+        asked = urlsplit(self.path)
+        path = asked.path
         if path == STYLE:
             self._answer(HTTPStatus.OK, style_sheet(), "text/css")
             return
-        page = self.browser.html(path)
+        if path.startswith(SOURCE):
+            page = self.browser.source_html(path, parse_qs(asked.query).get("lines", [""])[0])
+        else:
+            page = self.browser.html(path)
         if page is None:
             self._answer(HTTPStatus.NOT_FOUND, _NO_PAGE, "text/plain")
         else:

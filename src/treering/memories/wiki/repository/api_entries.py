@@ -94,16 +94,28 @@ class SourceLines:
 def entries_of(text: SourceLines, family: str, path: str) -> tuple[ApiEntry, ...]:
     """Return what a file of a family of languages defines, in the order of its lines."""
     found: dict[str, ApiEntry] = {}
+    besides: dict[str, tuple[int, int]] = {}
     exported = _exported_elsewhere(text, family)
     for name, first, last in _definitions(text, path):
         if name in found:
             continue
-        entry = _entry(text, family, name, first, last)
-        if entry:
+        if _is_aside(text.lines, name, first, last, family):
+            besides.setdefault(name, (first, last))
+        elif entry := _entry(text, family, name, first, last):
             found[name] = replace(entry, public=entry.public or name in exported)
         if len(found) == MOST_ENTRIES:
             break
-    return tuple(_public_with_owner(found))
+    for name, place in besides.items():  # such as of a protocol, which has overloads and no definition
+        if name not in found and len(found) < MOST_ENTRIES and (entry := _entry(text, family, name, *place)):
+            found[name] = entry
+    ordered = sorted(found.items(), key=lambda one: one[1].lines.first)
+    return tuple(_public_with_owner(dict(ordered)))
+
+
+def _is_aside(lines: Sequence[str], name: str, first: int, last: int, family: str) -> bool:
+    """Tell whether a definition only says more of another one: an overload, or the setter of a property."""
+    at = _line_of(lines, name.rpartition(".")[2], first, last) if family == "py" else None
+    return at is not None and any(_ASIDE.fullmatch(one) for one in decorators_above(lines, at))
 
 
 def _public_with_owner(found: dict[str, ApiEntry]) -> Iterator[ApiEntry]:
@@ -117,11 +129,12 @@ def _public_with_owner(found: dict[str, ApiEntry]) -> Iterator[ApiEntry]:
 def _definitions(text: SourceLines, path: str) -> Iterator[tuple[str, int, int]]:
     for place, part in text.spans:
         if part.definitions:
-            inside = {one.name.replace("::", "."): one for one in part.definitions}
+            inside = [(one.name.replace("::", "."), one) for one in part.definitions]
+            named = {name for name, _ in inside}
             for name in names_in_heading(part.heading, path):
-                if name not in inside and name.partition("(")[0]:
+                if name not in named and name.partition("(")[0]:
                     yield name, *_around(text.lines, name, place, part)
-            for name, one in inside.items():
+            for name, one in inside:
                 yield name, place.start + one.first - 1, place.start + one.last - 1
         elif part.role in ("symbol", "code"):
             for name in names_in_heading(part.heading, path)[:1]:
@@ -145,6 +158,8 @@ def _entry(text: SourceLines, family: str, name: str, first: int, last: int) -> 
     line = text.lines[at]
     doc = _doc(text.lines, at, signature.end, family)
     kind = kind_of(short, line, family, member="." in name)
+    if family == "py" and any(_PROPERTY.fullmatch(one) for one in decorators_above(text.lines, at)):
+        kind = "property"
     public = is_public(short, line, family, member="." in name)
     return ApiEntry(name, kind, signature.rest, tuple(first_sentence(doc, _DOC_CHARS)), public, cited)
 
@@ -205,6 +220,24 @@ def comment_above(lines: Sequence[str], at: int) -> str:
     return "\n".join(_without_marks(line) for line in reversed(said) if not _FOR_TOOLS.search(line)).strip()
 
 
+def assigned_at(text: SourceLines, name: str) -> CitedSpan | None:
+    """Return the line at the top of a file that gives a name its value, such as `session = LocalProxy(…)`."""
+    sought = re.compile(
+        rf"(?:(?:export|declare|const|let|var|type|static|pub)\s+)*{re.escape(name)}\s*(?::[^=].*|=(?!=).*)"
+    )
+    at = next((at for at, line in enumerate(text.lines) if sought.fullmatch(line)), None)
+    return text.cite(at, at) if at else None
+
+
+def decorators_above(lines: Sequence[str], at: int) -> list[str]:
+    """Return the decorators of one line right above a line, without their `@`."""
+    found = list[str]()
+    while at > 1 and (bare := lines[at - 1].strip()).startswith("@"):
+        found.append(bare[1:].partition("#")[0].strip())
+        at -= 1
+    return found
+
+
 def comment_at_top(lines: Sequence[str], family: str) -> tuple[str, int]:
     """Return the docstring or comment a file begins with, and the line it ends on; a licence says nothing."""
     at = 1
@@ -243,6 +276,8 @@ def paragraph_words(text: str) -> list[Words]:
     return words_of(first_paragraph(text))
 
 
+_ASIDE = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")
+_PROPERTY = re.compile(r"(?:[\w.]*\.)?(?:cached_|abstract)?property|\w+\.getter")
 _HOLDER = re.compile(r"\b(?:class|interface|struct|enum|trait|impl|type|module|mod|namespace|def|func|fn|function)\s+$")
 _COMMENT = re.compile(r"(?:/\*|\*|//|#(?!\[|!)|--\s)")
 _FOR_TOOLS = re.compile(r"eslint-|@ts-|prettier-|biome-|istanbul|c8 ignore|noinspection|nolint|go:|rubocop:|clang-")

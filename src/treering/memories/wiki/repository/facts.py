@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from treering.core.objects import Knowledge
-from treering.memories.wiki.repository.api_entries import ApiEntry, CitedSpan
+from treering.memories.wiki.repository.api_entries import ApiEntry, CitedSpan, assigned_at
 from treering.memories.wiki.repository.files import RepositoryFiles, WikiFile, read_files, read_lines
 from treering.memories.wiki.repository.known import KnownObjects, KnownSubject, read_known
 from treering.memories.wiki.repository.packages import CodePart, CodeParts, code_parts, stands_for_folder
@@ -17,6 +17,8 @@ from treering.ports.reach import Reach
 from treering.tools.engine import Engine
 
 _MOST_NAMED = 4
+_MOST_STEPS = 4
+"""Files that a name is passed on through, from where it is offered to where it is defined."""
 _TYPES = ("class", "interface", "struct")
 
 
@@ -43,6 +45,22 @@ class RepositoryFacts:
         text = read_lines(self.engine.ledger, file, self.files.sequence)
         spans = text.spans if text else ()
         return {part.segment_id: CitedSpan(at.start, at.end, part.segment_id, part.hash) for at, part in spans}
+
+    def definition_of(self, file: WikiFile, name: str) -> tuple[WikiFile, CitedSpan, ApiEntry | None] | None:
+        """Return where a name is defined that a file offers: there, or in the files that it takes the name from."""
+        for _ in range(_MOST_STEPS):
+            entry = next((one for one in file.entries if one.name == name and not one.owner), None)
+            if entry:
+                return file, entry.lines, entry
+            text = read_lines(self.engine.ledger, file, self.files.sequence)
+            if text and (lines := assigned_at(text, name)):
+                return file, lines, None
+            links = self.graph.outgoing.get(file.path, ())
+            further = next((link.end for link in links if link.imports and name in link.names), None)
+            if further is None:
+                return None
+            file = self.files.files[further]
+        return None
 
     @cached_property
     def ranked_parts(self) -> Sequence[CodePart]:

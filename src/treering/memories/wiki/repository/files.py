@@ -222,10 +222,21 @@ def _title(source: Source, path: str, text: SourceLines) -> str:
     if source.segments and source.segments[0].role == "prose":
         markdown = not path.lower().endswith((".rst", ".rest", ".txt"))
         heading = next(iter(headings_of(text.lines[:_TITLE_LINES], markdown=markdown)), None)
-        if heading and heading.level == 1:
+        # A heading that another one follows at once has no text, and stands in the headings of that one alone.
+        above = _headings_above(source, text, heading.first if heading else 0)
+        if heading and heading.level == 1 and not above:
             return heading.text
+        if above:
+            return above
     named = source.title if source.title != path else next((part.heading for part in source.segments), "")
     return named.partition(" > ")[0].partition(" / ")[0] or basename(path)
+
+
+def _headings_above(source: Source, text: SourceLines, line: int) -> str:
+    """Return the first of the headings above the one on a line, as the segment that begins there has them."""
+    found = (part.heading for place, part in text.spans if place.start <= line <= place.end)
+    first, deeper, _ = next(found, "").partition(" > ")
+    return first.removeprefix(f"{source.title} / ") if deeper else ""
 
 
 def _said(metadata: Mapping[str, Any], key: str) -> str:

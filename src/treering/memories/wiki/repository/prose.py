@@ -21,7 +21,9 @@ _INLINE = re.compile(
     | (?P<badge>\[!\[[^\]\n]{0,300}+\](?:\([^()\s]{0,300}+\)|\[[^\]\n]{0,100}+\])?\]
         (?:\([^()\s]{0,300}+\)|\[[^\]\n]{0,100}+\])?)
     | (?P<image>!\[[^\]\n]{0,300}+\](?:\([^()]{0,300}+\)|\[[^\]\n]{0,100}+\])?)
-    | (?P<role>:(?P<rolename>[\w+:-]{1,30}):`(?P<roletext>[^`\n]{1,300})`)
+    | (?P<role>:(?P<rolename>[\w+:-]{1,30}):`(?P<roletext>[^`]{1,300})`)
+    | (?P<role_behind>`(?P<texted>[^`\n]{1,300})`:(?P<behind>[\w+:-]{1,30}):(?!`))
+    | (?P<footnote>(?<=\s)\[(?:\#\w*|\*|\d{1,3})\]_(?!\w))
     | (?P<literal>(?P<ticks>`{1,3})(?P<code>[^`\n]{1,300}?)(?P=ticks)(?!`)_{0,2})
     | (?P<jslink>\{@(?:link|linkcode|linkplain|code|see)\s+(?P<jstarget>[^}\n]{1,300})\})
     | (?P<mdlink>\[(?P<label>[^\[\]\n]{1,300}+)\]
@@ -29,18 +31,21 @@ _INLINE = re.compile(
     | (?P<tag></?[A-Za-z][^<>\n]{0,300}>)
     | (?P<auto><(?P<address>https?://[^<>\s]{1,300})>)
     | (?P<replaced>(?<!\w)\|[\w .-]{1,60}\|_{0,2}(?!\w))
-    | (?P<escape>\\{1,2}(?=s\b|[^\w\s]))
+    | (?P<escape>\\{1,2}(?=s\b|[^\w\s])|\\[ ](?=:\w))
     | (?P<emphasis>(?<!\w)_(?P<stressed>[^\s_](?:[^_\n]{0,200}[^\s_])?)_(?!\w))
     | (?P<strong>\*{1,3}(?=\S)|(?<=\S)\*{1,3})
     """,
     re.VERBOSE | re.DOTALL,
 )
+_DOTTED = re.compile(r"[\w.]+(?:\(\))?")
+_UNDERLINE = re.compile(r"([=~\-^*+#'\"])\1{2,}")
 _TARGET = re.compile(r"\s*<[^<>]*>$")
 _SPACES = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"[.!?:](?=[\s\"')\]]|$)[\"')\]]?")
 _NO_END = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|[A-Z])|^\W*\d{1,3})\.$")
 _STOP = re.compile(
-    r"^(?:\.\. |:\w[\w ]*:(?!`)|@\w|(?:Args|Arguments|Parameters|Returns?|Raises|Yields|Examples?|Notes?|Attributes"
+    r"^(?:\.\. |:\w[\w ]*:(?!`|[\w+.:-]+:`)|@\w"
+    r"|(?:Args|Arguments|Parameters|Returns?|Raises|Yields|Examples?|Notes?|Attributes"
     r"|Params?|Usage|See also)\s*:{0,2}\s*$|-{3,}|={3,}|>>>|```|~~~|\*{3,}|#{1,6}\s)"
 )
 _SKIPPED = re.compile(r"^@(?:module|file|fileoverview|packageDocumentation|description|summary|brief)\b\s*")
@@ -66,7 +71,10 @@ def words_of(text: str) -> list[Words]:
 def first_paragraph(text: str) -> str:
     """Return the first paragraph of a docstring or doc comment, before it tells of parameters and the like."""
     kept: list[str] = []
-    for line in text.strip().splitlines():
+    lines = text.strip().splitlines()
+    if len(lines) > 2 and lines[0].strip() and _UNDERLINE.fullmatch(lines[1].strip()):
+        lines = lines[2:]  # a title says less than what stands below it
+    for line in lines:
         bare = _SKIPPED.sub("", line.strip())
         if _STOP.match(bare) or (not bare and kept):
             break
@@ -106,6 +114,8 @@ def _read(match: re.Match[str]) -> list[Words]:
     match match.lastgroup:
         case _ if match["role"]:
             return [_role(match["rolename"], match["roletext"])]
+        case _ if match["role_behind"]:
+            return [_role(match["behind"], match["texted"])]
         case _ if match["literal"]:
             return [_literal(match)]
         case _ if match["jslink"]:
@@ -122,6 +132,7 @@ def _read(match: re.Match[str]) -> list[Words]:
 
 
 def _role(name: str, text: str) -> Words:
+    text = _SPACES.sub(" ", text)
     titled = _TARGET.search(text)
     if titled:
         return Words(text[: titled.start()])
@@ -129,16 +140,21 @@ def _role(name: str, text: str) -> Words:
     if last in _NUMBERED:
         return Words(f"{last} {text}")
     if not domain and last not in _CODE_ROLES:
-        return Words(text.lstrip("/!~"))
-    shown = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!.")
-    return Words(shown, code=True)
+        return Words(text.lstrip("/!~."))
+    return Words(_last_name(text) if text.startswith("~") else text.lstrip("!."), code=True)
+
+
+def _last_name(text: str) -> str:
+    """Return the last part of a name: `~flask.Flask` stands for `Flask`."""
+    return text.rpartition(".")[2].lstrip("~ ")
 
 
 def _literal(match: re.Match[str]) -> Words:
     text = match["code"]
     if match[0].endswith("_"):
         return Words(_TARGET.sub("", text))
-    return Words(text.strip(), code=True)
+    is_short = text.startswith("~") and _DOTTED.fullmatch(text[1:]) is not None
+    return Words(_last_name(text) if is_short else text.strip(), code=True)
 
 
 def _joined(found: Sequence[Words]) -> list[Words]:

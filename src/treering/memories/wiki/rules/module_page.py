@@ -22,6 +22,7 @@ _DRAWN = 6
 _SIGNATURE_CHARS = 90
 _NAMES = 5
 _MAKERS = frozenset({"__init__", "constructor", "__new__"})
+_WITH_SIGNATURE = frozenset({"function", "method", "property"})
 _TYPES = ("class", "interface", "struct", "enum")
 
 
@@ -45,7 +46,9 @@ def write_module(facts: RepositoryFacts, paths: PagePaths, plan: WikiPlan, page:
 def entry_row(body: PageBody, file: WikiFile, entry: ApiEntry) -> tuple[str, str]:
     """Return a row of a table of definitions: its name with its signature, and what it does."""
     name = body.source(file, entry.lines, code(entry.short))
-    rest = shortened(without_receiver(entry.rest), _SIGNATURE_CHARS) if entry.kind in ("function", "method") else ""
+    rest = shortened(without_receiver(entry.rest), _SIGNATURE_CHARS) if entry.kind in _WITH_SIGNATURE else ""
+    if entry.kind == "property":
+        rest = rest.removeprefix("()").replace(" -> ", ": ", 1)
     return f"{name}{plain(rest)}", shown(entry.doc)
 
 
@@ -83,12 +86,10 @@ def _offers(facts: RepositoryFacts, paths: PagePaths, body: PageBody, part: Code
     entry = facts.files.files[part.entry]
     for link in offered(entry, facts):
         file = facts.files.files[link.end]
-        defined = {one.name: one for one in file.entries if not one.owner}
         page = body.to_page(paths.of_file(file.path), code(file.path.removeprefix(f"{entry.folder}/")))
         for name in link.names:
-            one = defined.get(name)
-            place = body.source(file, one.lines, code(name)) if one else body.source(entry, link.lines, code(name))
-            rows.append((place, shown(one.doc) if one else "", page))
+            where, lines, one = facts.definition_of(file, name) or (entry, link.lines, None)
+            rows.append((body.source(where, lines, code(name)), shown(one.doc) if one else "", page))
     return table(("Name", "What it does", "From"), rows[:_MOST_ROWS]) if rows else ""
 
 

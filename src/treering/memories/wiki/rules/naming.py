@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from treering.memories.wiki.pages import PageKind, PagePlan, WikiPlan
-from treering.memories.wiki.repository.facts import RepositoryFacts
+from treering.memories.wiki.repository.facts import RepositoryFacts, package_purpose
 from treering.memories.wiki.repository.files import WikiFile
 from treering.memories.wiki.repository.packages import CodePart, page_slugs, repository_title
 from treering.memories.wiki.repository.prose import cut, words_of
@@ -18,6 +18,7 @@ REFERENCE = "reference.md"
 DECISIONS = "decisions.md"
 CHANGES = "changes.md"
 
+_PURPOSE_CHARS = 160
 _PASSED_OVER = re.compile(
     r"(?:^|/)(?:licen[cs]e|copying|code[_-]of[_-]conduct|authors|contributors|maintainers|pull_request_template"
     r"|issue_template|funding|requirements[^/]*|robots|404|search|genindex|_?navigation|_sidebar|management-tasks"
@@ -82,13 +83,14 @@ def slug_of_top(key: str, title: str, slugs: Mapping[str, str]) -> str:
 def part_plan(paths: PagePaths, part: CodePart) -> PagePlan:
     """Plan the page of a package or module."""
     what = "package" if part.is_package else "module"
+    said = "".join(one.text for one in cut(package_purpose(part, paths.facts), _PURPOSE_CHARS)).strip()
     files = part.files[:200]
     alias = tuple(one for one in (part.key,) if one not in (part.title, "."))
     return PagePlan(
         path=paths.parts[part.key],
         title=part.title,
         kind=PageKind.MODULE,
-        purpose=f"What the {what} {part.title} is for, what it defines, and who uses it.",
+        purpose=said or f"What the {what} {part.title} is for, what it defines, and who uses it.",
         relevant_files=files or part.modules[:200],
         importance=round(part.importance, 4),
         aliases=alias,
