@@ -166,7 +166,7 @@ class _RunTools:
 
 async def _generated(state: WikiWorkflowState, config: RunnableConfig) -> WikiWorkflowState:
     given = config.get("configurable", {})
-    space = given.get("space")
+    space: Any = given.get("space")
     opened: Space = space or await asyncio.to_thread(open_space)
     try:
         branch = state.get("branch") or None
