@@ -157,7 +157,7 @@ def _is_diagram(token: Token) -> bool:
 def _folded(token: Token) -> list[Token]:
     """Draw a diagram, and fold its text behind it."""
     diagram = parse_diagram(token.content)
-    drawn = f'<div class="drawing" tabindex="0">{draw_diagram(diagram)}</div>\n' if diagram else ""
+    drawn = f'<div class="diagram-frame" tabindex="0">{draw_diagram(diagram)}</div>\n' if diagram else ""
     before, after = (Token("html_block", "", 0, content=text) for text in (drawn + _DIAGRAM, "</details>\n"))
     return [before, token, after]
 
