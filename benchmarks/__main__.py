@@ -17,6 +17,7 @@ from benchmarks import (
     embedding,
     graph,
     ingest,
+    injections,
     latency,
     ledgers,
     memories,
@@ -63,6 +64,7 @@ BENCHMARKS: Mapping[str, Callable[[Plan], list[Row]]] = {
     "code": code_files.measure,
     "packs": packs.measure,
     "poisoning": poisoning.measure,
+    "injections": injections.measure,
 }
 
 

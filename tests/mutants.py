@@ -19,17 +19,24 @@ _HEADER = "[tool.mutmut]\n"
 
 _STORES = "tests/edges/stores"
 _LEDGER = f"{_STORES}/test_memory_ledger.py"
+_REST = "tests/edges/surfaces/rest"
+_SCOPED_VERBS = "tests/tools/test_scoped_verbs.py"
 _DECIDING = {
     "core": ("tests/core", _LEDGER),
     "derived": ("tests/derived", "tests/toy_store/test_toy_store.py", "tests/tools/test_query.py"),
     "ports": (_LEDGER, "tests/toy_store/test_toy_store.py"),
+    **dict.fromkeys(("tools/confined_ledger.py", "tools/scoped_ledger.py"), (_SCOPED_VERBS, f"{_REST}/test_keys.py")),
+    "tools/rights.py": ("tests/edges/surfaces/test_rights.py",),
     "tools": ("tests/tools",),
     "edges/stores/sqlite": tuple(
         f"{_STORES}/test_sqlite_{name}.py"
         for name in ("ledger", "index", "index_contract", "filters", "vectors", "graph", "days", "leases")
     ),
+    "edges/surfaces/rest": tuple(
+        f"{_REST}/test_{name}.py" for name in ("keys", "key_limits", "keys_of_routes", "sign_in", "mcp_over_http")
+    ),
 }
-"""By folder: the tests that decide, without those that start processes or break files."""
+"""By module or folder: the tests that decide, without those that start processes or break files."""
 
 
 def main(modules: list[str]) -> int:
@@ -51,7 +58,7 @@ def main(modules: list[str]) -> int:
 
 
 def _tests_of(module: str) -> tuple[str, ...]:
-    folder = next((folder for folder in _DECIDING if module.startswith(f"{folder}/")), None)
+    folder = next((one for one in _DECIDING if module == one or module.startswith(f"{one}/")), None)
     if folder is None:
         raise SystemExit(f"No tests are named for {module}: add its folder to {Path(__file__).name}.")
     own = sorted((_ROOT / "tests").rglob(f"test_{Path(module).stem}.py"))

@@ -1,5 +1,6 @@
 import pytest
 
+from treering.core.policy import Policy
 from treering.testing.builders import Builder, day
 from treering.testing.clocks import SteppingClock
 from treering.testing.memory_ledger import MemoryLedger
@@ -46,3 +47,24 @@ def test_what_contradicts_after_the_newer_has_superseded_is_contested_once(make,
     assert ledger.get(newest.id).status == "contested"
     assert [item.revision for item in ledger.history(newest.id)] == [1, 2]
     assert ledger.verify()
+
+
+def test_a_claim_nobody_verified_is_contested_by_a_newer_one_and_not_superseded(make, ledger):
+    source = make.source("Ada keeps bees.")
+    quote = make.evidence(source)
+    proposed = make.fact("Ada", "hives", 1, quote, valid_from=day("2025-01-01"), status="candidate")
+    believed = make.fact("Ada", "hives", 2, quote, valid_from=day("2026-01-01"), status="active")
+    ledger.commit(make.patch(source, proposed))
+    assert set(ledger.commit(make.patch(believed)).contested) == {proposed.id, believed.id}
+    assert [ledger.get(claim.id).status for claim in (proposed, believed)] == ["contested", "contested"]
+
+
+def test_a_policy_may_keep_the_newer_from_superseding(make):
+    ledger = MemoryLedger(clock=SteppingClock(), policy=Policy(newer_supersedes=False))
+    source = make.source("Ada keeps bees.")
+    quote = make.evidence(source)
+    older = make.fact("Ada", "hives", 1, quote, valid_from=day("2025-01-01"), status="active")
+    newer = make.fact("Ada", "hives", 2, quote, valid_from=day("2026-01-01"), status="active")
+    ledger.commit(make.patch(source, older))
+    ledger.commit(make.patch(newer))
+    assert [ledger.get(claim.id).status for claim in (older, newer)] == ["contested", "contested"]

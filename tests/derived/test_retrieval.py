@@ -113,6 +113,46 @@ def test_the_embedder_says_below_which_cosine_a_text_says_nothing(space):
     assert sorted(origins(ask(space, asked, embedder=Generous()))) == sorted(CHAIN)
 
 
+class TestTurnsFarFromTheQuestion:
+    """A turn has few words of its own, so its distance says little where anything at all was found."""
+
+    @pytest.fixture
+    def talk(self, space):
+        say(space, ("2022-01-02T10:00:00Z", "Ann", "So we did."), origin="chat:far")
+        note(space, "Magnolias wilt.", origin="note:far")
+        return space
+
+    def test_stay_where_words_found_something(self, talk):
+        note(talk, "The xylophone is of oak.", origin="note:near")
+        talk.embed_pending()
+        assert origins(ask(talk, "Which xylophone?", embedder=HashingEmbedder())) == ["note:near", "chat:far"]
+
+    def test_stay_where_what_words_found_has_no_vector_yet(self, talk):
+        talk.embed_pending()
+        note(talk, "The xylophone is of oak.", origin="note:near")
+        assert origins(ask(talk, "Which xylophone?", embedder=HashingEmbedder())) == ["note:near", "chat:far"]
+
+    def test_stay_where_meaning_alone_found_something(self, talk):
+        embedder = Synonyms()
+        with open_space(channel="user", embedder=embedder) as space:
+            say(space, ("2022-01-02T10:00:00Z", "Ann", "So we did."), origin="chat:far")
+            note(space, "Magnolias wilt.", origin="note:far")
+            note(space, "marimba", origin="note:near")
+            space.embed_pending()
+            assert origins(ask(space, "xylophone", embedder=embedder)) == ["note:near", "chat:far"]
+
+    def test_go_where_nothing_was_found(self, talk):
+        talk.embed_pending()
+        assert origins(ask(talk, "Which xylophone does the zebra play?", embedder=HashingEmbedder())) == []
+
+
+class Synonyms(HashingEmbedder):
+    """An embedder that knows one word by another name."""
+
+    def embed_query(self, text):
+        return super().embed_query(text.replace("marimba", "xylophone"))
+
+
 def test_a_limit_cuts_the_end_and_every_passage_is_there_once(space):
     assert origins(ask(space, limit=1)) == ["note:letter"]
     everything = ask(space, "Did Ada Lovelace, Charles Babbage or Grace Hopper build a compiler?", limit=50)

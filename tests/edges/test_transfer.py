@@ -171,6 +171,26 @@ def test_a_damaged_line_is_noticed_and_nothing_is_imported(open_space, export, t
     refused(open_space(), TreeringError, export)
 
 
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("revisions", {"seq": 2**70}),
+        ("revisions", {"seq": True}),
+        ("segments", {"source_id": ["a"]}),
+        ("events", {"seq": 2**70}),
+        ("links", {"added": "1"}),
+        ("links", {"removed": 2**70}),
+        ("receipts", {"key": {}}),
+        ("receipts", {"key": None}),
+    ],
+)
+def test_a_row_of_other_kinds_of_values_is_refused_and_nothing_is_imported(open_space, export, table, change):
+    path = export / f"{table}.jsonl"
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps({**json.loads(first), **change}), *others]) + "\n")
+    refused(open_space(), TreeringError, export)
+
+
 def test_a_changed_or_missing_blob_is_noticed(open_space, export):
     blob = next(file for file in (export / "blobs").rglob("*") if file.is_file())
     kept = blob.read_bytes()

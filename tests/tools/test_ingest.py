@@ -341,6 +341,11 @@ def test_vectors_start_after_writing_and_are_waited_for_on_request(desk, folder)
     assert desk.vectors.finished == 1
 
 
+def test_a_dry_run_waits_for_no_vectors(desk, folder):
+    desk.read(folder, wait=True, dry_run=True)
+    assert (desk.vectors.started, desk.vectors.finished) == (0, 0)
+
+
 def test_progress_is_told_with_the_number_of_items(desk, folder):
     told = []
     for number in range(60):
@@ -381,6 +386,13 @@ def test_status_lists_every_item_page_by_page(desk, folder):
 
 def test_status_of_a_space_without_jobs_is_empty(desk):
     assert desk.ingest("status").status == "empty"
+
+
+def test_a_job_beside_the_scope_of_a_call_is_not_found(desk, folder):
+    job = desk.ingest("path", {"path": str(folder)}, scope="/a").job
+    assert desk.ingest("status", {"job": job}, scope="/a/b").job == job
+    with pytest.raises(NotFound, match="There is no job"):
+        desk.ingest("status", {"job": job}, scope="/b")
 
 
 def test_an_unknown_job_is_not_found(desk):

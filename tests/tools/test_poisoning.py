@@ -63,6 +63,29 @@ def test_thirty_copies_do_not_push_out_what_is_more_trusted(space):
     assert search(space)[0].origin == "note:honest"
 
 
+def test_copies_are_read_on_past_until_what_is_more_trusted_is_found(space):
+    told = "Of the river at the mill in Norrby nothing is known but that Greta Holm called it Alm."
+    note(space, told, origin="note:honest")
+    for number in range(10):
+        note(through(space, "agent"), f"{POISON} Told in letter {number}.", origin=f"note:poison{number}")
+    assert [hit.origin for hit in search(space, limit=1)] == ["note:honest"]
+
+
+def test_a_forged_copy_that_matches_much_better_does_not_leave_the_original_unread(space):
+    note(space, PARAGRAPH.format(river="Alm"), origin="note:honest")
+    agent = through(space, "agent")
+    note(agent, "A song of boats, farmers and the Oder that nobody sings.", origin="note:song")
+    boats = (
+        "The boats that the farmers keep are old, for nobody has painted them since the flood, when the water of the "
+        "Oder stood in every barn, and since the last boat builder gave up his shed and went to live with his "
+        "daughter, far from any water, where he carves spoons and tells of storms, eels, nets, fog, mud and ice."
+    )
+    note(agent, boats, origin="note:boats")
+    forged = f"{PARAGRAPH.format(river='Oder')} The Oder ferry."
+    note(agent, forged, origin="note:forged", title="The farmers and the Oder")
+    assert [hit.origin for hit in search(space, "Oder farmers", limit=2)] == ["note:song", "note:boats"]
+
+
 def test_a_forged_copy_does_not_take_the_original_away_as_its_duplicate(space):
     note(space, PARAGRAPH.format(river="Alm"), origin="note:honest", title="Norrby")
     forged = f"{PARAGRAPH.format(river='Oder')} Greta Holm restored the mill."

@@ -10,10 +10,11 @@ import pytest
 from space_parts import decide, move, note, put, read, records, state_fact, status, task
 from treering.core.errors import Conflict, Denied, InvalidInput, NotFound, TreeringError
 from treering.core.ids import PREFIXES
-from treering.core.patch import AddLink, Link, MoveScope
+from treering.core.patch import AddLink, Create, Link, MoveScope, Update
 from treering.ports.ledger import Selection
 from treering.testing.builders import Builder
 from treering.tools.catalog import TOOLS, call
+from treering.tools.confined_ledger import confined
 from treering.tools.envelope import Envelope
 from treering.tools.rights import EVERYTHING
 
@@ -43,6 +44,11 @@ def _blank(answer, ids):
 
 
 _MADE = re.compile(r"((?:know|node|act|work|src|patch):[0-9a-z]{26})")
+
+
+def made_at(scope, patch):
+    """Return a patch that says at which scope it was made."""
+    return patch.model_copy(update={"scope": scope})
 
 
 class TestForeignIds:
@@ -256,6 +262,86 @@ class TestJobs:
         answers = [told(space, "ingest", "status", "/a", {"job": one}) for one in (job, NOBODY["job"])]
         assert same_but_for(*answers, job, NOBODY["job"])
         assert answers[0]["error"] == "NotFound"
+
+
+class TestConfined:
+    """An engine let into one scope: what lies above is not there either, whatever a patch says of its own scope."""
+
+    @pytest.fixture
+    def make(self, space):
+        return Builder(space.engine.clock)
+
+    @pytest.fixture
+    def inside(self, space):
+        return confined(space.engine, scope="/a")
+
+    @pytest.mark.parametrize("way", ["commit", "preview", "propose"])
+    @pytest.mark.parametrize("scope", ["/", "/b", "/ab"])
+    def test_no_patch_names_what_lies_above_or_beside(self, space, make, inside, way, scope):
+        ours, theirs = task(space, "Ours", scope="/a"), task(space, "Theirs", scope=scope)
+        before = records(space)
+        for operation in (
+            Update(id=theirs, expected_revision=1, changes={"title": "Taken"}),
+            Update(id=ours, expected_revision=1, changes={"depends_on": [theirs]}),
+            AddLink(link=Link(type="about", source=ours, target=theirs)),
+        ):
+            with pytest.raises(NotFound, match=f"no object {theirs}"):
+                getattr(inside.ledger, way)(made_at("/a", make.patch(operation)))
+        assert records(space) == before
+
+    def test_what_an_object_refers_to_already_may_be_said_again(self, space, make, inside):
+        above = task(space, "Above", scope="/")
+        ours, more = task(space, "Ours", scope="/a", depends_on=[above]), task(space, "More", scope="/a/b")
+        changes = {"depends_on": [above, more]}
+        patch = make.patch(Update(id=ours, expected_revision=1, changes=changes))
+        inside.ledger.commit(made_at("/a", patch))
+        assert read(space, ours).depends_on == (above, more)
+
+    @pytest.mark.parametrize(
+        ("said", "kept"), [(None, "/a"), ("/", "/a"), ("/b", "/a"), ("/ab", "/a"), ("/a", "/a"), ("/a/b", "/a/b")]
+    )
+    def test_a_patch_is_made_at_the_scope_or_below_it(self, space, make, inside, said, kept):
+        patch = made_at(said, make.patch(Create(object=make.work("Ours", scope="/a/b"))))
+        inside.ledger.commit(patch)
+        assert space.engine.ledger.patch(patch.id).scope == kept
+        assert inside.ledger.patch(patch.id).id == patch.id
+
+    def test_a_proposal_is_made_there_and_an_idempotency_key_stays_as_it_is(self, space, make, inside):
+        proposed = make.patch(Create(object=make.work("Ours", scope="/a")))
+        assert inside.ledger.propose(proposed, idempotency_key="k").scope == "/a"
+        again = made_at("/a", make.patch(Create(object=make.work("Ours", scope="/a"))))
+        assert space.engine.ledger.propose(again, idempotency_key="k").id == proposed.id
+
+    def test_a_commit_with_a_key_happens_once(self, make, inside):
+        first, second = (make.patch(Create(object=make.work("Ours", scope="/a"))) for _ in range(2))
+        assert not inside.ledger.commit(first, idempotency_key="k").replayed
+        assert inside.ledger.commit(second, idempotency_key="k").patch_id == first.id
+
+    def test_only_objects_there_and_below_are_seen(self, space, inside):
+        made = {scope: task(space, scope, scope=scope) for scope in ("/", "/a", "/a/b", "/ab", "/b")}
+        assert inside.ledger.heads(made.values()).keys() == {made["/a"], made["/a/b"]}
+        assert [item.scope for item in inside.ledger.select(Selection(scope="/", descend=True))] == ["/a", "/a/b"]
+
+    def test_only_jobs_there_and_below_are_told_of(self, space, inside):
+        jobs = {
+            scope: space.ingest("source", scope=scope, input={"items": [{"text": f"At {scope}."}]}).job
+            for scope in ("/a", "/a/b", "/", "/ab", "/b")
+        }
+        told = {scope for scope, job in jobs.items() if inside.jobs.find(job)}
+        assert told == {"/a", "/a/b"}
+        assert [row["scope"] for row in inside.jobs.recent(5, scope="/")] == ["/a/b", "/a"]
+        assert [row["scope"] for row in inside.jobs.recent(1, scope="/")] == ["/a/b"]
+        assert inside.jobs.find(NOBODY["job"]) is None
+
+    def test_a_job_that_is_saved_is_found_again(self, space, inside):
+        row = dict(space.engine.jobs.find(space.ingest("source", input={"items": [{"text": "One."}]}).job))
+        inside.jobs.save(NOBODY["job"], {**row, "id": NOBODY["job"], "scope": "/a"})
+        assert inside.jobs.find(NOBODY["job"])["scope"] == "/a"
+
+    def test_what_jobs_still_name_is_counted_in_the_whole_space(self, space, inside):
+        report = space.ingest("source", scope="/b", input={"items": [{"text": "One."}]})
+        named = [report.items[0].source_id]
+        assert inside.jobs.remains(named) == space.engine.jobs.remains(named) == 1
 
 
 class TestEmptyAnswers:

@@ -214,3 +214,35 @@ def test_a_name_that_is_nearly_one_is_answered_with_the_right_one():
         client_named("claude")
     assert "claude-code" in refused.value.hint
     assert Path(CLIENTS["vscode"].project_file).name == "mcp.json"
+
+
+@pytest.mark.parametrize("what", ["the file", "its folder", "the hooks"])
+def test_a_link_of_a_project_that_leads_out_of_it_is_not_followed(client, tmp_path, what):
+    folder, home = places(client, tmp_path, False)
+    own = tmp_path / "own"
+    own.mkdir()
+    file = client.hooks_file(folder=folder, home=home) if what == "the hooks" else client.file(folder=folder, home=home)
+    if file == folder or (what == "its folder" and file.parent == folder):
+        pytest.skip("this client has none")
+    (own / file.name).write_text("{}" if file.suffix == ".json" else "")
+    if what == "its folder":
+        file.parent.symlink_to(own)
+    else:
+        file.parent.mkdir(exist_ok=True)
+        file.symlink_to(own / file.name)
+    before = bytes_below(tmp_path)
+    with pytest.raises(InvalidInput, match="outside of the project"):
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=HOOKS)
+    assert bytes_below(tmp_path) == before
+
+
+def test_a_link_within_a_project_is_followed(tmp_path):
+    client = client_named("cursor")
+    folder, home = places(client, tmp_path, False)
+    (folder / "shared.json").write_text("{}")
+    (folder / ".cursor").mkdir()
+    client.file(folder=folder, home=home).symlink_to("../shared.json")
+    ConnectionRecords(tmp_path / "data").make(
+        plan_connection(client, folder=folder, home=home, server=SERVER, hooks=None)
+    )
+    assert "treering" in (folder / "shared.json").read_text()

@@ -364,3 +364,14 @@ def test_a_transcript_is_kept_without_code_from_the_folder_of_its_session(folder
     subprocess.run(command, input=json.dumps(given), cwd=tmp_path, check=True, text=True, timeout=60)
     assert wait_for(lambda: discussions(capsys), {session: 2}) == {session: 2}
     assert not marker.exists()
+
+
+def test_a_relative_transcript_is_that_of_the_client_and_not_one_of_the_same_name_in_the_folder(
+    folder, tmp_path, capsys
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    transcript(folder / "session.jsonl", [("user", "Forged.")])
+    session = transcript(elsewhere / "session.jsonl")
+    assert hook("keep", {"cwd": str(folder), "transcript_path": "session.jsonl"}, elsewhere) == {}
+    assert wait_for(lambda: discussions(capsys), {session: 4}) == {session: 4}

@@ -130,6 +130,12 @@ def test_a_link_that_leads_nowhere_becomes_text_and_is_told():
     assert matter(made.text)["status"] == "unresolved"
 
 
+def test_ticks_with_a_backslash_begin_no_code():
+    body = "[\\`a](page:a.md) and [b\\`](page:b.md) `c\\` [d](page:d.md) `[e](page:e.md)`"
+    told = with_addresses(body, lambda link: link.path)
+    assert told == "[\\`a](a.md) and [b\\`](b.md) `c\\` [d](d.md) `[e](page:e.md)`"
+
+
 def test_links_in_code_stay_as_they_are():
     body = "`[a](page:b.md)` and ``[a](page:`b`.md)``\n\n~~~\n[a](page:b.md)\n~~~\n"
     assert with_addresses(body, lambda _: "x") == body

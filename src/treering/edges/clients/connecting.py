@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -59,9 +60,10 @@ def plan_connection(
     """Return what connecting would change, and change nothing.
 
     `hooks`: how the client is to call us at the beginning and the end of a session; `None`: it is not to. Raises
-    `InvalidInput` for a file that cannot be read, `Conflict` where the client has another server of our name.
+    `InvalidInput` for a file that cannot be read, and for one of a project that is a link out of it; `Conflict` where
+    the client has another server of our name.
     """
-    edits = _Edits()
+    edits = _Edits(folder)
     edits.add_server(client, client.file(folder=folder, home=home), server)
     if hooks and client.hooks:
         edits.add_hooks(client, client.hooks_file(folder=folder, home=home), hooks)
@@ -121,9 +123,10 @@ class ConnectionRecords:
 
 
 class _Edits:
-    """Changes of files that are collected before any is made."""
+    """Changes of files that are collected before any is made. `folder`: the project that they have to lie in."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
         self._texts: dict[Path, str] = {}
         self._before: dict[Path, bytes | None] = {}
         self._pieces: dict[Path, list[str]] = {}
@@ -154,6 +157,8 @@ class _Edits:
 
     def _text(self, file: Path, form: str) -> str:
         if file not in self._texts:
+            if self._folder:
+                _check_inside(file, self._folder)
             before = self._before[file] = _bytes(file)
             try:
                 text = (before or b"").decode()
@@ -166,6 +171,16 @@ class _Edits:
         if made:
             self._texts[file] = made.text
             self._pieces.setdefault(file, []).append(made.piece)
+
+
+def _check_inside(file: Path, folder: Path) -> None:
+    """Raise `InvalidInput` for a link out of a project: whoever wrote the project would have another file changed."""
+    place = Path(os.path.realpath(file))
+    if not place.is_relative_to(os.path.realpath(folder)):
+        raise InvalidInput(
+            f"{file} leads to {place}, which lies outside of the project.",
+            hint="Remove the link; connecting all projects, with --user, changes your own configuration.",
+        )
 
 
 def _told_of(file: Path, work: Any) -> Inserted | None:

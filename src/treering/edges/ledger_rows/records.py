@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treering.core.account import LinkRow
 from treering.core.audit import AuditEvent
@@ -138,6 +138,43 @@ _READ: dict[str, Callable[[ExportedRows], _Rows]] = {
 }
 
 
+_Number = Annotated[int, Field(ge=0, lt=2**63)]
+"""What a database keeps as a whole number."""
+
+
+class _Row(BaseModel):
+    """A row of an export, whose values somebody may have changed: none counts as another of a like kind."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class _RevisionRow(_Row):
+    id: str
+    revision: _Number
+    seq: _Number
+    body: Any
+
+
+class _WordsRow(_Row):
+    source_id: str
+    segment_id: str
+    text: str
+
+
+class _LinkRow(_Row):
+    type: str
+    source: str
+    target: str
+    patch_id: str
+    added: _Number
+    removed: _Number | None
+
+
+class _ReceiptRow(_Row):
+    key: str
+    receipt: Any
+
+
 def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:
     """Write records into an empty ledger; return the changes its followers have to see, in order.
 
@@ -146,7 +183,7 @@ def load_records(rows: LoadedRows, records: Iterable[Record]) -> list[Change]:
     try:
         revisions = [known for record in records if (known := _load(rows, record))]
         return [_settled(rows, *revision) for revision in revisions]
-    except (KeyError, TypeError, ValidationError) as error:
+    except (KeyError, TypeError, OverflowError, ValidationError) as error:
         raise no_export(error) from error
 
 
@@ -155,20 +192,22 @@ def _load(rows: LoadedRows, record: Record) -> tuple[int, str, int] | None:
     row: Any = record.row
     match record.table:
         case "revision":
-            rows.keep_revision(row["id"], row["revision"], row["seq"], canonical_json(row["body"]))
-            return row["seq"], row["id"], row["revision"]
+            made = _RevisionRow.model_validate(row)
+            rows.keep_revision(made.id, made.revision, made.seq, canonical_json(made.body))
+            return made.seq, made.id, made.revision
         case "event":
             rows.keep_event(AuditEvent.model_validate(row))
         case "segment":
-            rows.keep_words(row["source_id"], row["segment_id"], row["text"])
+            words = _WordsRow.model_validate(row)
+            rows.keep_words(words.source_id, words.segment_id, words.text)
         case "link":
-            rows.keep_link(
-                (row["type"], row["source"], row["target"], row["patch_id"], row["added"], row["removed"]),
-            )
+            link = _LinkRow.model_validate(row)
+            rows.keep_link((link.type, link.source, link.target, link.patch_id, link.added, link.removed))
         case "patch":
             rows.keep_new_record(PatchRecord.model_validate(row))
         case "receipt":
-            rows.keep_key(row["key"], json.dumps(row["receipt"]))
+            receipt = _ReceiptRow.model_validate(row)
+            rows.keep_key(receipt.key, json.dumps(receipt.receipt))
         case other:
             raise InvalidInput(
                 f"The export has an unknown table {other!r}.", hint="Check that Treering exported it, and this version."

@@ -3,6 +3,8 @@ import pytest
 from key_parts import guarded
 from rest_parts import running
 
+from treering.edges.surfaces.rest.gate import cookie_name
+
 CALL = {"mode": "work_item", "input": {"title": "From a page"}}
 
 
@@ -73,3 +75,8 @@ def test_a_person_without_a_key_is_led_to_the_form_and_a_program_is_told(browser
 def test_a_server_without_keys_signs_nobody_in(tmp_path):
     with running(tmp_path) as client:
         assert client.post("/sign-in", data={"key": "trk"}).status_code == 422
+
+
+def test_over_tls_the_name_of_the_cookie_binds_it_to_this_host():
+    assert cookie_name("https") == "__Host-treering-key"
+    assert cookie_name("http") == "treering-key"

@@ -47,7 +47,8 @@ def keep(now: Path | None) -> None:
     place = given.get("transcript_path")
     if isinstance(place, str) and place and Path(place).is_file():
         with suppress(OSError):
-            _start(Path(place), _folder(given))
+            # The work runs in the folder of the session, where a relative path would name another file.
+            _start(Path(place).absolute(), _folder(given))
     say(_EMPTY)
 
 

@@ -100,14 +100,17 @@ def _link(scheme: str, target: str) -> BodyLink:
 
 
 def _code_spans(line: str) -> list[tuple[int, int]]:
-    runs = list(_TICKS.finditer(line))
+    """Find the code in a line. A backslash keeps a tick from opening a span; in a span it is a character."""
+    runs = [(found.start(), found.end()) for found in _TICKS.finditer(line)]
     spans, at = list[tuple[int, int]](), 0
     while at < len(runs):
-        same = next((n for n in range(at + 1, len(runs)) if len(runs[n][0]) == len(runs[at][0])), None)
+        start = runs[at][0] + _is_escaped(line, runs[at][0])
+        size = runs[at][1] - start
+        same = next((n for n in range(at + 1, len(runs)) if runs[n][1] - runs[n][0] == size), None)
         if same is None:
             at += 1
         else:
-            spans.append((runs[at].start(), runs[same].end()))
+            spans.append((start, runs[same][1]))
             at = same + 1
     return spans
 
