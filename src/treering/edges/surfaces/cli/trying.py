@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -202,8 +202,9 @@ def _changes_of(hit: ShownHit) -> Iterator[_Change]:
         for one in lines
         if len(one.split()) > 3 and text.count(one) == 1 and not one.startswith(("#", "|", "$", ">"))
     ]
+    ways: Sequence[Callable[[str], str | None]] = (_other_number, _opposite, partial(_other_name, text=text), _nothing)
     for words in sorted(telling, key=_tells, reverse=True):
-        for rank, change in enumerate((_other_number, _opposite, partial(_other_name, text=text), _nothing)):
+        for rank, change in enumerate(ways):
             after = change(words)
             if after is not None:
                 yield _Change(file, words, after, rank)
