@@ -6,6 +6,7 @@ the process that it starts works that off, and so does every later one, until it
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -33,6 +34,7 @@ _COMES = (
 )
 _ELSEWHERE = "Treering: the memory of this folder is on a server. The tool wiki.query tells it, in the mode context."
 _NEW = ".new"
+_PATIENT = 10  # of 19, as `nice` counts
 _LEFT_SECONDS = 3600
 
 
@@ -155,6 +157,9 @@ def _start(*arguments: str, folder: Path) -> None:
         start_new_session=True,
         creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
     )
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, worker.pid, _PATIENT)  # whoever sits at the machine goes first
     # Nobody waits for it; without a return code Python would warn that nobody did.
     worker.returncode = 0
 
