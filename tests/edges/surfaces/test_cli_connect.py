@@ -285,7 +285,13 @@ def told_at_begin(folder):
 HOOK_MODULES = {
     *("treering", "treering.core", "treering.core.characters", "treering.core.errors", "treering.edges"),
     *("treering.edges.address", "treering.edges.private_files", "treering.edges.settings", "treering.edges.stores"),
-    *("treering.edges.clients", "treering.edges.clients.ready_packs", "treering.edges.clients.session_hooks"),
+    *(
+        "treering.edges.clients",
+        "treering.edges.clients.known_clients",
+        "treering.edges.file_lock",
+        "treering.edges.clients.ready_packs",
+        "treering.edges.clients.session_hooks",
+    ),
     *("treering.edges.stores.sqlite", "treering.edges.stores.sqlite.files", "treering.edges.stores.sqlite.ready"),
 }
 """All of Treering that a hook may import before it answers."""

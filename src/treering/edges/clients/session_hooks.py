@@ -20,6 +20,7 @@ from uuid import uuid4
 from treering.core.characters import visible, visible_json
 from treering.core.errors import TreeringError
 from treering.edges.address import file_address
+from treering.edges.clients.known_clients import OWN_PROCESS
 from treering.edges.clients.ready_packs import pack_of, standing, state_of
 from treering.edges.private_files import make_folder, sync_folder, write_new
 from treering.edges.settings import Settings
@@ -148,8 +149,7 @@ def _take_on(transcript: Path, folder: Path) -> None:
 
 def _start(*arguments: str, folder: Path) -> None:
     worker = subprocess.Popen(  # noqa: S603 - our own command
-        # -P: without it Python would import modules from the working folder first, such as a repository's numpy.py.
-        [sys.executable, "-P", "-m", "treering", "session", *arguments],
+        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "session", *arguments],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
