@@ -1,6 +1,20 @@
-"""`python -m treering` is the command `treering`."""
+"""The command `treering`, and `python -m treering`."""
 
-from treering.edges.surfaces.cli import main
+import sys
+
+_HOOKS = (["session", "begin"], ["session", "keep"])
+
+
+def main() -> None:
+    """Answer a hook of a coding agent, which has no time for the whole command line; else run that."""
+    if sys.argv[1:] in _HOOKS:
+        from treering.edges.clients import session_hooks
+
+        raise SystemExit(session_hooks.run(sys.argv[2]))
+    from treering.edges.surfaces import cli
+
+    cli.main()
+
 
 if __name__ == "__main__":
     main()

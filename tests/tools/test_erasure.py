@@ -47,14 +47,14 @@ def reading(path):
 
 
 def every_read(space, *identities):
-    """Return everything that reads tell about a word and some ids, as one text."""
+    """Return everything that reads tell about a word and some ids, but what repeats the question, as one text."""
     told = []
     for options in ({}, {"withdrawn": True}, {"as_of": 2}, {"as_of": 3}, {"semantic": False}):
         texts = (WORD, "quarterdeck", "zygo", "quarterde", *identities)
         found = [space.query("search", input={"text": text}, options=options) for text in texts]
-        told += [report.model_dump(exclude={"trace"}) for report in found]
+        told += [report.model_dump(exclude={"trace", "warnings", "empty"}) for report in found]
         pack = space.query("context", input={"task": f"{WORD} quarterdeck"}, options=options).pack
-        told.append(pack.model_dump(exclude={"task", "missing_context"}))
+        told.append(pack.model_dump(exclude={"task", "summary", "missing_context"}))
     told.append(space.query("recent", options={"descend": True}).model_dump())
     told.append(space.query("expand", input={"ids": identities}).model_dump(exclude={"missing"}))
     told.append([record.row for record in records(space) if record.table != "event"])

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from functools import reduce
 
 import apsw
 import pytest
@@ -353,16 +354,21 @@ class TestEmptyAnswers:
         space.crystallize("knowledge", scope="/b", input={"id": old, "status": "archived"})
         note(space, "Our words.", scope="/a")
         key = "text" if mode == "search" else "task"
+        unwritten = {"walrus": "zygote", "handler": "mitosis", "sleeps": "divs"}
+
+        def with_others(words):
+            return reduce(lambda said, pair: said.replace(*pair), unwritten.items(), words)
+
         answers = [
             told(space, "query", mode, "/a", {key: words}, **options)
             for options in ({}, {"filter": {"kind": "web"}}, {"descend": True}, {"withdrawn": True})
-            for words in (
-                text,
-                text.replace("walrus", "zygote").replace("handler", "mitosis").replace("sleeps", "divs"),
-            )
+            for words in (text, with_others(text))
         ]
         for answer, other in zip(answers[::2], answers[1::2], strict=True):
-            assert answer["empty"] == other["empty"]
+            assert {name: with_others(str(value)) for name, value in answer["empty"].items()} == {
+                name: str(value) for name, value in other["empty"].items()
+            }
+            assert with_others(repr(answer["warnings"])) == repr(other["warnings"])
             if mode == "context":
                 said = [len(gap.split("`")) for gap in answer["pack"]["missing_context"]]
                 assert said == [len(gap.split("`")) for gap in other["pack"]["missing_context"]]

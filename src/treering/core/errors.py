@@ -18,7 +18,6 @@ An error carries a message, a hint a person can act on, and details for a progra
 """
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 
@@ -138,6 +137,9 @@ class Defect(TreeringError):
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """Say which of `known` was probably meant, else list them all."""
+    # Imported here: few processes ever need it, and the hooks of coding agents have no time for it.
+    from difflib import get_close_matches
+
     names = list(known)
     # Comparing takes the product of the lengths, and `given` may be of any.
     close = get_close_matches(given[:_LONGEST_NAME], names, n=1, cutoff=0.5)

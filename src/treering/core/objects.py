@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from treering.core.canonical import JsonObject, canonical_json, digest, normalise
 from treering.core.errors import InvalidInput, nearest
@@ -231,8 +232,8 @@ _SHOWN_CHARS = 300
 def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
     """Turn a validation error into ours: each wrong field, what is wrong, and the nearest known name."""
     problems = [
-        {"field": ".".join(map(str, item["loc"]))[:_SHOWN_CHARS], "problem": item["msg"], "kind": item["type"]}
-        for item in error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
+        {"field": ".".join(map(str, item["loc"]))[:_SHOWN_CHARS], "problem": _problem(item), "kind": item["type"]}
+        for item in error.errors(include_url=False, include_input=False)[:_MOST_PROBLEMS]
     ]
     first = problems[0]
     unknown = [p["field"].rpartition(".")[2] for p in problems if p["kind"] == "extra_forbidden"]
@@ -242,6 +243,15 @@ def invalid_fields(error: ValidationError, *, known: list[str]) -> InvalidInput:
         hint=nearest(unknown[0], known) if unknown else "See details.fields for every wrong field.",
         details={"fields": problems},
     )
+
+
+def _problem(item: ErrorDetails) -> str:
+    """Say what is wrong with a field: a bound in our words, all else in those of Pydantic."""
+    bounds = item.get("ctx", {})
+    return next((f"must be {what} {bounds[name]}" for name, what in _BOUNDS.items() if name in bounds), item["msg"])
+
+
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 def no_export(error: Exception) -> InvalidInput:

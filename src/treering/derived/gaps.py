@@ -1,14 +1,18 @@
 """What a task speaks of, in the words of the task: the base of saying what is not known."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from treering.core.characters import label
 from treering.derived.analysis import query_terms
 
 _WORD = re.compile(r"[^\s\"'“”‘’`()\[\]{}<>,;:!?…]+")
 _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 _NAME_SIGN = re.compile(r"[_/:]|[^\W\d][.][^\W\d]|[a-z][A-Z]|[^\W\d]\d|\d[^\W\d]")
+_ACRONYM = re.compile(r"[A-Z]{2,6}s?")
 _SHORTEST = 4  # letters: shorter plain words are seldom what a task is about
+_SHOWN = 8
 _LONGEST = 20  # characters of a run without spaces: a longer one is a sentence
 # Words of requests and manners of doing: that a space never says them tells nobody anything.
 _PLAIN = re.compile(r"(?:ly|able|ible|ful|less|ness|ing|ed|est)$")
@@ -24,6 +28,32 @@ _OF_REQUESTS = frozenset(
     want whether work works wrong write year years
     """.split()
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WordsKnown:
+    """Which words of a question occur in a space, and which do not, as typed and in their order."""
+
+    known: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, words: Mapping[str, tuple[str, ...]], counts: Iterable[str]) -> "WordsKnown":
+        """Part words, each with its terms, by which terms occur."""
+        unknown = unknown_among(words, counts)
+        gone = {word.casefold() for word in unknown}
+        return cls(tuple(word for word in words if word.casefold() not in gone), tuple(unknown))
+
+    def told(self) -> str:
+        """Say which are known and which are not; empty where there are none."""
+        unknown = f"Not known here: {listed(self.unknown)}." if self.unknown else ""
+        known = f"Known here: {listed(self.known)}." if self.known else ""
+        return " ".join(filter(None, (unknown, known)))
+
+
+def listed(names: Sequence[str]) -> str:
+    """List the first of some names, each in quotes."""
+    return ", ".join(map(label, names[:_SHOWN]))
 
 
 def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
@@ -43,6 +73,18 @@ def names_in(task: str) -> Mapping[str, tuple[str, ...]]:
         if spoken_of or matter:
             wanted[word] = terms
     return {word: terms for word, terms in wanted.items() if terms}
+
+
+def words_in(task: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the words of a task that can be looked for, as typed, each with the index terms it is found by."""
+    telling = frozenset(query_terms(task).words)
+    words: dict[str, tuple[str, ...]] = {}
+    for match in _WORD.finditer(task):
+        word = match[0].strip(".*-–—/")
+        terms = tuple(term for term in query_terms(word).words if term in telling)
+        if terms:
+            words.setdefault(word, terms)
+    return words
 
 
 def unknown_among(names: Mapping[str, tuple[str, ...]], known: Iterable[str]) -> list[str]:
@@ -74,6 +116,8 @@ def _may_be_a_matter(word: str, *, begins: bool) -> bool:
     plain = word.casefold()
     if not word.isascii():
         return 1 < len(word) <= _LONGEST
+    if _ACRONYM.fullmatch(word):
+        return True
     if not plain.replace("-", "").isalpha() or len(plain) < _SHORTEST or plain in _OF_REQUESTS:
         return False
     named = word[0].isupper() and not begins

@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from treering.edges.private_files import make_folder, private
 
+NEXT_LOCK, RUNNING_LOCK = "next.lock", "running.lock"
 _HOLDER_BYTES = 64
 _FAR = 1 << 30
 """Windows locks bytes against being read, too: one far behind what stands in the file is locked."""
@@ -29,6 +30,19 @@ def held_alone(file: Path, *, wait: bool = False) -> Iterator[bool]:
         yield held
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def one_after_another(folder: Path) -> Iterator[bool]:
+    """Hold the locks of a folder so that one run works and at most one waits; yield `False` where one waits already.
+
+    Whoever waits has not begun, and will see what is there by then: a third run has nothing to add. Raises `OSError`.
+    """
+    with ExitStack() as alone:
+        with held_alone(folder / NEXT_LOCK) as is_next:
+            if is_next:
+                alone.enter_context(held_alone(folder / RUNNING_LOCK, wait=True))
+        yield is_next
 
 
 def holder(file: Path) -> str:

@@ -5,7 +5,6 @@ The modes apply to POSIX systems. A file or folder that is there already keeps t
 
 import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 _FOLDER = 0o700
 _FILE = 0o600
@@ -36,6 +35,9 @@ def replace_file(file: Path, data: bytes, *, mode: int | None = None) -> None:
 
     Its mode stays. `mode`: that of a new file; default for its owner alone.
     """
+    # Imported here: the hooks of coding agents write no such file, and have no time for it.
+    from tempfile import NamedTemporaryFile
+
     place = Path(os.path.realpath(file))
     kept = place.stat().st_mode & 0o777 if place.exists() else mode
     with NamedTemporaryFile(dir=place.parent, delete=False) as new:

@@ -75,6 +75,8 @@ class DocumentDraft:
     nodes: Sequence[NodeDraft] = ()
     """Things in the world that it shows to exist, with names without secrets."""
     captured_at: datetime | None = None
+    missing_extra: str = ""
+    """The extra that is not installed and would read more of it: the file is read again, in case it is by then."""
     warnings: Sequence[str] = ()
     """What a person should know, such as a redacted secret (kind and line, never the secret)."""
 

@@ -29,6 +29,7 @@ from treering.tools.reading import (
     altered_warnings,
     question_of,
     reach_of,
+    scope_warnings,
     stood_at,
     warnings_of,
     why_empty,
@@ -91,7 +92,12 @@ def context(call: Call, given: ContextInput, options: SearchOptions) -> ContextR
         mode="context",
         scope=call.scope,
         status="empty" if empty else "ok",
-        warnings=(*warnings_of(question), *rereading_warnings(found.sources), *altered_warnings(altered)),
+        warnings=(
+            *scope_warnings(call, options, (hit.state.scope for hit in (*found.sources.hits, *found.beliefs.hits))),
+            *warnings_of(question),
+            *rereading_warnings(found.sources),
+            *altered_warnings(altered),
+        ),
         ids=(built.id, *dict.fromkeys(item.object_id for item in packed.items)),
         pack=built,
         text=render(built),
@@ -118,7 +124,8 @@ def _beliefs(
 def _why_empty(call: Call, found: FoundForTask, reach: Reach) -> Empty:
     if found.answers:
         return why_empty(call, found.question, reach)
-    return Empty(reason="unknown_entity", hint=_NOT_SPOKEN_OF)
+    hint = " ".join(filter(None, (found.known.words.told(), _NOT_SPOKEN_OF)))
+    return Empty(reason="unknown_entity", hint=hint)
 
 
 def _build(

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from treering.core.characters import label
 from treering.core.filters import Compare
 from treering.core.objects import Knowledge
 from treering.core.pack import ConflictNote
+from treering.derived.gaps import listed
 from treering.derived.packing import Packed, quoted
 from treering.derived.showing import is_withheld
 from treering.ports.ledger import Altered, Selection
@@ -21,8 +21,10 @@ _READS = 8
 def summary_of(packed: Packed, conflicts: Sequence[ConflictNote], found: FoundForTask) -> str:
     """Say in one sentence what the pack holds, or that nothing here speaks of the task."""
     if not found.answers:
-        missing = _listed(found.known.missing) or "this: its words occur, but nowhere together"
-        return f"Nothing here speaks of {missing}. The nearest passages are named below, and not quoted."
+        words = found.known.words
+        missing = listed(words.unknown) or "this: its words occur, but nowhere together"
+        rest = f" Known here: {listed(words.known)}." if words.known and words.unknown else ""
+        return f"Nothing here speaks of {missing}.{rest} The nearest passages are named below, and not quoted."
     if not packed.items:
         return "Nothing is known here for this task."
     counts: dict[str, int] = {}
@@ -69,7 +71,7 @@ def _note(group: Sequence[Knowledge]) -> ConflictNote:
 
 def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     """Say what the task speaks of that the space does not know, and what it knew but had to withdraw."""
-    unknown = _listed(found.known.missing)
+    unknown = listed(found.known.missing)
     gaps = [f"Nothing here mentions {unknown}."] if unknown and found.answers else []
     gaps += [
         f"`{identity}` ({quoted(title)}) is {status}: do not rely on it." for identity, title, status in found.withdrawn
@@ -78,10 +80,6 @@ def missing_of(packed: Packed, found: FoundForTask) -> tuple[str, ...]:
     if packed.items and not sections & {"decisions", "constraints"}:
         gaps.append("No decision or constraint is recorded for this; crystallize what you decide.")
     return (*gaps, *lag_warning(found.question.lag))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(label, names[:_READS]))
 
 
 def next_reads_of(packed: Packed, attached: Sequence[Attached]) -> tuple[str, ...]:

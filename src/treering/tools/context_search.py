@@ -1,17 +1,17 @@
 """What is found for a task: sources and beliefs that answer, what had to be withdrawn, and what nothing speaks of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
 from treering.core.filters import And, Compare, Filter
 from treering.core.objects import Knowledge, Node, Object, title_of
 from treering.derived.analysis import index_text
-from treering.derived.gaps import names_in, unknown_among
+from treering.derived.gaps import WordsKnown, names_in, unknown_among, words_in
 from treering.derived.passages import passages_of
 from treering.derived.question import Question
 from treering.derived.reranking import Rereading
-from treering.derived.retrieval import Retrieval, retrieval
+from treering.derived.retrieval import Hit, Retrieval, retrieval
 from treering.derived.rounds import Steps, run_together
 from treering.derived.speaking import Telling, speaks_of
 from treering.ports.ledger import Altered, ObjectRequest, ObjectsFound
@@ -23,7 +23,7 @@ from treering.tools.envelope import Call
 
 _SOURCES = 40
 _BELIEFS = 16
-_SPEAKING = 10
+SPEAKING = 10
 """Best hits that are asked whether they speak of the task."""
 
 _WITHDRAWN = ("stale", "superseded")
@@ -38,6 +38,7 @@ class KnownWords:
 
     missing: tuple[str, ...] = ()
     """Names in the task that nothing here mentions."""
+    words: WordsKnown = field(default_factory=WordsKnown)
     telling: Telling = field(default_factory=Telling)
 
 
@@ -63,11 +64,15 @@ class FoundForTask:
         A lookup asks for a place and not for an answer. Of the past and of what an index that lags does not know
         yet, nobody can say what words it has.
         """
-        looked_up = self.sources.trace["route"] == "lookup" or self.nodes
-        if looked_up or not self.known.telling.weights or self.question.lag.behind:
-            return True
-        hits = (*self.sources.hits[:_SPEAKING], *self.beliefs.hits[:_SPEAKING])
-        return speaks_of(self.known.telling, self.question, hits)
+        hits = (*self.sources.hits[:SPEAKING], *self.beliefs.hits[:SPEAKING])
+        return bool(self.nodes) or answers(self.known, self.question, self.sources, hits)
+
+
+def answers(known: KnownWords, question: Question, found: Retrieval, hits: Sequence[Hit]) -> bool:
+    """Tell whether any of the best hits speaks of a question; `True` where that cannot be told, or it is a lookup."""
+    if found.trace["route"] == "lookup" or not known.telling.weights or question.lag.behind:
+        return True
+    return speaks_of(known.telling, question, hits)
 
 
 def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereading: Rereading | None) -> FoundForTask:
@@ -83,7 +88,7 @@ def gather(call: Call, question: Question, reach: Reach, *, deep: bool, rereadin
             retrieval(question, reach=of_sources, limit=_SOURCES, deep=deep, rereading=rereading),
             retrieval(question, reach=of_beliefs, limit=_BELIEFS, deep=deep),
             _withdrawn(question, reach, altered),
-            _known_words(question, reach),
+            known_words(question, reach),
             named_nodes(question, reach, altered),
         ],
         index=call.engine.index,
@@ -97,14 +102,18 @@ def _only(reach: Reach, types: tuple[str, ...]) -> Reach:
     return replace(reach, where=And((reach.where, Compare("type", "in", types))))
 
 
-def _known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
+def known_words(question: Question, reach: Reach) -> Steps[KnownWords]:
     """Count the words of a task in the scopes of the read."""
     if reach.at is not None:
         return KnownWords()  # which words occurred at that time is not kept
-    names = names_in(question.text)
-    terms = {term for terms in names.values() for term in terms}
+    names, words = names_in(question.text), words_in(question.text)
+    terms = {term for each in (names, words) for terms in each.values() for term in terms}
     found: TextFound = yield TextRequest(reach, 0, counted=tuple(sorted(terms.union(question.terms.words))))
-    return KnownWords(tuple(unknown_among(names, found.counts)), Telling.of(question.terms.words, found))
+    return KnownWords(
+        tuple(unknown_among(names, found.counts)),
+        WordsKnown.of(words, found.counts),
+        Telling.of(question.terms.words, found),
+    )
 
 
 def _withdrawn(question: Question, reach: Reach, altered: Altered) -> Steps[list[tuple[str, str, str]]]:

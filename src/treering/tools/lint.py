@@ -22,6 +22,7 @@ from treering.tools.rules.survey import Finding, Rule, Survey, survey
 from treering.tools.scoped_ledger import whole
 from treering.tools.submission import build_patch
 
+_RULES_BY_MODE: Mapping[str, Mapping[str, Rule]] = {"structure": structure.RULES, "semantic": semantic.RULES}
 _EVERY_RULE: Mapping[str, Rule] = {**structure.RULES, **semantic.RULES}
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _EVENTS = 500  # of the log, at a time
@@ -183,12 +184,27 @@ def _lint(
     )
 
 
+def rule_mode(name: str) -> str:
+    """Return the mode that a rule belongs to. Raises `InvalidInput` with all there are for one that there is not."""
+    for mode, rules in _RULES_BY_MODE.items():
+        if name in rules:
+            return mode
+    listed = "; ".join(f"{mode}: {', '.join(rules)}" for mode, rules in _RULES_BY_MODE.items())
+    raise InvalidInput(
+        f"lint has no rule {name!r}.",
+        hint=f"{nearest(name, _EVERY_RULE).partition('Known:')[0]} There are, in {listed}.".lstrip(),
+        details={"known": list(_EVERY_RULE)},
+    )
+
+
 def _found(call: Call, rules: Mapping[str, Rule], given: LintInput) -> tuple[list[Finding], Survey]:
     """Run the rules that were asked for, but for the silenced ones. Raises `InvalidInput` for an unknown name."""
     for name in given.rules:
         if name not in rules:
             raise InvalidInput(
-                f"This mode of lint has no rule {name!r}.", hint=nearest(name, rules), details={"known": list(rules)}
+                f"This mode of lint has no rule {name!r}.",
+                hint=nearest(name, rules) if name not in _EVERY_RULE else f"It is a rule of mode {rule_mode(name)}.",
+                details={"known": list(rules)},
             )
     ledger = call.engine.ledger
     silenced = ledger.policy.silenced_rules

@@ -1,6 +1,6 @@
 """What all reads share: options, points in time, how a hit is shown, and why an answer is empty."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -10,9 +10,11 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from treering.core.filters import EVERYTHING, And, Compare, Filter, parse_filter
 from treering.core.lifecycle import CURRENT, is_over
 from treering.core.locator import place_in
+from treering.core.scope import ROOT, is_within
 from treering.core.times import Instant, parse_time
 from treering.core.trust import TrustLevel
 from treering.derived.fusion import WALKED
+from treering.derived.gaps import WordsKnown, words_in
 from treering.derived.paths import WaysBack, passages_on, tell_path
 from treering.derived.question import Question
 from treering.derived.reranking import MOST_PAIRS
@@ -286,13 +288,30 @@ def why_empty(call: Call, question: Question, reach: Reach) -> Empty:
     if withdrawn:
         hint = "Only withdrawn knowledge matches; options.withdrawn shows it, lint explains it."
         return Empty(reason="known_but_empty", count=withdrawn, hint=hint)
+    words = words_in(question.text)
+    terms = {*question.terms.words, *(term for terms in words.values() for term in terms)}
+    (found,) = index.text.search([TextRequest(reach, 0, counted=tuple(sorted(terms)))])
+    told = WordsKnown.of(words, found.counts).told()
     if question.lag.pending:
-        hint = "Vectors are still being made; ask again."
+        hint = f"{told} Vectors are still being made; ask again.".lstrip()
         return Empty(reason="not_indexed_yet", count=question.lag.pending, hint=hint)
-    (found,) = index.text.search([TextRequest(reach, 0, counted=question.terms.words)])
     if found.counts:
-        return Empty(reason="known_but_empty", hint="The words occur, but nothing says anything about them here.")
-    return Empty(reason="unknown_entity", hint="No word of the question occurs here; ingest what knows it.")
+        return Empty(reason="known_but_empty", hint=f"{told} Nothing here says anything about that.".lstrip())
+    hint = f"No word of the question occurs here; ingest what knows it. {told}".rstrip()
+    return Empty(reason="unknown_entity", hint=hint)
+
+
+def scope_warnings(call: Call, options: ReadOptions, found: Iterable[str]) -> tuple[str, ...]:
+    """Warn where nothing lies at the scope of a read or below it: then all that is found lies above it.
+
+    `found`: the scopes of what was found.
+    """
+    if call.scope == ROOT or options.as_of is not None or any(is_within(one, call.scope) for one in found):
+        return ()
+    above = call.scope.rpartition("/")[0] or ROOT
+    if any(is_within(one, call.scope) for one in whole(call.engine.ledger).scopes(above)):
+        return ()
+    return (f"Nothing lies in the scope {call.scope} or below it: what is found here lies above it.",)
 
 
 def lag_warning(lag: Lag) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from treering.ports.ledger import Altered, Head, Selection, head_of
 from treering.tools.envelope import Call, Mode, Report, Value
 from treering.tools.flagging import flagged
 from treering.tools.history import HistoryEntry, change_of
-from treering.tools.reading import ReadOptions, altered_warnings, parse_moment
+from treering.tools.reading import ReadOptions, altered_warnings, parse_moment, scope_warnings
 from treering.tools.rights import READS
 from treering.tools.scoped_ledger import whole
 from treering.tools.standing import standing
@@ -84,6 +84,7 @@ def recent(call: Call, given: RecentInput, options: ReadOptions) -> RecentReport
         scope=call.scope,
         status="ok" if kept else "empty",
         warnings=(
+            *scope_warnings(call, options, (head.scope for head in heads)),
             *flagged((change.id, (change.title, change.reason)) for change in kept),
             *altered_warnings(altered),
         ),

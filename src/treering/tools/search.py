@@ -5,8 +5,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from treering.derived.retrieval import retrieve
+from treering.derived.retrieval import Retrieval, retrieval
+from treering.derived.rounds import run_together
 from treering.derived.tokens import estimate_tokens
+from treering.tools.context_search import SPEAKING, KnownWords, answers, known_words
 from treering.tools.envelope import AskingInput, Call, Mode
 from treering.tools.reading import (
     Asked,
@@ -18,6 +20,7 @@ from treering.tools.reading import (
     altered_warnings,
     question_of,
     reach_of,
+    scope_warnings,
     show,
     stood_at,
     warnings_of,
@@ -54,16 +57,18 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
     engine, reach = call.engine, reach_of(call, options)
     question = question_of(call, given.text, semantic=options.semantic)
     by_source = options.group == "source"
-    found = retrieve(
+    searching = retrieval(
         question,
-        index=engine.index,
-        ledger=engine.ledger,
         reach=reach,
         limit=options.limit,
         by_source=_PASSAGES if by_source else 0,
         deep=options.deep,
         rereading=rereading_of(call, options),
     )
+    words: KnownWords
+    found: Retrieval
+    found, words = run_together([searching, known_words(question, reach)], index=engine.index, ledger=engine.ledger)
+    is_answered = not found.hits or answers(words, question, found, found.hits[:SPEAKING])
     now = reach.now or engine.clock.now()
     explanations = Explanations(call, found) if options.explain else None
     hits = tuple(show(hit, now=now, explanations=explanations) for hit in found.hits)
@@ -75,7 +80,13 @@ def search(call: Call, given: SearchInput, options: HitOptions) -> SearchReport:
         mode="search",
         scope=call.scope,
         status="ok" if hits else "empty",
-        warnings=(*warnings_of(question), *rereading_warnings(found), *altered_warnings(found.altered)),
+        warnings=(
+            *scope_warnings(call, options, (hit.state.scope for hit in found.hits)),
+            *([] if is_answered else [f"{_ONLY_NEAREST} {words.words.told()}".rstrip()]),
+            *warnings_of(question),
+            *rereading_warnings(found),
+            *altered_warnings(found.altered),
+        ),
         ids=tuple(dict.fromkeys(hit.object_id for hit in shown)),
         hits=shown,
         empty=None if hits else why_empty(call, question, reach),
@@ -118,6 +129,8 @@ def _fit(hits: tuple[ShownHit, ...], max_tokens: int | None) -> tuple[tuple[Show
 
 
 _FRAME = 60  # tokens of ids, place and score around a hit's text
+
+_ONLY_NEAREST = "None of the hits speaks of what is asked: they are only the nearest."
 
 _PASSAGES = 3
 """Passages shown of a source at most, where hits are grouped."""

@@ -1,5 +1,6 @@
 """PDF files, office files, books and mail, held to the contract of formats, and what hostile ones cost."""
 
+import subprocess
 import sys
 from datetime import date
 from random import Random
@@ -8,6 +9,7 @@ import document_files as made
 import pypdf
 import pytest
 
+from space_parts import open_space
 from treering.core.locator import Page, Section, place_in
 from treering.edges.sources.documents import document_format, document_process
 from treering.edges.sources.documents.formats import MAIL, OFFICE, PDF
@@ -250,6 +252,27 @@ def test_without_the_extra_a_pdf_is_a_stub_whose_warning_names_it(monkeypatch):
     draft = read("a.pdf", made.pdf_of("Words."))
     assert (draft.kind, draft.content_type) == ("pdf", "binary_stub")
     assert 'pip install "treering[pdf]"' in draft.warnings[0]
+
+
+@pytest.mark.parametrize("mode", ["path", "repo"])
+def test_a_pdf_is_read_once_the_extra_is_there_and_is_unchanged_until_then(tmp_path, monkeypatch, mode):
+    (tmp_path / "a.pdf").write_bytes(made.pdf_of("Bees dance."))
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
+        subprocess.run([*git, *words], check=True)
+
+    def outcomes(space):
+        report = space.ingest(mode, input={"path": str(tmp_path)})
+        return {name: number for name, number in report.counts.items() if number and name != "unchanged"}
+
+    with open_space() as space:
+        with monkeypatch.context() as without:
+            without.setattr(document_format, "find_spec", lambda name: None)
+            assert outcomes(space)["created"]
+            assert outcomes(space) == {}
+        assert outcomes(space) == {"updated": 1}
+        assert outcomes(space) == {}
+        assert "Bees dance." in space.query("search", input={"text": "bees"}, options={"descend": True}).hits[0].text
 
 
 # Attacks

@@ -466,8 +466,46 @@ class TestTrying:
         stage.write({"README.md": f"# Acme\n\n## Installation\n\nRun it.\n\n{budget}"})
         out = stage.done("try").out
         assert "1 sources in" in out
-        assert "Ask it: retry budget" in out
+        assert "Ask it: how does retry budget work?" in out
         assert "no longer reads 'The budget is three calls a minute.'" in " ".join(out.split())
+
+    @pytest.mark.parametrize(
+        ("sentence", "question", "changed"),
+        [
+            (
+                "The default timeout of a call is 30 seconds.",
+                "what is the default timeout of a call?",
+                "is 60 seconds.",
+            ),
+            (
+                "The default mode of a call is read-only here.",
+                "what is the default mode of a call?",
+                "is writable here.",
+            ),
+            (
+                "`retries` of each call defaults to `tries`.",
+                "what is the default of retries?",
+                "`budget` of",
+            ),
+        ],
+    )
+    def test_it_asks_for_a_default_and_changes_the_line_as_a_person_would(
+        self, stage: Stage, sentence: str, question: str, changed: str
+    ) -> None:
+        stage.write({"README.md": f"# Acme\n\n## Retry budget\n\n{sentence}\n\nSee `budget`.\n"})
+        out = stage.done("try").out
+        assert f"Ask it: {question}" in out
+        assert f"- {sentence}" in out
+        (after,) = [one for one in out.splitlines() if one.strip().startswith("+ ")]
+        assert changed in after
+        assert "The decision is stale: its evidence is gone." in out
+
+    def test_a_line_that_nothing_in_it_can_be_changed_of_is_taken_out(self, stage: Stage) -> None:
+        stage.write({"README.md": "# Acme\n\n## Retry budget\n\nEach client retries a call.\n"})
+        out = stage.done("try").out
+        assert "- Each client retries a call." in out
+        assert "   + " not in out
+        assert "The decision is stale: its evidence is gone." in out
 
     def test_without_a_heading_it_asks_by_the_first_sentence(self, stage: Stage) -> None:
         logo = ".. image:: logo.svg\n   :alt: A logo of many colours and sizes\n"

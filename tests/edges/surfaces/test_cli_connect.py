@@ -1,14 +1,18 @@
 """`treering connect`, `status`, and what the hooks of coding agents call, as processes of their own."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from space_parts import all_of, decide, note, open_space
+from treering.edges.file_lock import NEXT_LOCK, held_alone
 from treering.edges.surfaces.cli import run
 
 TURNS = [
@@ -112,6 +116,27 @@ def hook(word, given, folder):
     return json.loads(done.stdout)
 
 
+def resources_of(program, given, folder):
+    """Run Python with something on stdin; return the CPU seconds it took and the modules it imported."""
+    command = [sys.executable, "-X", "importtime", "-P", *program]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    with subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        process.stdin.write(json.dumps(given).encode())
+        process.stdin.close()
+        told = process.stderr.read().decode()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, told
+    names = [one.rpartition("|")[2].strip() for one in told.splitlines() if one.startswith("import time:")]
+    return used.ru_utime + used.ru_stime, set(names)
+
+
+def waiting_records(tmp_path):
+    return sorted((tmp_path / "data/sessions").glob("*.json"))
+
+
 def discussions(capsys):
     capsys.readouterr()
     assert run(["discussion", "list", "--json"]) == 0
@@ -176,6 +201,7 @@ def work_at_sessions(folder):
         space.embed_pending()
     for words in (["init", "-q", "-b", "acme-sessions-in-sqlite"], ["config", "user.name", "Ada"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
+    assert run(["session", "work", "--for", str(folder)]) == 0
 
 
 def test_codex_begins_with_what_is_known_for_the_folder(folder):
@@ -249,6 +275,130 @@ def test_a_session_begins_with_what_is_known_for_the_state_of_the_folder(folder)
     assert answer["hookEventName"] == "SessionStart"
     assert "Sessions of acme live in SQLite" in answer["additionalContext"]
     assert "<<treering:recalled" in answer["additionalContext"]
+
+
+def told_at_begin(folder):
+    answer = hook("begin", {"hook_event_name": "SessionStart", "cwd": str(folder)}, folder)
+    return answer.get("hookSpecificOutput", {}).get("additionalContext", "")
+
+
+HOOK_MODULES = {
+    *("treering", "treering.core", "treering.core.characters", "treering.core.errors", "treering.edges"),
+    *("treering.edges.address", "treering.edges.private_files", "treering.edges.settings", "treering.edges.stores"),
+    *(
+        "treering.edges.clients",
+        "treering.edges.clients.known_clients",
+        "treering.edges.file_lock",
+        "treering.edges.clients.ready_packs",
+        "treering.edges.clients.session_hooks",
+    ),
+    *("treering.edges.stores.sqlite", "treering.edges.stores.sqlite.files", "treering.edges.stores.sqlite.ready"),
+}
+"""All of Treering that a hook may import before it answers."""
+_MOST_MODULES = 110  # of them about half are Python's own, such as those of dataclasses
+_MOST_CPU_SECONDS = 0.25
+
+
+@pytest.mark.parametrize("word", ["begin", "keep"])
+def test_a_hook_imports_little_and_takes_little_time_before_it_answers(folder, tmp_path, word):
+    file = tmp_path / "session.jsonl"
+    transcript(file)
+    work_at_sessions(folder)
+    given = {"hook_event_name": "SessionStart", "cwd": str(folder), "transcript_path": str(file)}
+    _, at_start = resources_of(["-c", "pass"], {}, folder)
+    seconds, modules = resources_of(["-m", "treering", "session", word], given, folder)
+    imported = modules - at_start
+    assert {name for name in imported if name.partition(".")[0] == "treering"} <= HOOK_MODULES
+    others = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert others - HOOK_MODULES <= {"apsw", "importedpackage", "org", "org.python", "org.python.core"}
+    assert len(imported) < _MOST_MODULES
+    assert seconds < _MOST_CPU_SECONDS
+
+
+def test_the_program_of_the_package_answers_hooks_without_the_command_line():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    module, _, function = project["scripts"]["treering"].partition(":")
+    program = f"import sys; from {module} import {function}; print('typer' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_session_begins_with_what_was_made_ready_and_is_told_how_old_it_is(folder):
+    assert "is being made ready" in told_at_begin(folder)
+    work_at_sessions(folder)
+    told = told_at_begin(folder)
+    assert told.startswith("Known for this folder, as of a moment ago.\n")
+    assert "Sessions of acme live in SQLite" in told
+    subprocess.run(["git", "symbolic-ref", "HEAD", "refs/heads/other"], cwd=folder, check=True)
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        note(space, "Ports are given by the system.", origin="docs/ports.md")
+    begin = told_at_begin(folder).partition("\n")[0]
+    assert (
+        begin == "Known for this folder, as of a moment ago, for another branch, before the last changes of the memory."
+    )
+
+
+def test_what_was_changed_since_it_was_made_ready_is_not_told(folder):
+    work_at_sessions(folder)
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        (decision,) = [one for one in all_of(space, "knowledge") if one.kind == "decision"]
+        decide(space, "Sessions of acme live in Redis", decision.evidence_refs[0].model_dump(), status="active")
+        space.crystallize("supersede", input={"id": decision.id, "by": all_of(space, "knowledge")[-1].id})
+    assert "SQLite" not in told_at_begin(folder)
+
+
+def test_what_is_erased_is_nowhere_in_what_is_kept_ready(folder):
+    work_at_sessions(folder)
+    kept = folder / ".treering" / "treering.db.ready"
+    assert any("SQLite" in file.read_text() for file in kept.iterdir())
+    with open_space(f"sqlite:{folder}/.treering/treering.db", channel="user") as space:
+        space.erase([one.id for one in all_of(space, "knowledge")], reason="asked for")
+    assert not any("SQLite" in file.read_text() for file in kept.iterdir())
+    assert "SQLite" not in told_at_begin(folder)
+
+
+def test_a_transcript_that_a_hook_took_on_is_kept_by_a_later_run_if_its_own_is_killed(folder, tmp_path, capsys):
+    file = tmp_path / "session.jsonl"
+    session = transcript(file)
+    with held_alone(tmp_path / "data/sessions" / NEXT_LOCK):  # whoever is started now finds that another one waits
+        assert hook("keep", {"cwd": str(folder), "transcript_path": str(file)}, folder) == {}
+        (record,) = waiting_records(tmp_path)
+        assert json.loads(record.read_text())["transcript"] == str(file)
+        assert run(["status"]) == 0
+        assert "1 transcript of sessions wait: treering session work" in capsys.readouterr().out
+    assert run(["session", "work"]) == 0
+    assert discussions(capsys) == {session: 4}
+    assert waiting_records(tmp_path) == []
+
+
+def test_a_transcript_that_fails_stays_and_holds_up_no_other(folder, tmp_path, capsys):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    session = transcript(good)
+    transcript(bad, session="5a0d1c2e-93a4-4b5c-8d6e-7f8091a2b3c4")
+    here = {"transcript": str(good), "folder": str(folder), "space": f"sqlite:{folder}/.treering/treering.db"}
+    gone = {**here, "transcript": str(tmp_path / "gone.jsonl")}
+    elsewhere = {**here, "transcript": str(bad), "space": "postgresql://ada@db/x"}
+    (tmp_path / "data/sessions").mkdir(parents=True)
+    for number, one in enumerate([elsewhere, gone, here, here]):
+        (tmp_path / f"data/sessions/{number}.json").write_text(json.dumps(one))
+    (tmp_path / "data/sessions/4.json").write_text("{")
+    assert run(["session", "work"]) == 1
+    told = capsys.readouterr().err
+    assert "postgresql://ada@db/x, which this environment does not name" in told
+    assert "gone.jsonl is gone" in told
+    assert "4.json says which transcript to keep, and cannot be read" in told
+    assert [one.name for one in waiting_records(tmp_path)] == ["0.json", "4.json"]
+    assert discussions(capsys) == {session: 4}
+
+
+def test_a_hook_writes_no_password_down(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TREERING_SPACE", "postgresql://ada:secret-word@127.0.0.1:1/acme?space=x")
+    file = tmp_path / "session.jsonl"
+    transcript(file)
+    assert hook("keep", {"cwd": str(folder), "transcript_path": str(file)}, folder) == {}
+    (record,) = waiting_records(tmp_path)
+    assert "secret-word" not in record.read_text()
+    assert "on a server" in told_at_begin(folder)
 
 
 @pytest.mark.parametrize("given", [{"cwd": "/nowhere"}, {}, [], {"cwd": 7}])

@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from cli_stage import Stage
 
+from treering.edges.surfaces.cli.app import app
 from treering.edges.surfaces.cli.examples import EXAMPLES
+from treering.edges.surfaces.cli.help import GROUPS
 from treering.tools.catalog import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,6 +47,13 @@ def test_every_example_is_a_command_line_that_exists(stage: Stage) -> None:
             for flag in re.findall(r"--[a-z-]+", example):
                 known = "".join(flags.values()) if "&&" in example else flags[name]
                 assert flag in known, example
+
+
+def test_every_command_stands_in_one_group_of_the_help(stage: Stage) -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(typer.main.get_command(app).commands)
+    told = stage.done("--help").out
+    assert all(f"\n{title}:\n" in told for title in GROUPS)
 
 
 def test_without_a_command_the_help_is_shown(stage: Stage) -> None:

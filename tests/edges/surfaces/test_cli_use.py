@@ -108,3 +108,82 @@ def test_a_shell_completes_modes_and_kinds(line: str, found: set[str], stage: St
         stage.monkeypatch.setenv(name, value)
     told = subprocess.run([sys.executable, "-m", "treering"], capture_output=True, text=True, timeout=60, check=False)
     assert set(told.stdout.split()) == found
+
+
+@pytest.mark.parametrize("mode", ["context", "search", "recent"])
+def test_a_scope_in_which_nothing_lies_is_told(stage: Stage, mode: str) -> None:
+    stage.done("ingest", "-", "--scope", "/acme/web", stdin="Releases are cut on Tuesdays.")
+    stage.done("ingest", "-", stdin="Releases need two reviews.")
+    words = [] if mode == "recent" else ["releases"]
+    told = {scope: stage.done("query", "--mode", mode, "--scope", scope, *words) for scope in ("/nope", "/acme", "/")}
+    said = "Nothing lies in the scope /nope or below it: what is found here lies above it."
+    assert said in told["/nope"].out + told["/nope"].err
+    assert all("Nothing lies in the scope" not in told[scope].out + told[scope].err for scope in ("/acme", "/"))
+
+
+def test_a_folder_that_git_does_not_know_names_the_mode_that_reads_it(stage: Stage) -> None:
+    stage.commit({"README.md": README})
+    stage.write({"notes/a.md": "# Bees\n\nThey dance.\n"})
+    stage.done("init")
+    told = stage.run("ingest", "notes")
+    assert told.code == 2
+    assert "--mode path" in told.err
+    assert stage.json("ingest", "notes", "--mode", "path")["counts"]["created"] == 1
+
+
+@pytest.fixture
+def keys(stage: Stage) -> Stage:
+    """A space with some notes about keys: of a small one nobody expects that it knows many words."""
+    stage.write(
+        {f"d/{n}.md": f"# Part {n}\n\nAccess keys of part {n} are kept in capital letters.\n" for n in range(60)}
+    )
+    stage.done("ingest", "d", "--mode", "path")
+    return stage
+
+
+def test_words_that_are_not_known_are_named_and_those_that_are(keys: Stage) -> None:
+    told = " ".join(keys.run("query", "rotate the AWS KMS keys").out.split())
+    assert 'Nothing here speaks of "rotate", "AWS", "KMS". Known here: "keys".' in told
+    assert 'Not known here: "rotate", "AWS", "KMS". Known here: "keys".' in told
+    assert 'Not known here: "zorbl", "frobnicate".' in keys.run("query", "zorbl frobnicate").out
+
+
+def test_hits_that_are_only_the_nearest_are_told_to_be_that(keys: Stage) -> None:
+    foreign = keys.json("query", "--mode", "search", "the capital of Mongolia and its oldest monastery")
+    assert foreign["hits"]
+    assert foreign["warnings"][0] == (
+        "None of the hits speaks of what is asked: they are only the nearest. "
+        'Not known here: "Mongolia", "oldest", "monastery". Known here: "capital".'
+    )
+    own = keys.json("query", "--mode", "search", "where are access keys kept")
+    assert not any(one.startswith("None of the hits") for one in own["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["query", "x", "--limit", "-3"], "'--limit': it must be at least 1."),
+        (["query", "x", "--limit", "many"], "'--limit': it must be a whole number."),
+        (["query", "x", "--option", "limit=-3"], "options.limit: must be at least 1"),
+        (["query", "x", "--option", "limit=1000"], "options.limit: must be at most 200"),
+        (["init?"], "Did you mean 'init', 'lint'?\n"),
+    ],
+)
+def test_what_is_wrong_is_said_in_plain_words(stage: Stage, words: list[str], said: str) -> None:
+    stage.done("init")
+    told = stage.run(*words)
+    assert told.code == 2
+    assert said in told.err
+
+
+def test_a_rule_of_lint_is_found_in_whatever_mode_it_is(stage: Stage) -> None:
+    stage.done("init")
+    assert [one["mode"] for one in stage.json("lint", "--rule", "stale")] == ["semantic"]
+    assert [one["mode"] for one in stage.json("lint", "--rule", "stale", "--rule", "cycle")] == [
+        "structure",
+        "semantic",
+    ]
+    assert "It is a rule of mode semantic." in stage.run("lint", "structure", "--rule", "stale").err
+    told = stage.run("lint", "--rule", "nope").err
+    assert "structure: dangling-reference" in told
+    assert "semantic: contradiction" in told

@@ -80,6 +80,7 @@ PRINTED = {
     "disconnect": ["disconnect {hostile} --json"],
     "session begin": ["session begin"],
     "session keep": ["session keep", "session keep --now {hostile}"],
+    "session work": ["session work --for {hostile}"],
     "status": ["status", "status --json --writes 100"],
     "mongodb index": [
         "mongodb index {hostile}",

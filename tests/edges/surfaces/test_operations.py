@@ -39,7 +39,7 @@ NO_OPERATIONS = {
         "postgres servers list",
         "postgres servers drain",
     ),
-    *("connect", "disconnect", "session begin", "session keep"),
+    *("connect", "disconnect", "session begin", "session keep", "session work"),
     *("mongodb index", "mongodb status"),
     *("watch", "hook install", "hook uninstall", "hook status", "hook run"),
     *("key create", "key list", "key revoke"),

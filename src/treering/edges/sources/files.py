@@ -17,12 +17,14 @@ def draft_file(
     limits: ReadLimits,
     redact_secrets: bool = True,
     address: str = "",
+    fingerprint: str = "",
     formats: Formats = BUILT_IN,
 ) -> SourceDraft | Skipped | Failed:
     """Read a file's bytes as a source, by the first format that knows them.
 
     `path` (POSIX) is what its segments cite and what it is recognised by; `address` is where on the web it was fetched.
-    The fingerprint is the SHA-256 of the bytes.
+    The fingerprint is the one given, else the SHA-256 of the bytes; where an extra is missing it is one that no bytes
+    have.
     """
     file = FileToRead(path, limits, commit, redact_secrets, address)
     for one in formats.claiming(path, data[:HEAD_BYTES]):
@@ -34,10 +36,15 @@ def draft_file(
             if isinstance(document, Unreadable):
                 return Failed(origin, document.why)
             if document is not None:
-                return _source(_bounded(document, one), data, path, origin)
+                return _source(_bounded(document, one), data, path, origin, fingerprint)
     most = formats.max_bytes(path, limits)
     why = over_limit(len(data), most, limits) if len(data) > most else "no format known here reads it"
     return Skipped(origin, why)
+
+
+def is_read_in_part(fingerprint: str) -> bool:
+    """Tell whether a fingerprint is that of a file which an extra would have read more of."""
+    return fingerprint.startswith(_NEEDS)
 
 
 def over_limit(size: int, most: int, limits: ReadLimits) -> str:
@@ -60,12 +67,13 @@ def _bounded(document: DocumentDraft, one: Format) -> DocumentDraft:
     )
 
 
-def _source(document: DocumentDraft, data: bytes, path: str, origin: str) -> SourceDraft:
+def _source(document: DocumentDraft, data: bytes, path: str, origin: str, fingerprint: str) -> SourceDraft:
+    needs = f"{_NEEDS}{document.missing_extra}: " if document.missing_extra else ""
     return SourceDraft(
         kind=document.kind,
         origin=origin,
         title=document.title or path,
-        fingerprint=sha256(data).hexdigest(),
+        fingerprint=f"{needs}{fingerprint or sha256(data).hexdigest()}",
         content_type=document.content_type,
         segments=document.segments,
         payload=document.payload,
@@ -76,3 +84,6 @@ def _source(document: DocumentDraft, data: bytes, path: str, origin: str) -> Sou
         warnings=document.warnings,
         cleaned=True,
     )
+
+
+_NEEDS = "needs "

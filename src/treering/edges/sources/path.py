@@ -31,7 +31,6 @@ from treering.ports.adapter import (
     ReadLimits,
     Renamed,
     Skipped,
-    SourceDraft,
     Unchanged,
     Vanished,
 )
@@ -240,16 +239,16 @@ def _file(plan: _Plan, entry: FoundFile, origin: str) -> Reading:
     page = plan.wikis.reading(data, place=entry.file, path=plan.path(entry), origin=origin)
     if page is not None:
         return page
-    reading = draft_file(
+    return draft_file(
         data,
         path=plan.path(entry),
         origin=origin,
         commit=None,
         limits=plan.reader.limits,
         redact_secrets=plan.reader.redact_secrets,
+        fingerprint=fingerprint,
         formats=plan.reader.formats,
     )
-    return replace(reading, fingerprint=fingerprint) if isinstance(reading, SourceDraft) else reading
 
 
 def _gone(plan: _Plan) -> list[str]:

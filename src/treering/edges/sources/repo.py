@@ -150,7 +150,8 @@ class _Plan:
         if selection.folder and not plan.selected and not plan.knows_folder():
             raise InvalidInput(
                 f"The folder {selection.folder!r} has no files selected{f' at {commit[:12]}' if commit else ''}.",
-                hint="Check `subfolder`, `include` and `exclude`; folders are named relative to the target.",
+                hint="Where its files are not committed, read them as they lie: mode path (`treering ingest FOLDER "
+                "--mode path`). Else check `subfolder`, `include` and `exclude`: these are relative to the target.",
             )
         return plan
 
@@ -302,13 +303,14 @@ def _drafted(plan: _Plan, item: _Item, data: bytes | None) -> Reading:
         commit=item.commit,
         limits=plan.reader.limits,
         redact_secrets=plan.selection.redact,
+        fingerprint=plan.fingerprint(entry),
         formats=plan.reader.formats,
     )
     if not isinstance(reading, SourceDraft):
         return reading
     subject = plan.terrain.subject(entry.path) if reading.knowledge else None
     stated = [known if known.about else replace(known, about=subject) for known in reading.knowledge]
-    return replace(reading, fingerprint=plan.fingerprint(entry), knowledge=stated)
+    return replace(reading, knowledge=stated)
 
 
 def _about_what_it_cites(plan: _Plan, page: SourceDraft, path: str) -> SourceDraft:

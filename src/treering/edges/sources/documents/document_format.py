@@ -47,7 +47,11 @@ class DocumentFormat:
     def _stub(self, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
         stub = BinaryFormat().read(data, file)
         needed = f'its text is not read: that needs pip install "treering[{self.name}]"'
-        return stub if isinstance(stub, Unreadable) else replace(stub, kind=self.kind, warnings=(needed,))
+        return (
+            stub
+            if isinstance(stub, Unreadable)
+            else replace(stub, kind=self.kind, missing_extra=self.name, warnings=(needed,))
+        )
 
     def _document(self, found: DocumentContents, data: bytes, file: FileToRead) -> DocumentDraft | Unreadable:
         text = _JoinedUnits.of(found.units)

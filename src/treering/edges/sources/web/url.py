@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from treering.core.errors import InvalidInput
-from treering.edges.sources.files import draft_file
+from treering.edges.sources.files import draft_file, is_read_in_part
 from treering.edges.sources.formats import BUILT_IN
 from treering.edges.sources.web.fetching import FetchedPage, Fetcher, Missing, NotModified, Validators, unpacked
 from treering.edges.sources.web.sitemaps import Politeness, Sitemap, is_sitemap, parse_sitemap
@@ -209,13 +209,13 @@ class UrlAdapter:
             limits=asked.limits,
             redact_secrets=asked.redact_secrets,
             address=_without_query(page.address, address),
+            fingerprint=_APART.join((digest, page.validators.etag, page.validators.modified)),
             formats=self.formats,
         )
         if not isinstance(draft, SourceDraft):
             return draft
-        fingerprint = _APART.join((digest, page.validators.etag, page.validators.modified))
         payload = {**draft.payload, "url": _without_query(page.address, address)}
-        return replace(draft, kind="web", fingerprint=fingerprint, payload=payload, title=_title(draft, origin))
+        return replace(draft, kind="web", payload=payload, title=_title(draft, origin))
 
     def _politeness(self, address: WebAddress) -> Politeness:
         agent = "Treering"
@@ -243,8 +243,9 @@ class _Asked:
         return self.known.fingerprints.get(origin) or self.known.below(origin).get(origin, "")
 
     def validators(self, address: WebAddress) -> Validators | None:
-        parts = self.fingerprint(address).split(_APART)
-        return Validators(parts[1], parts[2]) if len(parts) == 3 else None
+        fingerprint = self.fingerprint(address)
+        parts = fingerprint.split(_APART)
+        return Validators(parts[1], parts[2]) if len(parts) == 3 and not is_read_in_part(fingerprint) else None
 
 
 _APART_IN_LIST = "\n"

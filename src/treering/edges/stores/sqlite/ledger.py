@@ -14,6 +14,7 @@ from treering.edges.stores.sqlite.database import Database
 from treering.edges.stores.sqlite.follower import Follower
 from treering.edges.stores.sqlite.overwriting import is_overwriting_due, overwrite
 from treering.edges.stores.sqlite.reads import SqliteReads
+from treering.edges.stores.sqlite.ready import remove_ready
 from treering.edges.stores.sqlite.schema import is_current, is_quick, is_readable, migrate
 from treering.edges.stores.sqlite.session import SqliteSession
 from treering.edges.stores.sqlite.verification import verify_ledger
@@ -113,10 +114,13 @@ class SqliteLedger(LedgerWrites, SqliteReads):
             with self._read() as connection:
                 due = is_overwriting_due(connection)
             if due:
+                remove_ready(self._database.path)
                 self._database.outside_transaction(overwrite, wait_seconds=wait_seconds)
         except TreeringError as error:
             # The erasure is committed and noted: what is left is said, and raises nothing.
             return (f"freed pages of the space's file, and its log ({error.message})",)
+        except OSError as error:
+            return (f"what is kept ready beside the space's file ({error})",)
         return ()
 
     def _check_anchor(self) -> None:

@@ -1,60 +1,137 @@
-"""What the hooks of coding agents call: nothing here may hold a session up, or end it."""
+"""The work behind the hooks of coding agents: transcripts are kept, and what a session begins with is made ready."""
 
-import json
-import subprocess
-import sys
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import typer
 
 from treering.core.errors import InvalidInput, TreeringError
-from treering.edges.clients.known_clients import OWN_PROCESS
+from treering.core.ids import PREFIXES
+from treering.edges.address import Address, parse_address
+from treering.edges.clients.ready_packs import ReadyPack, keep_pack, kept_folders, standing, state_of
+from treering.edges.clients.session_hooks import (
+    WaitingTranscript,
+    unreadable_records,
+    waiting_folder,
+    waiting_transcripts,
+)
+from treering.edges.file_lock import one_after_another
 from treering.edges.settings import Settings
 from treering.edges.sources.git import open_repository
 from treering.edges.surfaces.cli.printing import say, tell
+from treering.edges.surfaces.space import Space, open_space
 
 if TYPE_CHECKING:
     from treering.memories.discussion.operations import RecordReport
 
-_MOST_INPUT = 1_000_000
 _MOST_TRANSCRIPT = 512 * 1024 * 1024
 _TOKENS = 800
 _MOST_FILES = 20
 _MAIN = ("", "main", "master")
 _ACTOR = "coding agent"
-_EMPTY = "{}"
-_CURSOR_BEGINS = "sessionStart"
+_TRIES = 3
+_FAILED = 1
+_IDS = re.compile(rf"\b(?:{'|'.join(PREFIXES.values())}):[0-9a-z]{{26}}\b")
 
 
-def begin() -> None:
-    """Print what is known for the folder in which a session begins."""
-    given = _given()
-    try:
-        told = _known(_folder(given))
-    except (TreeringError, OSError) as error:  # the session begins without
-        tell(f"treering: {error}")
-        told = ""
-    say(json.dumps(_answer(given, told)) if told else _EMPTY)
+def keep_now(file: Path) -> None:
+    """Keep a transcript in the space of the working folder."""
+    _keep(file, Settings.read().space_address(None))
 
 
-def keep(now: Path | None) -> None:
-    """Keep a transcript: now, else in a process of its own."""
-    if now is not None:
-        _keep(now)
-        return
-    given = _given()
-    place = given.get("transcript_path")
-    if isinstance(place, str) and place and Path(place).is_file():
-        with suppress(OSError):
-            # The work runs in the folder of the session, where a relative path would name another file.
-            _start(Path(place).absolute(), _folder(given))
-    say(_EMPTY)
+def work(folder: Path | None) -> None:
+    """Keep the transcripts that hooks took on, then make ready what sessions begin with. Exits with 1 where one failed.
+
+    `folder`: make it ready for this one too. What failed stays, and is tried again by the next run.
+    """
+    settings = Settings.read()
+    folders, failed = [folder] if folder else [], False
+    with one_after_another(waiting_folder(settings)) as is_ours:
+        waiting = [*waiting_transcripts(settings)] if is_ours else []
+        for file in unreadable_records(settings, waiting) if is_ours else ():
+            tell(f"treering: {file} says which transcript to keep, and cannot be read. Remove it.")
+            failed = True
+        for several in _by_transcript(waiting):
+            try:
+                _keep(several[-1].transcript, _space_of(several[-1]))
+            except FileNotFoundError as error:
+                tell(f"treering: {error.filename} is gone, so it cannot be kept.")
+            except (TreeringError, OSError) as error:
+                tell(f"treering: {several[-1].transcript}: {error}")
+                failed = True
+                continue
+            for one in several:
+                one.record.unlink(missing_ok=True)
+            folders.append(several[-1].folder)
+    for place in dict.fromkeys(folders):
+        with suppress(TreeringError, OSError):  # the next session begins without, and makes it anew
+            _make_ready_in(place)
+    if failed:
+        raise typer.Exit(_FAILED)
 
 
-def _keep(file: Path) -> None:
+def make_ready(space: Space, folder: Path) -> None:
+    """Keep ready what the next session in a folder begins with. Raises `OSError`, `TreeringError`."""
+    file = space.address.file
+    if file is None:
+        return  # what another person erases on a server has to be gone here too, and nobody here would know
+    for _ in range(_TRIES):
+        head = standing(file).head
+        report = space.query("context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS})
+        text = "" if report.empty else report.text
+        now = standing(file, {*_IDS.findall(text)})
+        if now.head == head:  # else it was written meanwhile, and the text may be of before or after
+            keep_pack(
+                file, folder, ReadyPack(str(folder), state_of(folder), time.time(), now.head, now.revisions, text)
+            )
+            return
+
+
+def make_ready_again(space: Space) -> None:
+    """Make ready anew what was ready before the space was written, for each of its folders."""
+    file = space.address.file
+    for folder in kept_folders(file) if file else ():
+        with suppress(TreeringError, OSError):
+            make_ready(space, folder)
+
+
+def _by_transcript(waiting: Iterable[WaitingTranscript]) -> Iterator[list[WaitingTranscript]]:
+    """Give what waits, each transcript once however often a hook took it on."""
+    ordered = sorted(waiting, key=lambda one: (str(one.transcript), one.space, one.record))
+    for _, several in groupby(ordered, key=lambda one: (one.transcript, one.space)):
+        yield [*several]
+
+
+def _space_of(waiting: WaitingTranscript) -> Address:
+    """Return the space that a transcript belongs to. Raises `InvalidInput` where it is on a server named elsewhere."""
+    here = Settings.read(folder=waiting.folder)
+    address = here.space_address()
+    if str(address) == waiting.space:
+        return address
+    named = parse_address(waiting.space, named=here.data_dir)
+    if not named.is_file:
+        raise InvalidInput(
+            f"It belongs to {named}, which this environment does not name.",
+            hint="Set TREERING_SPACE as where the session was, and run `treering session work`.",
+        )
+    return named
+
+
+def _make_ready_in(folder: Path) -> None:
+    address = Settings.read(folder=folder).space_address()
+    if address.file is not None and (folder / address.file).is_file():
+        with open_space(address, create=False, background=False) as space:
+            make_ready(space, folder)
+
+
+def _keep(file: Path, address: Address) -> None:
     """Record what is new in a transcript, make the memories that are due, and propose what was decided, by rules."""
-    # Imported here: whoever only answers a hook has no time for it.
+    # Imported here: who only makes a pack ready has no use for it.
     from treering.edges.sources.conversations.exports import read_conversations
     from treering.edges.surfaces.cli.flags import WriteFlags
     from treering.edges.surfaces.cli.session import embed_later, opened
@@ -65,7 +142,7 @@ def _keep(file: Path) -> None:
         raise InvalidInput(f"{file.name} is larger than {_MOST_TRANSCRIPT:,} bytes.", hint="Keep it in parts.")
     found = read_conversations(file.read_bytes(), file.name)
     writing = WriteFlags(actor=_ACTOR, as_agent=True)
-    with opened(Settings.read().space_address(None), writing, create=True) as space:
+    with opened(address, writing, create=True) as space:
         for one in found.conversations:
             if one.messages:
                 given = {"id": one.id or file.stem, "messages": one.messages}
@@ -81,30 +158,6 @@ def _kept(report: "RecordReport", messages: int) -> str:
     return f"{report.id}: {messages} messages{proposed}"
 
 
-def _start(file: Path, folder: Path) -> None:
-    """Start the work behind the answer. It outlives the session, and says nothing."""
-    subprocess.Popen(  # noqa: S603 - our own command
-        [OWN_PROCESS.program, *OWN_PROCESS.arguments, "session", "keep", "--now", str(file)],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _known(folder: Path) -> str:
-    """Return the pack for the state of a folder; empty where there is no space, or nothing speaks of it."""
-    from treering.edges.surfaces.space import open_space
-
-    address = Settings.read(folder=folder).space_address(None)
-    if address.file is not None and not address.file.is_file():
-        return ""
-    with open_space(address, create=False, background=False) as space:
-        report = space.query("context", input={"task": _task(folder)}, options={"max_tokens": _TOKENS})
-    return "" if report.empty else report.text
-
-
 def _task(folder: Path) -> str:
     """Say what somebody seems to work at: the branch, the last commit, and files that differ from it."""
     parts = [f"Work in {folder.name}."]
@@ -117,29 +170,3 @@ def _task(folder: Path) -> str:
         changed = [one.path for one in repository.work_changes()[:_MOST_FILES]]
         parts += [f"Changed files: {', '.join(changed)}."] if changed else []
     return " ".join(parts)
-
-
-def _answer(given: Mapping[str, Any], told: str) -> Mapping[str, Any]:
-    """Write what is known as the client reads it."""
-    if given.get("hook_event_name") == _CURSOR_BEGINS:
-        return {"additional_context": told}
-    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": told}}
-
-
-def _given() -> Mapping[str, Any]:
-    """Read what a client says; nothing where that is not JSON object."""
-    if sys.stdin.isatty():
-        return {}
-    try:
-        told = json.loads(sys.stdin.read(_MOST_INPUT))
-    except (ValueError, OSError):
-        return {}
-    return told if isinstance(told, dict) else {}
-
-
-def _folder(given: Mapping[str, Any]) -> Path:
-    """Return where a session is at work: `cwd`; where a client names its open folders instead, the first of them."""
-    roots = given.get("workspace_roots")
-    named = [given.get("cwd"), *(roots if isinstance(roots, list) else ())]
-    places = (Path(one) for one in named if isinstance(one, str) and one)
-    return next((one for one in places if one.is_dir()), Path.cwd())

@@ -18,11 +18,13 @@ from treering.edges.surfaces.cli import (
     wiki_commands,
     workflow_commands,
 )
+from treering.edges.surfaces.cli.help import GroupedCommands
 from treering.edges.surfaces.cli.printing import say
 
 # Plain help: it loads in a third of the time, reads well in a pipe, and is the same everywhere.
 app = typer.Typer(
     name="treering",
+    cls=GroupedCommands,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     invoke_without_command=True,

@@ -26,6 +26,7 @@ def add_to(app: Typer) -> None:
     session.callback()(tell)
     session.command("begin", cls=Command)(begin)
     session.command("keep", cls=Command)(keep)
+    session.command("work", cls=Command)(work)
     app.add_typer(session, name="session")
 
 
@@ -85,13 +86,14 @@ def tell(context: Context) -> None:
 def begin() -> None:
     """Tell a session that begins what is known for the state of its folder.
 
-    Reads the hook's input from stdin and prints its answer. Without a space,
-    or where anything fails, the answer is empty: a session is never kept from
-    beginning.
+    Reads the hook's input from stdin and prints its answer, which was made
+    ready before; where it is not ready, the answer says that it comes.
+    Without a space, or where anything fails, the answer is empty: a session
+    is never kept from beginning.
     """
-    from treering.edges.surfaces.cli import agent_sessions
+    from treering.edges.clients import session_hooks
 
-    agent_sessions.begin()
+    session_hooks.run("begin")
 
 
 def keep(
@@ -101,9 +103,32 @@ def keep(
 ) -> None:
     """Keep the transcript of a session as a discussion.
 
-    Reads the hook's input from stdin, answers at once, and leaves the work to
-    a process of its own. Only what is new is added. No language model is asked.
+    Reads the hook's input from stdin, writes down which transcript is to be
+    kept, and leaves the work to a process of its own. Only what is new is
+    added. No language model is asked.
+    """
+    if now is None:
+        from treering.edges.clients import session_hooks
+
+        session_hooks.run("keep")
+        return
+    from treering.edges.surfaces.cli import agent_sessions
+
+    agent_sessions.keep_now(now)
+
+
+def work(
+    folder: Annotated[
+        Path | None,
+        Option("--for", metavar="FOLDER", help="Also make ready what the next session in this folder begins with."),
+    ] = None,
+) -> None:
+    """Do what the hooks left to be done, and wait until it is.
+
+    Keeps the transcripts that wait, and makes ready what sessions begin with.
+    Each hook starts this in the background. A transcript that fails is told
+    here, and tried again by the next run.
     """
     from treering.edges.surfaces.cli import agent_sessions
 
-    agent_sessions.keep(now)
+    agent_sessions.work(folder)

@@ -1,6 +1,7 @@
 """What `treering connect`, `disconnect` and `status` do."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from treering.core.times import render_time
 from treering.edges.clients.connecting import Connection, ConnectionRecords, plan_connection
 from treering.edges.clients.known_clients import StartCommand, client_named, start_command
+from treering.edges.clients.session_hooks import start_work, waiting_transcripts
 from treering.edges.settings import Settings
 from treering.edges.surfaces.cli.flags import Access
 from treering.edges.surfaces.cli.printing import say_document
@@ -41,6 +43,9 @@ def connect(wanted: WantedConnection, *, dry_run: bool, print_only: bool, as_jso
         return
     if planned.changes and not dry_run:
         _records(settings).make(planned)
+        if hooks and folder and settings.background and _has_space(settings):
+            with suppress(OSError):  # the first session makes it
+                start_work(folder)
     facts = {"client": client.name, "files": [str(one.file) for one in planned.changes], "dry_run": dry_run}
     lines = [*_told(planned, client.title, settings, dry_run=dry_run)]
     if hooks and client.hooks_note and planned.changes:
@@ -62,10 +67,17 @@ def disconnect(name: str, *, of_user: bool, as_json: bool) -> None:
 
 def status(access: Access, writes: int) -> None:
     """Tell how the space stands."""
-    address = Settings.read().space_address(access.space or None)
+    settings = Settings.read()
+    address = settings.space_address(access.space or None)
     with opened(access) as space:
         told = space.perform(STATUS, options={"writes": writes})
-    answer(access, {"space": str(address), **told.model_dump(mode="json")}, _standing(str(address), told))
+    transcripts = len({one.transcript for one in waiting_transcripts(settings)})
+    facts = {"space": str(address), **told.model_dump(mode="json"), "waiting_transcripts": transcripts}
+    lines = [*_standing(str(address), told)]
+    if transcripts:
+        said = f"{transcripts:,} transcript{'' if transcripts == 1 else 's'} of sessions wait: treering session work"
+        lines.append(line(said, indent=2))
+    answer(access, facts, lines)
 
 
 def _server(program: StartCommand, settings: Settings, folder: Path | None) -> StartCommand:
@@ -76,6 +88,11 @@ def _server(program: StartCommand, settings: Settings, folder: Path | None) -> S
     # The address of a database may hold a password: the client's environment has to name it.
     space = ("--space", str(address)) if address.is_file else ()
     return StartCommand(program.program, (*program.arguments, "mcp", *space, "--files", str(folder)))
+
+
+def _has_space(settings: Settings) -> bool:
+    file = settings.space_address(None).file
+    return file is not None and file.is_file()
 
 
 def _records(settings: Settings) -> ConnectionRecords:
@@ -90,7 +107,7 @@ def _told(planned: Connection, title: str, settings: Settings, *, dry_run: bool)
     for one in planned.changes:
         yield line(f"{'made' if one.before is None else 'changed'} {one.file}", indent=2)
     address = settings.space_address(None)
-    if address.file is not None and not address.file.is_file():
+    if address.file is not None and not _has_space(settings):
         yield line("There is no space here yet: treering init && treering ingest .", indent=2)
     if not address.is_file:
         yield line("The space is in a database: set TREERING_SPACE where the client is started.", indent=2)

@@ -117,6 +117,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     "disconnect": (("put everything back", "treering disconnect claude-code"),),
     "session begin": (("as a client calls it", "echo '{}' | treering session begin"),),
     "session keep": (("a transcript, now", "treering session keep --now session.jsonl"),),
+    "session work": (("see why a transcript still waits", "treering session work"),),
     "mongodb index": (
         (
             "for an Atlas cluster, or a server of your own",

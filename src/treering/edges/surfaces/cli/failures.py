@@ -1,6 +1,7 @@
 """How the command line tells what went wrong: one shape on stderr, and an exit code that scripts can rely on."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 import typer
@@ -25,6 +26,14 @@ EXIT_CODES: Mapping[type[TreeringError], int] = {
     Corrupt: 7,
 }
 OTHER = 1
+
+_PLAINLY = (
+    (re.compile(r"Input should be greater than or equal to "), "it must be at least "),
+    (re.compile(r"Input should be less than or equal to "), "it must be at most "),
+    (re.compile(r"Input should be a valid integer.*"), "it must be a whole number"),
+    (re.compile(r"Input should be a valid number.*"), "it must be a number"),
+)
+"""What the checks of typer say of a value, and how people say it."""
 
 # The error for a wrong command line lies in another module from one release of typer to the next; its child does not.
 Misuse: type[Exception] = typer.BadParameter.__mro__[1]
@@ -52,8 +61,11 @@ def tell_interrupted() -> None:
 def misuse(error: Exception) -> InvalidInput:
     """Turn a wrong command line into our error."""
     said = getattr(error, "format_message", lambda: str(error))().rstrip(".")
+    for theirs, ours in _PLAINLY:
+        said = theirs.sub(ours, said)
+    end = "" if said.endswith("?") else "."  # a question: which command was meant
     command = getattr(getattr(error, "ctx", None), "command_path", "treering")
-    return InvalidInput(f"{said}.", hint=f"See `{command} --help`.")
+    return InvalidInput(f"{said}{end}", hint=f"See `{command} --help`.")
 
 
 def blocked(error: OSError) -> TreeringError:

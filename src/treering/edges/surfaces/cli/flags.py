@@ -89,8 +89,10 @@ class Calling:
 class QueryFlags:
     """How to read."""
 
-    limit: Annotated[int | None, Option("--limit", metavar="N", help="At most so many results.")] = None
-    max_tokens: Annotated[int | None, Option("--max-tokens", metavar="N", help="Bound the answer, in tokens.")] = None
+    limit: Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many results.")] = None
+    max_tokens: Annotated[
+        int | None, Option("--max-tokens", metavar="N", min=50, help="Bound the answer, in tokens.")
+    ] = None
     as_of: Annotated[
         str | None, Option("--as-of", metavar="WHEN", help="As the space stood at an ISO time or a sequence number.")
     ] = None

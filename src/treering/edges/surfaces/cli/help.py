@@ -1,14 +1,50 @@
 """What `--help` shows below the flags: the modes of a verb, straight from the catalogue, and examples."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from treering.edges.surfaces.cli.examples import EXAMPLES
 
 if TYPE_CHECKING:
     # Only the types: where typer keeps them changes from release to release.
     from typer._click import Context, HelpFormatter
+
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Begin": ("try", "init", "status", "version"),
+    "Bring in, ask, record, check": ("ingest", "query", "crystallize", "lint"),
+    "Coding agents": ("connect", "disconnect", "mcp", "session"),
+    "Stay up to date": ("watch", "hook", "vectors"),
+    "Decide and take back": ("review", "revert", "erase"),
+    "Wikis, conversations, tickets": ("wiki", "discussion", "supervise", "workflow"),
+    "Serve others": ("serve", "key"),
+    "Copy and move a space": ("backup", "move", "export", "import"),
+    "Databases and engines": ("index", "postgres", "mongodb", "unlock"),
+}
+"""The commands of `treering`, as its help shows them."""
+_MARGIN = 6  # columns before and between
+_OTHERS = "Other commands"
+
+
+class GroupedCommands(TyperGroup):
+    """The commands of `treering`, whose help shows them in groups."""
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - theirs
+        """Write the groups, each command with the first sentence of its help."""
+        grouped = {name for names in GROUPS.values() for name in names}
+        groups = {**GROUPS, _OTHERS: [name for name in self.commands if name not in grouped]}
+        widest = max(map(len, self.commands))
+        for title, names in groups.items():
+            shown = [self.commands[name] for name in names if name in self.commands]
+            if shown:
+                with formatter.section(title):
+                    limit = formatter.width - _MARGIN - widest
+                    # The name is filled up, so that all groups have their texts in one column.
+                    formatter.write_dl(
+                        [(str(one.name).ljust(widest), one.get_short_help_str(limit)) for one in shown], col_max=80
+                    )
 
 
 class Command(TyperCommand):

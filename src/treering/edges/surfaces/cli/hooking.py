@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from treering.core.errors import InvalidInput, TreeringError
 from treering.core.times import render_time
 from treering.edges.clients.known_clients import OWN_PROCESS
-from treering.edges.file_lock import held_alone
+from treering.edges.file_lock import NEXT_LOCK, RUNNING_LOCK, one_after_another
 from treering.edges.private_files import replace_file
 from treering.edges.settings import Settings
 from treering.edges.sources.git import GitRepository, open_repository
@@ -24,7 +24,7 @@ from treering.edges.surfaces.cli.session import answer, embed_later, opened
 from treering.tools.ingest_report import IngestReport
 
 _FOLDER = "treering"
-_LAST, _NEXT, _RUNNING = "last-run.json", "next.lock", "running.lock"
+_LAST = "last-run.json"
 _SHOWN = {
     "none": "not installed",
     "ours": "installed",
@@ -51,7 +51,7 @@ def uninstall(access: Access, place: Path) -> None:
     """Take our call out of the hooks again."""
     top, repository = _work_tree(place)
     changed = uninstall_hooks(top)
-    for name in (_LAST, _NEXT, _RUNNING):
+    for name in (_LAST, NEXT_LOCK, RUNNING_LOCK):
         (repository.common / _FOLDER / name).unlink(missing_ok=True)
     with suppress(OSError):  # it was never made, or somebody else put something there
         (repository.common / _FOLDER).rmdir()
@@ -77,13 +77,10 @@ def run(access: Access) -> None:
         os.setsid()
     _, repository = _work_tree(Path())
     folder = repository.common / _FOLDER
-    with ExitStack() as alone:
-        # Whoever waits has not begun, and will see what is there by then: a third one has nothing to add.
-        with held_alone(folder / _NEXT) as is_next:
-            if not is_next:
-                answer(access, {}, [line("Another run waits already, and will see what is there.")])
-                return
-            alone.enter_context(held_alone(folder / _RUNNING, wait=True))
+    with one_after_another(folder) as is_ours:
+        if not is_ours:
+            answer(access, {}, [line("Another run waits already, and will see what is there.")])
+            return
         told = _ingest(access)
         replace_file(folder / _LAST, json.dumps({"at": render_time(datetime.now(UTC)), **told}).encode())
         answer(access, told, _of_run(told))

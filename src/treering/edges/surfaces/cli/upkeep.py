@@ -11,6 +11,7 @@ from treering.edges import moving
 from treering.edges.address import Address, file_address
 from treering.edges.private_files import sync_folder
 from treering.edges.settings import Settings
+from treering.edges.surfaces.cli.agent_sessions import make_ready_again
 from treering.edges.surfaces.cli.flags import Access, WriteFlags
 from treering.edges.surfaces.cli.rendering.lines import line
 from treering.edges.surfaces.cli.session import answer, bars, embed_later, opened, prepare, watched
@@ -106,6 +107,7 @@ def vectors(access: Access, *, quiet: bool) -> None:
             return
         with watched(space) as busy:
             report = busy.perform(VECTORS)
+        make_ready_again(space)
     if not quiet:
         ready = report.total - report.pending
         answer(access, report, [line(f"{report.made} vectors made; {ready} of {report.total} texts have one.")])

@@ -36,13 +36,14 @@ from treering.tools import catalog
 from treering.tools.browsing import ExpandReport
 from treering.tools.envelope import Envelope, Report, Verb
 from treering.tools.ingest_report import IngestReport
-from treering.tools.lint import LintReport, ReindexReport, RepairReport
+from treering.tools.lint import LintReport, ReindexReport, RepairReport, rule_mode
 from treering.tools.lint_audit import AuditReport
 
 _FAILED = 1
 _STDIN = "-"
 _STDIN_MODE = "source"
 _ADDRESSES = ("http://", "https://")
+_LINTED = ("structure", "semantic")
 _LONGEST_LIST = 1_000_000
 
 
@@ -120,10 +121,11 @@ def lint(
     strict: bool,
 ) -> None:
     """Look for drift; without a mode for broken form and drifted meaning. Exits with 1 only where asked to."""
-    given = {**({"id": about} if about else {}), **({"rules": list(rules)} if rules else {})}
     wanted = {name: value for name, value in options.items() if value is not None}
-    modes = [mode] if mode else ["structure", "semantic"]
-    envelopes = [envelope_of("lint", one, calling, given=given, options=wanted) for one in modes]
+    envelopes = [
+        envelope_of("lint", one, calling, given={**({"id": about} if about else {}), **named}, options=wanted)
+        for one, named in _modes_of_lint(mode, rules)
+    ]
     with opened(access, writing) as space:
         with watched(space) as busy:
             reports = [_called(busy, "lint", envelope) for envelope in envelopes]
@@ -132,6 +134,14 @@ def lint(
         embed_later(space, writing)
     if strict and any(map(_has_errors, reports)):
         raise typer.Exit(_FAILED)
+
+
+def _modes_of_lint(mode: str, rules: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
+    """Return the modes that are run, each with its rules: without a mode, those that the rules named belong to."""
+    if mode or not rules:
+        return [(one, {"rules": [*rules]} if rules else {}) for one in ([mode] if mode else _LINTED)]
+    by_mode = {one: [rule for rule in rules if rule_mode(rule) == one] for one in _LINTED}
+    return [(one, {"rules": named}) for one, named in by_mode.items() if named]
 
 
 def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:

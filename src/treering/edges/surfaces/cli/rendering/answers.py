@@ -24,6 +24,7 @@ _LEFT_OUT = 10
 _TASK_CHARS = 300
 _SHOWN_APART = {"id", "type", "kind", "status", "scope", "revision", "title", "segments"}
 _ARROWS = {"out": "→", "in": "←", "any": "↔"}
+_REASONS = {"unknown_entity": "nothing here speaks of it"}
 _USUAL = {"active", "finalized", "open"}
 
 
@@ -179,7 +180,8 @@ def _flags(flags: Sequence[str]) -> Iterator[IndentedLine]:
 def _empty(empty: Empty | None) -> Iterator[IndentedLine]:
     if empty:
         count = f" ({empty.count} elsewhere)" if empty.count else ""
-        yield line((f"Nothing found: {empty.reason.replace('_', ' ')}{count}.", "bold"))
+        reason = _REASONS.get(empty.reason, empty.reason.replace("_", " "))
+        yield line((f"Nothing found: {reason}{count}.", "bold"))
         yield line(("hint: ", "yellow"), empty.hint)
 
 
