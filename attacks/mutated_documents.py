@@ -82,7 +82,7 @@ def mutated(data: bytes, random: Random) -> bytes:
 
 def files_of(reader: str) -> Mapping[str, bytes]:
     """Return small files of a reader, by name."""
-    sys.path.append(str(_TESTS))
+    sys.path.append(str(_TESTS.parents[1]))
     made: Any = import_module("document_files")
     if reader == "pdf":
         return {"a.pdf": made.pdf_of("One two.\n\nThree.", "Four."), "b.pdf": made.pdf_bomb(4)}
