@@ -57,6 +57,7 @@ _EXPORTS: Mapping[str, Collection] = {
     "memories": MemoryFormat(),
     "conversations": ConversationFormat(ExportBounds()),
 }
+_READ_HERE = ("notebook", "markdown")
 _PAGE = b"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a></nav><article><h1>Retries</h1><p>A request is tried <b>three</b> times.</p>
 <table><tr><th>try</th><th>wait</th></tr><tr><td>1</td><td>2 s</td></tr></table><pre>a\n  b</pre>
@@ -76,7 +77,7 @@ class Damage:
     slowest_at: int
     """The number of the mutation: with it, the file can be made again."""
     memory_mb: float
-    """The most that the child process had; of exports, which are read in this process, the most that this one had."""
+    """The most that the child process had; of what is read in this process, the most that this one had."""
 
 
 def mutated(data: bytes, random: Random) -> bytes:
@@ -84,7 +85,16 @@ def mutated(data: bytes, random: Random) -> bytes:
     if data.startswith(b"PK") and random.random() < 0.8:
         return _repacked(data, random)
     if data[:1] in (b"{", b"[") and random.random() < 0.8:
-        return json.dumps(_revalued(json.loads(data), random)).encode("utf-8", "surrogatepass")
+        at, lines = 0, data.split(b"\n")
+        try:
+            value = json.loads(data)
+        except ValueError:  # JSON lines
+            at = random.randrange(len(lines))
+            value = json.loads(lines[at] or b"null")
+        else:
+            lines = [data]
+        lines[at] = json.dumps(_revalued(value, random)).encode("utf-8", "surrogatepass")
+        return b"\n".join(lines)
     return _changed(data, random)
 
 
@@ -187,7 +197,7 @@ def damage(files: Mapping[str, bytes], times: int, reader: str = "") -> Damage:
         took = time.monotonic() - began
         if took > slowest:
             slowest, slowest_at = took, at
-    memory = _memory(resource.RUSAGE_SELF) if read else _memory_of_children()
+    memory = _memory(resource.RUSAGE_SELF) if read or reader in _READ_HERE else _memory_of_children()
     return Damage(results["read"], results["failed"], results["other"], slowest, slowest_at, memory)
 
 
