@@ -85,16 +85,14 @@ def mutated(data: bytes, random: Random) -> bytes:
     if data.startswith(b"PK") and random.random() < 0.8:
         return _repacked(data, random)
     if data[:1] in (b"{", b"[") and random.random() < 0.8:
-        at, lines = 0, data.split(b"\n")
-        try:
-            value = json.loads(data)
-        except ValueError:  # JSON lines
+        for lines in ([data], data.split(b"\n")):
             at = random.randrange(len(lines))
-            value = json.loads(lines[at] or b"null")
-        else:
-            lines = [data]
-        lines[at] = json.dumps(_revalued(value, random)).encode("utf-8", "surrogatepass")
-        return b"\n".join(lines)
+            try:
+                value = json.loads(lines[at])
+            except ValueError:  # JSON lines, or no JSON
+                continue
+            lines[at] = json.dumps(_revalued(value, random)).encode("utf-8", "surrogatepass")
+            return b"\n".join(lines)
     return _changed(data, random)
 
 
