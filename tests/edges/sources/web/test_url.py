@@ -78,6 +78,12 @@ def test_without_the_extra_a_page_is_read_without_what_its_elements_call_navigat
     assert "All rights reserved" not in text
 
 
+def test_what_a_browser_shows_is_told_only_of_a_page_with_an_address() -> None:
+    assert not html_page.read(PAGE.encode()).shown
+    assert "Home" in html_page.read_linked(PAGE.encode()).shown
+    assert "Home" in html_page.read(f"<!-- saved from url=(0020)https://x.org/retries -->{PAGE}".encode()).shown
+
+
 def test_a_short_page_keeps_its_headings_and_not_its_navigation() -> None:
     text = "<body><nav>menu</nav><article><h1>Retries</h1><p>A request is tried three times.</p></article></body>"
     (unit,) = html_page.read(text.encode()).units

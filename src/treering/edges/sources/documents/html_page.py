@@ -26,33 +26,47 @@ _MOST_FOR_CONTENT = 3_000_000
 
 
 def read(data: bytes) -> DocumentContents:
-    """Read a page, also one that a browser saved as a web archive (MHTML)."""
+    """Read a page, also one that a browser saved as a web archive (MHTML).
+
+    What a browser shows of it is told where it says which address it was saved from.
+    """
+    return _page(data, linked=False)
+
+
+def read_linked(data: bytes) -> DocumentContents:
+    """Read a page, and tell what a browser shows of it."""
+    return _page(data, linked=True)
+
+
+def _page(data: bytes, *, linked: bool) -> DocumentContents:
     archived = main_part(data)
     if archived is not None:
-        return _read(archived.data, archived.charset, title=archived.title, address=archived.address)
-    return _read(data)
+        text = _decoded(archived.data, archived.charset)
+        return _read(text, archived.title, archived.address or _saved_from(text), linked=linked)
+    text = _decoded(data, "")
+    return _read(text, "", _saved_from(text), linked=linked)
 
 
-def _read(data: bytes, charset: str = "", *, title: str = "", address: str = "") -> DocumentContents:
-    text = _decoded(data, charset)
+def _read(text: str, title: str, address: str, *, linked: bool) -> DocumentContents:
     if "<" not in text:
         raise NotThatFormat
     outliner, warnings = Outliner(), list[str]()
-    main = _main_content(text) if len(data) <= _MOST_FOR_CONTENT else None
+    too_long = len(text) > _MOST_FOR_CONTENT
+    main = None if too_long else _main_content(text)
     outline_html(_AROUND.sub(" ", text) if main is None else main, outliner)
     units = outliner.units()
     if not units:
         outliner = Outliner()
         outline_html(text, outliner)
         units = outliner.units()
-    if main is None and len(data) > _MOST_FOR_CONTENT:
+    if too_long:
         warnings.append("it is too long for its main content to be found: all of it is kept")
-    shown = shown_text(text)
+    shown = shown_text(text) if linked or address else ""
     return DocumentContents(
         units,
         _title_of(text) or title or outliner.title,
         warnings,
-        address=address or _saved_from(text),
+        address=address,
         shown=shown if len(shown) <= MOST_SHOWN else "",
     )
 
