@@ -84,6 +84,17 @@ def test_what_a_browser_shows_is_told_only_of_a_page_with_an_address() -> None:
     assert "Home" in html_page.read(f"<!-- saved from url=(0020)https://x.org/retries -->{PAGE}".encode()).shown
 
 
+def test_code_inside_a_sentence_stays_in_it_and_a_block_of_code_stands_alone() -> None:
+    said = "The binary that <code>cargo  run</code>, or <code>cargo&#32;r</code>, starts is told in the manifest. " * 9
+    code = "<pre><code>cargo run --bin a\ncargo test</code></pre>"
+    text = f"<body><nav>menu</nav><article><h1>Runs</h1><p>{said}</p>{code}<p>{said}</p></article></body>"
+    (unit,) = html_page.read(text.encode()).units
+    first, block, last = unit.text.split("\n\n")
+    assert first == last
+    assert first.startswith("The binary that cargo run, or cargo r, starts is told in the manifest. The binary")
+    assert block == "cargo run --bin a\ncargo test"
+
+
 def test_a_short_page_keeps_its_headings_and_not_its_navigation() -> None:
     text = "<body><nav>menu</nav><article><h1>Retries</h1><p>A request is tried three times.</p></article></body>"
     (unit,) = html_page.read(text.encode()).units

@@ -17,6 +17,10 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
 _AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
 _HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?P<block><pre\b[^>]{0,200}>\s{0,20})?<code\b[^>]{0,200}>(?P<code>[^<]{1,300})</code", re.IGNORECASE
+)
+_BLOCK = re.compile(r"<pre>([^<]{1,300})</pre>")
 _SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(?P<address>[^\s<>]{1,2000}?)\s{0,20}-->")
 """What browsers write at the beginning of a page that they save."""
 _HEAD_BYTES = 4_096
@@ -107,4 +111,14 @@ def _main_content(text: str) -> str | None:
     )
     # Of a short page it may give all words in a row, those of the navigation too.
     lost = _HEADING.search(text) and not _HEADING.search(found or "")
-    return None if lost else found or None
+    return None if lost or not found else _with_words_of_code(found, text)
+
+
+def _with_words_of_code(main: str, text: str) -> str:
+    """Return the main content with code inside a sentence as the page has it: there it is a block of its own."""
+    inside = {_code(found["code"]) for found in _CODE.finditer(text) if not found["block"]}
+    return _BLOCK.sub(lambda found: f"<code>{found[1]}</code>" if _code(found[1]) in inside else found[0], main)
+
+
+def _code(markup: str) -> str:
+    return " ".join(unescape(markup).split())
