@@ -227,8 +227,9 @@ def test_an_attachment_is_named_and_not_read():
         (made.odt_of("Words."), "office"),
         (made.epub_of("Words."), "office"),
         (made.mbox_of(made.eml_of("Words.")), "office"),
+        (b"<!-- fetched -->\n<!DOCTYPE html><html><body><h1>A page</h1><p>Words.</p></body></html>", "web"),
     ],
-    ids=["pdf", "docx", "odt", "epub", "mbox"],
+    ids=["pdf", "docx", "odt", "epub", "mbox", "html"],
 )
 def test_a_file_is_read_by_what_it_is_whatever_its_name(data, kind):
     draft = read("attachment", data)

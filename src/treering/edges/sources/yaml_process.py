@@ -126,7 +126,7 @@ def _value(text: str) -> Any:
                     anchors[done.anchor] = done.made, done.size
                 (above[-1] if above else whole).add(done.made, done.size, None)
             case yaml.AliasEvent():
-                value, size = anchors.get(event.anchor, (None, _VALUE_CHARS))
+                value, size = anchors.get(event.anchor or "", (None, _VALUE_CHARS))
                 into.add(value, size, value if isinstance(value, str) else None)
             case _:
                 continue
