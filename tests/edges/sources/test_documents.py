@@ -4,10 +4,10 @@ import sys
 from datetime import date
 from random import Random
 
-import document_files as made
 import pypdf
 import pytest
 
+import document_files as made
 from treering.core.locator import Page, Section, place_in
 from treering.edges.sources.documents import document_format, document_process
 from treering.edges.sources.documents.formats import MAIL, OFFICE, PDF
