@@ -1,8 +1,8 @@
 """Files that somebody damaged on purpose, and what reading each costs.
 
 `python -m attacks.mutated_documents READER TIMES [FILE ...]` reads so many mutations of files of a reader (`pdf`,
-`office`, `mail`, `html`, `code`, `tickets`, `memories`), of those given or else of small ones, and prints what it cost
-as JSON.
+`office`, `mail`, `html`, `openapi`, `notebook`, `markdown`, `code`, `conversations`, `tickets`, `memories`), of those
+given or else of small ones, and prints what it cost as JSON.
 """
 
 import gc
@@ -21,7 +21,11 @@ from random import Random
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
+import yaml
+
 from treering.edges.sources.bounded_process import BoundedProcess
+from treering.edges.sources.conversations.exports import ExportBounds
+from treering.edges.sources.conversations.sources import ConversationFormat
 from treering.edges.sources.files import draft_file
 from treering.edges.sources.memories.sources import MemoryFormat
 from treering.edges.sources.tickets.sources import TicketFormat
@@ -48,7 +52,12 @@ _ODD = (
     ["a"],
     {"a": 1},
 )
-_EXPORTS: Mapping[str, Collection] = {"tickets": TicketFormat(), "memories": MemoryFormat()}
+_EXPORTS: Mapping[str, Collection] = {
+    "tickets": TicketFormat(),
+    "memories": MemoryFormat(),
+    "conversations": ConversationFormat(ExportBounds()),
+}
+_READ_HERE = ("notebook", "markdown")
 _PAGE = b"""<!DOCTYPE html><html><head><meta charset="utf-8"><title>Retries &amp; waits</title></head><body>
 <nav><a href="/">Home</a></nav><article><h1>Retries</h1><p>A request is tried <b>three</b> times.</p>
 <table><tr><th>try</th><th>wait</th></tr><tr><td>1</td><td>2 s</td></tr></table><pre>a\n  b</pre>
@@ -68,7 +77,7 @@ class Damage:
     slowest_at: int
     """The number of the mutation: with it, the file can be made again."""
     memory_mb: float
-    """The most that the child process had; of exports, which are read in this process, the most that this one had."""
+    """The most that the child process had; of what is read in this process, the most that this one had."""
 
 
 def mutated(data: bytes, random: Random) -> bytes:
@@ -76,13 +85,20 @@ def mutated(data: bytes, random: Random) -> bytes:
     if data.startswith(b"PK") and random.random() < 0.8:
         return _repacked(data, random)
     if data[:1] in (b"{", b"[") and random.random() < 0.8:
-        return json.dumps(_revalued(json.loads(data), random)).encode("utf-8", "surrogatepass")
+        for lines in ([data], data.split(b"\n")):
+            at = random.randrange(len(lines))
+            try:
+                value = json.loads(lines[at])
+            except ValueError:  # JSON lines, or no JSON
+                continue
+            lines[at] = json.dumps(_revalued(value, random)).encode("utf-8", "surrogatepass")
+            return b"\n".join(lines)
     return _changed(data, random)
 
 
 def files_of(reader: str) -> Mapping[str, bytes]:
     """Return small files of a reader, by name."""
-    sys.path.append(str(_TESTS))
+    sys.path.append(str(_TESTS.parents[1]))
     made: Any = import_module("document_files")
     if reader == "pdf":
         return {"a.pdf": made.pdf_of("One two.\n\nThree.", "Four."), "b.pdf": made.pdf_bomb(4)}
@@ -93,6 +109,13 @@ def files_of(reader: str) -> Mapping[str, bytes]:
         return {"a.html": _PAGE, "b.htm": _PAGE.replace(b"utf-8", b"cp1252") * 20, "c.mhtml": made.mhtml_of(_PAGE)}
     if reader in _EXPORTS:
         return _exports(reader)
+    if reader == "openapi":
+        return _described()
+    if reader == "notebook":
+        return {"a.ipynb": json.dumps(_NOTEBOOK).encode()}
+    if reader == "markdown":
+        pages = (_TESTS.parents[2] / "README.md", _TESTS.parents[2] / "docs" / "howto" / "write-an-adapter.md")
+        return {page.name: page.read_bytes() for page in pages}
     if reader == "code":
         sources = (Path(__file__), _TESTS.parents[1] / "docs" / "blocks.py")
         return {file.name: file.read_bytes() for file in sources}
@@ -107,6 +130,18 @@ def files_of(reader: str) -> Mapping[str, bytes]:
     }
 
 
+def _described() -> Mapping[str, bytes]:
+    sys.path.append(str(_TESTS))
+    made: Any = import_module("test_openapi")
+    told = {"pets.json": json.dumps(made.PETS), "old.json": json.dumps(made.SWAGGER)}
+    return {name: text.encode() for name, text in told.items()} | {"pets.yaml": yaml.safe_dump(made.PETS).encode()}
+
+
+def _conversations() -> Mapping[str, bytes]:
+    made: Any = import_module("test_mangled_exports")
+    return {f"{at}-{name}": content for at, (content, name) in enumerate(made.SAMPLES)}
+
+
 def _exports(reader: str) -> Mapping[str, bytes]:
     sys.path += [str(_TESTS / reader), str(_TESTS.parents[1])]
     if reader == "tickets":
@@ -116,11 +151,35 @@ def _exports(reader: str) -> Mapping[str, bytes]:
             "github.json": json.dumps(made.GITHUB).encode(),
             "gitlab.json": json.dumps(made.GITLAB).encode(),
         }
+    if reader == "conversations":
+        sys.path.append(str(_TESTS / reader))
+        return _conversations()
     made = import_module("test_memory_exports")
     samples = (made.MEM0, made.STORE, made.GRAPH, made.AGENT, made.SESSIONS)
     return {f"{at}.json": json.dumps(sample).encode() for at, sample in enumerate(samples)} | {
         "room.md": made.ROOM.encode()
     }
+
+
+_NOTEBOOK = {
+    "nbformat": 4,
+    "metadata": {"kernelspec": {"name": "python3", "language": "python"}},
+    "cells": [
+        {"cell_type": "markdown", "id": "a1", "metadata": {}, "source": ["# Waits\n", "How long requests wait."]},
+        {
+            "cell_type": "code",
+            "id": "b2",
+            "metadata": {},
+            "execution_count": 1,
+            "source": "print(3 * 20)",
+            "outputs": [
+                {"output_type": "stream", "name": "stdout", "text": ["60\n"]},
+                {"output_type": "execute_result", "data": {"text/plain": "60", "image/png": "iVBOR"}, "metadata": {}},
+                {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": ["\u001b[31mno"]},
+            ],
+        },
+    ],
+}
 
 
 def damage(files: Mapping[str, bytes], times: int, reader: str = "") -> Damage:
@@ -136,7 +195,7 @@ def damage(files: Mapping[str, bytes], times: int, reader: str = "") -> Damage:
         took = time.monotonic() - began
         if took > slowest:
             slowest, slowest_at = took, at
-    memory = _memory(resource.RUSAGE_SELF) if read else _memory_of_children()
+    memory = _memory(resource.RUSAGE_SELF) if read or reader in _READ_HERE else _memory_of_children()
     return Damage(results["read"], results["failed"], results["other"], slowest, slowest_at, memory)
 
 

@@ -216,6 +216,9 @@ FORMATS = {
     "kubeconfig, password": "    password: <b:14><d:2>",
     "Alibaba": "LTAI5t<b:18>",
     "Alibaba, old": "LTAI<b:12>",
+    "AWS signed address": "https://b.s3.amazonaws.com/x?X-Amz-Expires=86400&X-Amz-Signature=<x:64>",
+    "AWS signed address, session": "https://b.s3.amazonaws.com/x?X-Amz-Security-Token=<s:120>&X-Amz-Date=1",
+    "Google signed address": "https://storage.googleapis.com/b/o?X-Goog-Signature=<x:512>",
 }
 """By name of the format, a text in which a secret of this format stands."""
 

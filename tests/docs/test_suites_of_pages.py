@@ -1,9 +1,10 @@
 """The test classes that pages show, as tests: what the pages write passes its contract."""
 
 import sys
-from contextlib import redirect_stdout
+from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from blocks import blocks_of
 
@@ -13,7 +14,7 @@ HOWTO = Path(__file__).parents[2] / "docs" / "howto"
 def suites_of(page):
     """Return the test classes that the Python blocks of a page make, by name."""
     names = {"__name__": __name__}
-    with redirect_stdout(StringIO()):
+    with TemporaryDirectory() as folder, chdir(folder), redirect_stdout(StringIO()):
         for block in blocks_of(page):
             if block.language == "python" and not block.name:
                 exec(compile(block.text, f"{page.name}:{block.line}", "exec"), names)

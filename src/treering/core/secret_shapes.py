@@ -112,6 +112,9 @@ _CLOUDS = (
     _shape("azure_sas", "sig=", r"sig=([A-Za-z0-9%/+]{40,120}(?:%3[Dd]|=))"),
     _shape("digitalocean_token", "dop_v1_ doo_v1_ dor_v1_", r"do[opr]_v1_[\w\-]{12,}+"),
     _shape("heroku_key", "HRKU-", r"HRKU-[\w\-]{20,}+"),
+    _shape("url_signature", "X-Amz-Signature=", r"X-Amz-Signature=([0-9a-f]{64})(?![0-9a-f])"),
+    _shape("url_signature", "X-Goog-Signature=", r"X-Goog-Signature=([0-9a-f]{128,1024})(?![0-9a-f])"),
+    _shape("url_signature", "X-Amz-Security-Token=", r"X-Amz-Security-Token=([A-Za-z0-9%/+]{80,4000}=*)"),
     _shape(
         "fly_token", "fo1_ fm1a_ fm1r_ fm2_", rf"(?:fo1_[\w\-]{{43}}{_END}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{{100,}}+=*+)"
     ),

@@ -96,11 +96,13 @@ class _MadeOnUse(Mapping[str, _Item]):
 def _adapters(access: FileAccess) -> Mapping[str, Adapter]:
     from treering.edges.sources.formats import formats_here
     from treering.edges.sources.path import PathAdapter
+    from treering.edges.sources.plugins import installed_adapters
     from treering.edges.sources.repo import RepoAdapter
     from treering.edges.sources.web.url import UrlAdapter
 
     formats = formats_here()
     return {
+        **installed_adapters(),
         "path": PathAdapter(formats, access=access),
         "repo": RepoAdapter(formats, access=access),
         "url": UrlAdapter(formats),

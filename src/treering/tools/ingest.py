@@ -21,6 +21,9 @@ from treering.tools.reading_ahead import reading_ahead
 from treering.tools.rights import READS, WRITES
 
 _WARNINGS = 50
+_SHOWN = 200
+_MODES_OF_ADAPTERS = ("path", "repo", "url")
+"""Adapters of Treering's own, each with a mode by its name."""
 
 
 class SourceInput(TextInput):
@@ -71,6 +74,16 @@ class UrlInput(TextInput):
         if bool(self.url) == bool(self.addresses):
             raise ValueError("Give either `url` or `addresses`.")
         return self
+
+
+class AdapterInput(TextInput):
+    """What to read, with which adapter."""
+
+    TEXT = "target"
+
+    target: str = Field(
+        min_length=1, max_length=2_000_000, description="The name of an adapter of an installed package, : and what."
+    )
 
 
 class StatusInput(TextInput):
@@ -135,6 +148,17 @@ def ingest_url(call: Call, given: UrlInput, options: IngestOptions) -> IngestRep
     return _ingest_with(call, "url", given.url, options)
 
 
+def ingest_with_adapter(call: Call, given: AdapterInput, options: IngestOptions) -> IngestReport:
+    """Bring in what an adapter of another package reads. Raises `InvalidInput` where there is none of that name."""
+    name, colon, target = given.target.partition(":")
+    if not colon or name in _MODES_OF_ADAPTERS:
+        raise InvalidInput(
+            f"{given.target[:_SHOWN]!r} names no adapter of another package.",
+            hint="Write the adapter's name, a colon and what to read, such as board:hive.",
+        )
+    return _ingest_with(call, name, target, options, called=given.target)
+
+
 def ingest_status(call: Call, given: StatusInput, options: StatusOptions) -> JobReport:
     """Tell how a job stands. Raises `NotFound` for an unknown id."""
     row = _job(call, given.job)
@@ -192,7 +216,7 @@ def _adapter(call: Call, kind: str) -> Adapter:
         raise InvalidInput(
             f"This space has no adapter for {kind!r}.",
             hint=nearest(kind, call.engine.adapters),
-            details={"given": kind, "known": sorted(call.engine.adapters)},
+            details={"given": kind[:_SHOWN], "known": sorted(call.engine.adapters)},
         )
     return adapter
 
@@ -298,6 +322,18 @@ _MODES = (
         IngestReport,
         ingest_source,
         rights=WRITES,
+        repeatable=True,
+        makes_space=True,
+    ),
+    Mode(
+        "adapter",
+        "Read with an adapter of an installed package.",
+        AdapterInput,
+        IngestOptions,
+        IngestReport,
+        ingest_with_adapter,
+        # Code of others may read what the person at this machine can read, whichever folder a server may read.
+        rights=replace(_BRINGS_IN_FILES, writes_files=True, fetches=True),
         repeatable=True,
         makes_space=True,
     ),

@@ -5,10 +5,10 @@ import sys
 from datetime import date
 from random import Random
 
-import document_files as made
 import pypdf
 import pytest
 
+import document_files as made
 from space_parts import open_space
 from treering.core.locator import Page, Section, place_in
 from treering.edges.sources.documents import document_format, document_process
@@ -229,8 +229,9 @@ def test_an_attachment_is_named_and_not_read():
         (made.odt_of("Words."), "office"),
         (made.epub_of("Words."), "office"),
         (made.mbox_of(made.eml_of("Words.")), "office"),
+        (b"<!-- fetched -->\n<!DOCTYPE html><html><body><h1>A page</h1><p>Words.</p></body></html>", "web"),
     ],
-    ids=["pdf", "docx", "odt", "epub", "mbox"],
+    ids=["pdf", "docx", "odt", "epub", "mbox", "html"],
 )
 def test_a_file_is_read_by_what_it_is_whatever_its_name(data, kind):
     draft = read("attachment", data)

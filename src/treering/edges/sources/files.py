@@ -27,19 +27,20 @@ def draft_file(
     have.
     """
     file = FileToRead(path, limits, commit, redact_secrets, address)
+    allowed = 0
     for one in formats.claiming(path, data[:HEAD_BYTES]):
-        if len(data) <= allowed_bytes(one, limits):
-            try:
-                document = one.read(data, file)
-            except RecursionError:
-                return Failed(origin, "its text is nested too deeply to be read")
-            if isinstance(document, Unreadable):
-                return Failed(origin, document.why)
-            if document is not None:
-                return _source(_bounded(document, one), data, path, origin, fingerprint)
-    most = formats.max_bytes(path, limits)
-    why = over_limit(len(data), most, limits) if len(data) > most else "no format known here reads it"
-    return Skipped(origin, why)
+        if len(data) > allowed_bytes(one, limits):
+            allowed = max(allowed, allowed_bytes(one, limits))
+            continue
+        try:
+            document = one.read(data, file)
+        except RecursionError:
+            return Failed(origin, "its text is nested too deeply to be read")
+        if isinstance(document, Unreadable):
+            return Failed(origin, document.why)
+        if document is not None:
+            return _source(_bounded(document, one), data, path, origin, fingerprint)
+    return Skipped(origin, over_limit(len(data), allowed, limits) if allowed else "no format known here reads it")
 
 
 def is_read_in_part(fingerprint: str) -> bool:

@@ -11,10 +11,10 @@ from treering.edges.sources.code.segments import segment_code
 from treering.edges.sources.conversations.exports import ExportBounds
 from treering.edges.sources.conversations.sources import ConversationFormat
 from treering.edges.sources.documents.formats import DOCUMENTS
-from treering.edges.sources.format_plugins import installed_formats
 from treering.edges.sources.memories.sources import MemoryFormat
 from treering.edges.sources.notebook import NotebookFormat
 from treering.edges.sources.openapi import OpenApiFormat
+from treering.edges.sources.plugins import installed_formats
 from treering.edges.sources.text import opening, segment_inline_text, segment_text
 from treering.edges.sources.text_format import CleanText, Cut, InlineTextFormat, TextFormat
 from treering.edges.sources.tickets.sources import TicketFormat

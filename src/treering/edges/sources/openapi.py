@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from treering.edges.sources.structured_pieces import PieceWriter, pointer_to
 from treering.edges.sources.text import decode
+from treering.edges.sources.yaml_process import YamlProcess, YamlStopped
 from treering.ports.adapter import NodeDraft
 from treering.ports.format import DocumentDraft, FileToRead, FormatLimits, Unreadable
 
@@ -20,13 +19,11 @@ Table = Mapping[str, Any]
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _SUFFIXES = (".json", ".yaml", ".yml")
 _KEY = re.compile(rb"(?:^|[\s{,])[\"']?(?:openapi|swagger)[\"']?[ \t]*:[ \t]*[\"']?[23]")
-_MOST_YAML = 2_000_000
-"""Bytes: YAML is read a hundred times slower than JSON."""
 _MOST_LISTED = 300
 _MOST_VALUES = 20
 _MOST_NODES = 1_000
 _DEPTH = 4
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_YAML = YamlProcess()
 _SLUG = re.compile(r"[^a-z0-9{}]+")
 
 
@@ -37,7 +34,7 @@ class OpenApiFormat:
     """
 
     name = "openapi"
-    limits = FormatLimits(max_segments=50_000)
+    limits = FormatLimits(max_bytes=30_000_000, max_segments=50_000)
 
     def claims(self, path: str, head: bytes, /) -> bool:
         """Go by the ending of the name and by the version near the beginning."""
@@ -94,17 +91,8 @@ def _loaded(data: bytes) -> Table | Unreadable:
     except RecursionError:
         return {}
     except ValueError:
-        if len(data) > _MOST_YAML:
-            return Unreadable(f"YAML of {len(data):,} bytes is over the limit of {_MOST_YAML:,}; write it as JSON")
-        told = _yaml(decoded.text)
-    return told if isinstance(told, dict) else {}
-
-
-def _yaml(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader; the fast one where it is there
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        return None
+        told = _YAML.read(decoded.text.encode(errors="replace"))
+    return Unreadable(told.why) if isinstance(told, YamlStopped) else _table(told)
 
 
 def _introduced(title: str, info: Table, told: Table) -> Iterator[str]:

@@ -1,10 +1,12 @@
 """Addresses of pages: which are fetched, and how one is written so that it is always the same."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, unquote_plus, urljoin, urlsplit
 
 from treering.core.errors import InvalidInput
+from treering.core.randomness import is_placeholder
 from treering.core.redaction import redact
 
 _PORTS = {"http": 80, "https": 443}
@@ -85,7 +87,43 @@ def address_of(text: str) -> WebAddress:
         raise FetchRefused("it holds a user name or a password, which would be kept with the page")
     if redact(text).findings:
         raise FetchRefused("it holds a secret, which would be kept with the page")
+    if secret := next(_secret_parameters(text), ""):
+        raise FetchRefused(f"its part {secret!r} holds a key or a signature, which would be kept with the page")
     return WebAddress(parts.scheme.lower(), _host(parts), port or _PORTS[parts.scheme.lower()], _path(parts))
+
+
+_PARAMETER = re.compile(r"(?<=[?&;#])([^=?&;#/]{1,80})=([^?&;#]+)")
+_SECRET_NAME = re.compile(
+    r".*(?:apikey|accesskey|secretkey|privatekey|sharedkey|subscriptionkey|authkey|signingkey|functionskey|secret"
+    r"|accesstoken|authtoken|idtoken|refreshtoken|securitytoken|sastoken|bearertoken|apitoken|privatetoken|jobtoken"
+    r"|password|passwd|passphrase|pwd|credentials?|signature|authorization|jwt|sessionid|sessid|sessiontoken)"
+    r"|(?:x(?:amz|goog))?(?:sig|hmac)"
+)
+"""What a parameter is called, in small letters and digits, whose value is never for others."""
+_LIKELY_NAME = re.compile(r"(?:.*token|key|auth|code|sid|session|hash|sign|ticket|otp|k|s|t)")
+_NEXT_PAGE = re.compile(r".*(?:page|next|continuation|cursor|sync).*token")
+_DRAWN = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_~+/=.%-]{16,}")
+_UNPACKINGS = 3
+"""An address in a parameter of another one is quoted again."""
+
+
+def _secret_parameters(text: str) -> Iterator[str]:
+    """Return the names of the parameters that hold a secret, by what they are called: keys, signatures, tokens."""
+    for _ in range(_UNPACKINGS):
+        for name, value in _PARAMETER.findall(text):
+            called = "".join(filter(str.isalnum, unquote_plus(name).lower()))
+            if _is_secret(called, unquote(value)):
+                yield unquote_plus(name)
+        text = unquote(text)
+
+
+def _is_secret(called: str, value: str) -> bool:
+    if is_placeholder(value) and not _DRAWN.fullmatch(value):
+        return False
+    if _SECRET_NAME.fullmatch(called):
+        return True
+    likely = _LIKELY_NAME.fullmatch(called) and not _NEXT_PAGE.fullmatch(called)
+    return bool(likely) and _DRAWN.fullmatch(value) is not None
 
 
 def _host(parts: SplitResult) -> str:

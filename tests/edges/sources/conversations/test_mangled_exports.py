@@ -105,6 +105,15 @@ def test_a_damaged_file_can_be_read(sample: tuple[bytes, str], data: st.DataObje
         assert all(reading.origin for reading in reader.read(io.BytesIO(damaged), name) or ())
 
 
+@pytest.mark.parametrize("odd", [[], {}, [["user"]], {"a": 1}])
+def test_a_list_or_an_object_where_a_word_belongs_costs_its_line_alone(odd: object) -> None:
+    said = {"message": {"content": [{"type": "text", "text": "Hi"}]}}
+    read_conversations(lines({"role": odd, **said}, {"role": "user", **said}).encode(), "c.jsonl")
+    calls = [{"type": "response_item", "payload": {**CODEX_SAYS, "type": one}} for one in (odd, "message")]
+    (found,) = read_conversations(lines(CODEX_META, *calls).encode(), "c.jsonl").conversations
+    assert [message.content for message in found.messages] == ["Hi"]
+
+
 @given(st.binary(max_size=200), st.sampled_from(NAMES))
 @settings(max_examples=100, deadline=None)
 def test_any_bytes_can_be_read(data: bytes, name: str) -> None:

@@ -1,5 +1,6 @@
 """Exports of trackers through the verb `ingest`: a source per ticket, its comments as turns."""
 
+import csv
 import io
 import json
 from pathlib import Path
@@ -142,6 +143,47 @@ def test_the_xml_of_jira_is_read(space, tmp_path: Path) -> None:
     assert source.metadata["labels"] == ["memory"]
 
 
+def test_one_issue_as_an_object_is_a_ticket_however_long_its_text_is(space, tmp_path: Path) -> None:
+    long = {"body": "It waits too long. " * 5_000, **{name: GITHUB[0][name] for name in ("number", "state", "title")}}
+    (source,) = brought(space, tmp_path, long, "issue.json").values()
+    assert source.title == "#17: Retries wait too long"
+    viewed = {**GITLAB[0], "Notes": GITLAB[0]["notes"]}
+    del viewed["notes"]  # as `glab issue view --comments --output json` prints it
+    (source,) = brought(space, tmp_path, viewed, "view.json").values()
+    assert [text for _, text in turns(source)][1:] == ["Done on Monday."]
+
+
+@pytest.mark.parametrize(
+    "issue",
+    [
+        {"number": 3, "title": "Slow", "state": "OPEN"},
+        {"iid": 3, "title": "Slow", "state": "opened"},
+        {"number": 3, "title": "Slow", "url": "https://github.com/acme/web/issues/3"},
+    ],
+)
+def test_a_list_with_little_more_than_number_and_title_is_read_as_tickets(space, tmp_path: Path, issue) -> None:
+    (source,) = brought(space, tmp_path, [issue], "issues.json").values()
+    assert (source.title, source.segments[0].excerpt) == ("#3: Slow", "Slow")
+    assert stated(space).get("#3: Slow", "") == issue.get("state", "")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", "^"])
+@pytest.mark.parametrize("first", ["", "sep={}\n"])
+def test_a_table_is_read_whatever_stands_between_its_columns(separator: str, first: str) -> None:
+    rows = list(csv.reader(io.StringIO(JIRA_TABLE)))
+    written = io.StringIO(first.format(separator))
+    written.seek(0, io.SEEK_END)
+    csv.writer(written, delimiter=separator).writerows(rows)
+    (found,) = _read(written.getvalue().encode(), "jira.csv") or ()
+    assert isinstance(found, SourceDraft)
+    assert [segment.text for segment in found.segments][1:3] == ["The cookie was too long.", "second"]
+
+
+def test_what_a_shell_of_windows_wrote_in_utf_16_is_read() -> None:
+    assert len(_read(json.dumps(GITHUB).encode("utf-16"), "issues.json") or ()) == 2
+    assert len(_read(JIRA_TABLE.encode("utf-16"), "jira.csv") or ()) == 1
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_xml_with_entities_is_no_file_of_tickets(encoding: str) -> None:
     bomb = JIRA_XML.replace("<rss", '<!DOCTYPE rss [<!ENTITY a "aaaa">]><rss', 1).replace("Since", "&a;")
@@ -153,6 +195,9 @@ def test_xml_with_entities_is_no_file_of_tickets(encoding: str) -> None:
     [
         ('{"name": "x", "title": "a package", "state": "ok"}', "package.json"),
         ('[{"title": "a page", "state": "new"}]', "pages.json"),
+        ('{"number": 1, "title": "Chapter one", "state": "draft"}', "chapter.json"),
+        ('[{"number": 1, "title": "Chapter one", "url": "https://x.org/book/1"}]', "chapters.json"),
+        ("name;status;key\nx;ok;1\n", "semicolons.csv"),
         ("name,status\nx,ok\n", "table.csv"),
         ("<rss><channel><item><title>News</title></item></channel></rss>", "feed.rss"),
     ],

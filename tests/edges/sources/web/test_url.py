@@ -12,6 +12,7 @@ from hostile_site import page, site
 from hypothesis import given
 from hypothesis import strategies as st
 
+from document_files import docx_of, odp_of, ods_of, odt_of, pptx_of, xlsx_of
 from treering.core.errors import InvalidInput
 from treering.edges.sources.documents import html_page
 from treering.edges.sources.web.connecting import Connector
@@ -75,6 +76,23 @@ def test_without_the_extra_a_page_is_read_without_what_its_elements_call_navigat
     text = "\n".join(unit.text for unit in found.units)
     assert "About us" not in text
     assert "All rights reserved" not in text
+
+
+def test_what_a_browser_shows_is_told_only_of_a_page_with_an_address() -> None:
+    assert not html_page.read(PAGE.encode()).shown
+    assert "Home" in html_page.read_linked(PAGE.encode()).shown
+    assert "Home" in html_page.read(f"<!-- saved from url=(0020)https://x.org/retries -->{PAGE}".encode()).shown
+
+
+def test_code_inside_a_sentence_stays_in_it_and_a_block_of_code_stands_alone() -> None:
+    said = "The binary that <code>cargo  run</code>, or <code>cargo&#32;r</code>, starts is told in the manifest. " * 9
+    code = "<pre><code>cargo run --bin a\ncargo test</code></pre>"
+    text = f"<body><nav>menu</nav><article><h1>Runs</h1><p>{said}</p>{code}<p>{said}</p></article></body>"
+    (unit,) = html_page.read(text.encode()).units
+    first, block, last = unit.text.split("\n\n")
+    assert first == last
+    assert first.startswith("The binary that cargo run, or cargo r, starts is told in the manifest. The binary")
+    assert block == "cargo run --bin a\ncargo test"
 
 
 def test_a_short_page_keeps_its_headings_and_not_its_navigation() -> None:
@@ -209,6 +227,23 @@ def test_a_body_that_is_shorter_than_was_announced_is_refused() -> None:
     assert refused(page(PAGE, Content_Length="100000"))
 
 
+def test_office_files_of_every_kind_are_read_from_an_address() -> None:
+    opendocument, microsoft = "application/vnd.oasis.opendocument", "application/vnd.openxmlformats-officedocument"
+    files = {
+        f"{opendocument}.text": odt_of("Wait a minute."),
+        f"{opendocument}.spreadsheet": ods_of("Waits", [["wait", "1 minute"]]),
+        f"{opendocument}.presentation": odp_of(("Waits", "Wait a minute.")),
+        f"{microsoft}.wordprocessingml.document": docx_of("Wait a minute."),
+        f"{microsoft}.spreadsheetml.sheet": xlsx_of(Waits=[["wait", "1 minute"]]),
+        f"{microsoft}.presentationml.presentation": pptx_of(("Waits", "Wait a minute.", "")),
+    }
+    for kind, data in files.items():
+        with site({"/download": page(data, kind)}) as (root, _):
+            (found,) = read(adapter(), f"{root}/download")
+        assert isinstance(found, SourceDraft), (kind, found)
+        assert any("minute" in segment.text for segment in found.segments), kind
+
+
 @pytest.mark.parametrize(
     "address",
     ["ftp://x.org", "file:///etc/passwd", "https://", "x.org", "https://ada:secret@x.org/", "https://x.org/a b",
@@ -217,6 +252,30 @@ def test_a_body_that_is_shorter_than_was_announced_is_refused() -> None:
 def test_an_address_of_another_kind_is_refused_before_anything_is_asked(address: str) -> None:
     with pytest.raises(InvalidInput):
         read(adapter(), address)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["?api_key=sk-abcdef0123456789abcdef0123456789", "?a=1&X-Amz-Date=1&X-Amz-Signature=fe5f80f77d5fa3beca038a",
+     "?X-Goog-Signature=247a2aa45f", "?sv=2022-11-02&sr=b&sig=J0%2BXkT2k9Q%3D", "?Expires=1&Signature=AbC~d",
+     "?apikey=0123456789abcdef", "?subscription-key=00ff", "?client_secret=hunter2hunter2", "?API%2DKEY=sk-1",
+     "?password=p4", "?next=https%3A%2F%2Fx.org%2F%3Faccess_token%3Dq1", "?key=0f1e2d3c4b5a69788796a5b4",
+     "?token=a1b2c3d4e5f6a7b8", ";jsessionid=1A2B", "/#access_token=q1w2"],
+)  # fmt: skip
+def test_an_address_that_holds_a_key_or_a_signature_is_refused_and_its_value_not_shown(asked: str) -> None:
+    value = asked.rpartition("=")[2]
+    with pytest.raises(InvalidInput) as refusal:
+        read(adapter(), f"https://x.org/{asked}")
+    assert value not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["?q=api+key&page=2", "?page_token=4", "?key=introduction", "?id=0f1e2d3c4b5a6978", "?t=90", "?v=2#signature",
+     "?code=404", "?api_key=YOUR_API_KEY", "?hash=", "?token_type=bearer"],
+)  # fmt: skip
+def test_an_address_with_parameters_that_are_no_secret_is_taken(asked: str) -> None:
+    assert parse_address(f"https://x.org/{asked}").text.startswith("https://x.org/?")
 
 
 def test_an_address_is_always_written_the_same() -> None:

@@ -64,7 +64,7 @@ def _begin(payload: Record, draft: ConversationDraft) -> None:
 
 def _add(line: Record, payload: Record, draft: ConversationDraft) -> None:
     role = words(payload.get("role"))
-    if payload.get("type") in _CALLS:
+    if words(payload.get("type")) in _CALLS:
         role, spoken = "tool", _used(payload)
     elif _speaks(line) and role in _ROLES:
         spoken = said(_own_parts(payload.get("content")))

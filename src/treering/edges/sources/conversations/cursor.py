@@ -39,7 +39,7 @@ _REQUEST = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 
 def _speaks(line: Record) -> bool:
     content = record(line.get("message")).get("content")
-    return "type" not in line and line.get("role") in _ROLES and isinstance(content, str | list)
+    return "type" not in line and words(line.get("role")) in _ROLES and isinstance(content, str | list)
 
 
 def _add(line: Record, draft: ConversationDraft) -> None:

@@ -39,7 +39,7 @@ class DocumentFormat:
         """Read a file in the child process."""
         if self.packages and not any(map(find_spec, self.packages)):
             return self._stub(data, file)
-        found = _DOCUMENTS.read(self.name, data)
+        found = _DOCUMENTS.read(self.name, data, linked=bool(file.address) and self.kind == "web")
         if found is None or (isinstance(found, Unreadable) and file.suffix not in self.suffixes):
             return None
         return found if isinstance(found, Unreadable) else self._document(found, data, file)

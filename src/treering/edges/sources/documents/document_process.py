@@ -26,6 +26,8 @@ _READERS: Mapping[str, str] = {
     "html": "treering.edges.sources.documents.html_page",
 }
 """The modules whose function `read` reads a format. Only the child imports them."""
+_LINKED = "+linked"
+"""Behind the name of a reader: its function `read_linked` reads, which also tells what a browser shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,12 @@ class DocumentProcess:
         default_factory=lambda: BoundedProcess(__name__, *((10.0,) if sys.platform == "win32" else ()))
     )
 
-    def read(self, reader: str, data: bytes) -> DocumentContents | Unreadable | None:
-        """Return what `reader` finds in a file. `None`: it is of another format."""
+    def read(self, reader: str, data: bytes, *, linked: bool = False) -> DocumentContents | Unreadable | None:
+        """Return what `reader` finds in a file. `None`: it is of another format.
+
+        `linked`: a page has an address, and links to its passages are made by what a browser shows of it.
+        """
+        reader += _LINKED if linked else ""
         seconds = _CPU_SECONDS + len(data) // _BYTES_PER_SECOND
         answer = self._process.ask(len(reader).to_bytes() + reader.encode() + data, seconds=seconds)
         if answer is None:
@@ -59,7 +65,8 @@ def serve() -> None:
 
 def _answered(question: bytes) -> bytes:
     name = question[1 : 1 + question[0]].decode()
-    read: Callable[[bytes], DocumentContents] = import_module(_READERS[name]).read
+    module = import_module(_READERS[name.removesuffix(_LINKED)])
+    read: Callable[[bytes], DocumentContents] = module.read_linked if name.endswith(_LINKED) else module.read
     return json.dumps(_told(read, question[1 + question[0] :])).encode()
 
 

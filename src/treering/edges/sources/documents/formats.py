@@ -23,6 +23,9 @@ _HEADER = re.compile(
 _FEWEST_HEADERS = 3
 _HTML = frozenset({".html", ".htm", ".xhtml"})
 _ARCHIVES = frozenset({".mhtml", ".mht"})
+_PAGE = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s{0,200}(?:<!--.{0,500}?-->\s{0,200})?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
+)
 _TEMPLATE = re.compile(rb"\{%|\{\{|<\?php|<%[@=\s]")
 
 
@@ -51,6 +54,8 @@ def _is_mail(path: str, head: bytes) -> bool:
 def _is_page(path: str, head: bytes) -> bool:
     if _suffix(path) in _ARCHIVES:
         return not head or is_web_archive(head)
+    if not _suffix(path):  # as programs save what they fetch
+        return _PAGE.match(head) is not None
     return _suffix(path) in _HTML and _TEMPLATE.search(head) is None
 
 

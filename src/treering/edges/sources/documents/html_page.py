@@ -17,6 +17,10 @@ _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-
 _TITLE = re.compile(r"<title[^>]{0,200}>(?P<title>[^<]{1,500})</title", re.IGNORECASE)
 _AROUND = re.compile(r"<(?P<name>header|footer|aside|form)\b.{0,200000}?</(?P=name)\s*>", re.IGNORECASE | re.DOTALL)
 _HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
+_CODE = re.compile(
+    r"(?P<block><pre\b[^>]{0,200}>\s{0,20})?<code\b[^>]{0,200}>(?P<code>[^<]{1,300})</code", re.IGNORECASE
+)
+_BLOCK = re.compile(r"<pre>([^<]{1,300})</pre>")
 _SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(?P<address>[^\s<>]{1,2000}?)\s{0,20}-->")
 """What browsers write at the beginning of a page that they save."""
 _HEAD_BYTES = 4_096
@@ -26,33 +30,47 @@ _MOST_FOR_CONTENT = 3_000_000
 
 
 def read(data: bytes) -> DocumentContents:
-    """Read a page, also one that a browser saved as a web archive (MHTML)."""
+    """Read a page, also one that a browser saved as a web archive (MHTML).
+
+    What a browser shows of it is told where it says which address it was saved from.
+    """
+    return _page(data, linked=False)
+
+
+def read_linked(data: bytes) -> DocumentContents:
+    """Read a page, and tell what a browser shows of it."""
+    return _page(data, linked=True)
+
+
+def _page(data: bytes, *, linked: bool) -> DocumentContents:
     archived = main_part(data)
     if archived is not None:
-        return _read(archived.data, archived.charset, title=archived.title, address=archived.address)
-    return _read(data)
+        text = _decoded(archived.data, archived.charset)
+        return _read(text, archived.title, archived.address or _saved_from(text), linked=linked)
+    text = _decoded(data, "")
+    return _read(text, "", _saved_from(text), linked=linked)
 
 
-def _read(data: bytes, charset: str = "", *, title: str = "", address: str = "") -> DocumentContents:
-    text = _decoded(data, charset)
+def _read(text: str, title: str, address: str, *, linked: bool) -> DocumentContents:
     if "<" not in text:
         raise NotThatFormat
     outliner, warnings = Outliner(), list[str]()
-    main = _main_content(text) if len(data) <= _MOST_FOR_CONTENT else None
+    too_long = len(text) > _MOST_FOR_CONTENT
+    main = None if too_long else _main_content(text)
     outline_html(_AROUND.sub(" ", text) if main is None else main, outliner)
     units = outliner.units()
     if not units:
         outliner = Outliner()
         outline_html(text, outliner)
         units = outliner.units()
-    if main is None and len(data) > _MOST_FOR_CONTENT:
+    if too_long:
         warnings.append("it is too long for its main content to be found: all of it is kept")
-    shown = shown_text(text)
+    shown = shown_text(text) if linked or address else ""
     return DocumentContents(
         units,
         _title_of(text) or title or outliner.title,
         warnings,
-        address=address or _saved_from(text),
+        address=address,
         shown=shown if len(shown) <= MOST_SHOWN else "",
     )
 
@@ -93,4 +111,14 @@ def _main_content(text: str) -> str | None:
     )
     # Of a short page it may give all words in a row, those of the navigation too.
     lost = _HEADING.search(text) and not _HEADING.search(found or "")
-    return None if lost else found or None
+    return None if lost or not found else _with_words_of_code(found, text)
+
+
+def _with_words_of_code(main: str, text: str) -> str:
+    """Return the main content with code inside a sentence as the page has it: there it is a block of its own."""
+    inside = {_code(found["code"]) for found in _CODE.finditer(text) if not found["block"]}
+    return _BLOCK.sub(lambda found: f"<code>{found[1]}</code>" if _code(found[1]) in inside else found[0], main)
+
+
+def _code(markup: str) -> str:
+    return " ".join(unescape(markup).split())

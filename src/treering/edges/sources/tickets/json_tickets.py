@@ -1,5 +1,9 @@
-"""Issues as GitHub and GitLab print them: `gh issue list --json …`, their REST interfaces, `glab issue list`."""
+"""Issues as GitHub and GitLab print them: `gh issue list --json …`, their REST interfaces, `glab issue list`.
 
+`gh issue view` and `glab issue view` print one as an object.
+"""
+
+import re
 from collections.abc import Sequence
 
 from pydantic import JsonValue
@@ -13,10 +17,14 @@ _OPENED = ("createdAt", "created_at")
 _KEPT = ("url", "html_url", "web_url", "closedAt", "closed_at", "stateReason", "state_reason", "due_date", "weight")
 
 
-def are_issues(values: Sequence[object]) -> bool:
-    """Tell whether a list is of issues, by its first ones."""
+def issues_in(value: object) -> Sequence[object]:
+    """Return the issues of a file: those of a list, by its first ones, or the one that it is itself."""
+    if _is_issue(value):
+        return [value]
+    found = record(value)
+    values = listed(value) or listed(found.get("issues")) or listed(found.get("items"))
     first = values[:_LOOKED_AT]
-    return bool(first) and 2 * sum(map(_is_issue, first)) >= len(first)
+    return values if first and 2 * sum(map(_is_issue, first)) >= len(first) else ()
 
 
 def read_issue(value: object, place: int) -> TicketResult:
@@ -47,13 +55,28 @@ def _is_issue(value: object) -> bool:
     found = record(value)
     number = found.get("iid", found.get("number"))
     numbered = isinstance(number, int) and not isinstance(number, bool)
-    told = "body" in found or "description" in found or "labels" in found
-    return numbered and told and bool(words(found.get("title")).strip()) and bool(words(found.get("state")))
+    return numbered and bool(words(found.get("title")).strip()) and _is_told(found)
+
+
+def _is_told(found: Record) -> bool:
+    """Tell whether what has a number and a title is an issue: other things, such as chapters, have them too."""
+    state = words(found.get("state"))
+    described = "body" in found or "description" in found or "labels" in found
+    return (
+        bool(state and described)
+        or state.lower() in _STATES
+        or _ISSUE_URL.search(first_words(found, *_URLS)) is not None
+    )
+
+
+_STATES = frozenset({"open", "opened", "reopened", "closed", "merged", "locked"})
+_URLS = ("url", "html_url", "web_url")
+_ISSUE_URL = re.compile(r"^https?://[^/\s]+/[^\s?#]+/(?:issues|pull|merge_requests|work_items)/\d+(?:[?#]|\Z)")
 
 
 def _comments(found: Record) -> Sequence[object]:
-    comments = found.get("comments") if isinstance(found.get("comments"), list) else found.get("notes")
-    return [one for one in listed(comments) if not record(one).get("system")]
+    lists = (found.get(name) for name in ("comments", "notes", "Notes"))
+    return [one for one in next((one for one in lists if isinstance(one, list)), ()) if not record(one).get("system")]
 
 
 def _comment(value: object) -> Message | None:

@@ -9,10 +9,10 @@ from pydantic import JsonValue, ValidationError
 
 from treering.core.times import render_time
 from treering.edges.sources.folder import read_at_most
-from treering.edges.sources.loose_json import listed, parse, record
+from treering.edges.sources.loose_json import parse
 from treering.edges.sources.text import decode, segment_inline_text
 from treering.edges.sources.tickets.jira_xml import read_rss
-from treering.edges.sources.tickets.json_tickets import are_issues, read_issue
+from treering.edges.sources.tickets.json_tickets import issues_in, read_issue
 from treering.edges.sources.tickets.table_tickets import read_table
 from treering.edges.sources.tickets.ticket import ExportedTicket, TicketResult, UnreadTicket
 from treering.ports.adapter import Failed, KnowledgeDraft, Skipped, SourceDraft
@@ -26,12 +26,17 @@ MAX_BYTES = 64_000_000
 _HEAD_BYTES = 64_000
 _TITLE_CHARS = 200
 _CUES = {
-    ".json": (b'"title"', b'"state"'),
+    ".json": (b'"title"',),
     ".csv": (b"status",),
     ".xml": (b"<rss", b"<key"),
     ".rss": (b"<rss", b"<key"),
 }
-"""By the ending of a file's name: what its beginning has in it where it may hold tickets, in small letters."""
+"""By the ending of a file's name: what it has in it where it may hold tickets, in small letters.
+
+Tables and feeds have it in their beginning. The text of an issue, which may be long, comes before its title.
+"""
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""How UTF-16 begins, in which some shells of Windows write what a command prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,24 @@ class TicketFormat:
         self, stream: BinaryIO, file: FileToRead, *, origin: str
     ) -> Iterator[SourceDraft | Skipped | Failed] | None:
         """Return a result per ticket; `None`: it is not a file of tickets. Raises `OSError`."""
-        head = stream.read(_HEAD_BYTES).lower()
-        if not all(cue in head for cue in _CUES[file.suffix]):
+        head = stream.read(_HEAD_BYTES)
+        wide = head.startswith(_WIDE)
+        if not (wide or file.suffix == ".json" or _may_hold(head, file.suffix)):
             return None
         stream.seek(0)
         data = read_at_most(stream, MAX_BYTES + 1)
-        found = _tickets(data, file.suffix) if len(data) <= MAX_BYTES else None
+        if len(data) > MAX_BYTES:
+            return None
+        if wide and file.suffix != ".xml":
+            data = data.decode("utf-16", "replace").encode(errors="replace")
+        found = _tickets(data, file.suffix) if _may_hold(data, file.suffix) else None
         reader = InlineReader({"text": segment_inline_text}, file.limits, file.redact_secrets)
         return None if found is None else (_reading(one, reader, origin) for one in _each_once(found))
+
+
+def _may_hold(data: bytes, ending: str) -> bool:
+    small = data.lower()
+    return all(cue in small for cue in _CUES[ending])
 
 
 def _tickets(data: bytes, ending: str) -> Iterator[TicketResult] | None:
@@ -64,9 +79,8 @@ def _tickets(data: bytes, ending: str) -> Iterator[TicketResult] | None:
         return read_table(decoded.text) if decoded else None
     if ending != ".json":
         return read_rss(data)
-    value = parse(data.removeprefix(b"\xef\xbb\xbf"))
-    values = listed(value) or listed(record(value).get("issues")) or listed(record(value).get("items"))
-    return map(read_issue, values, range(len(values))) if are_issues(values) else None
+    values = issues_in(parse(data.removeprefix(b"\xef\xbb\xbf")))
+    return map(read_issue, values, range(len(values))) if values else None
 
 
 def _each_once(found: Iterator[TicketResult]) -> Iterator[TicketResult]:

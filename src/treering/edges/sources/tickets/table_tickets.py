@@ -1,6 +1,7 @@
 """Tickets in tables: the CSV exports of Jira and Linear."""
 
 import csv
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,22 +17,35 @@ _LINEAR = {"id", "title", "status", "team"}
 _TIMES = ("%d/%b/%y %I:%M %p", "%d/%b/%Y %I:%M %p", "%d/%b/%y %H:%M", "%Y-%m-%d %H:%M", "%d/%m/%Y %H:%M")
 _KEPT = ("Issue Type", "Priority", "Labels", "Assignee", "Resolution", "Resolved", "Completed", "Project", "Team")
 _MOST_FIELD = 2_000_000
+_SEPARATORS = ",;\t|^"
+"""What Jira lets people choose from; a program that is set to a comma in numbers takes a semicolon."""
 
 Row = Mapping[str, Sequence[str]]
 
 
 def read_table(text: str) -> Iterator[TicketResult] | None:
-    """Return the tickets of a table; `None`: its first line names other columns. Jira repeats columns."""
+    """Return the tickets of a table; `None`: its first line names other columns. Jira repeats columns.
+
+    Columns are apart by a comma, or by what else Jira puts there: a semicolon, a tab, a bar.
+    """
     csv.field_size_limit(_MOST_FIELD)
-    rows = csv.reader(text.splitlines(keepends=True))
-    try:
-        columns = [name.strip() for name in next(rows, [])]
-    except csv.Error:
-        return None
-    known = {name.lower() for name in columns}
-    if not (known >= _JIRA or known >= _LINEAR):
-        return None
-    return _tickets(rows, columns, tracker="jira" if known >= _JIRA else "linear")
+    lines = text.splitlines(keepends=True)
+    told = lines[0].strip("\ufeff\r\n").lower() if lines else ""
+    lines = lines[1:] if _SEPARATOR_LINE.fullmatch(told) else lines
+    for separator in _SEPARATORS:
+        rows = csv.reader(lines, delimiter=separator)
+        try:
+            columns = [name.strip() for name in next(rows, [])]
+        except csv.Error:
+            continue
+        known = {name.lower() for name in columns}
+        if known >= _JIRA or known >= _LINEAR:
+            return _tickets(rows, columns, tracker="jira" if known >= _JIRA else "linear")
+    return None
+
+
+_SEPARATOR_LINE = re.compile(r"\"?sep=.\"?")
+"""The first line by which a table tells a spreadsheet program its separator."""
 
 
 def _tickets(rows: "Iterator[list[str]]", columns: Sequence[str], *, tracker: str) -> Iterator[TicketResult]:

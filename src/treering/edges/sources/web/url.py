@@ -42,6 +42,13 @@ _ENDINGS = {
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
     "application/vnd.oasis.opendocument.text": ".odt",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    "application/vnd.oasis.opendocument.presentation": ".odp",
+    "application/x-ipynb+json": ".ipynb",
+    "application/vnd.oai.openapi": ".yaml",
+    "application/vnd.oai.openapi+json": ".json",
+    "application/x-yaml": ".yaml",
+    "text/yaml": ".yaml",
     "application/gzip": ".xml",
     "application/x-gzip": ".xml",
 }

@@ -91,11 +91,6 @@ def on_server(directory: Target, server: Address, name: str, space: str) -> Targ
     return Target(conninfo, space, shown, directory.connections)
 
 
-def space_in(directory: Target, space: str) -> Target:
-    """Return a space of a directory."""
-    return replace(directory, space=space, directory=True)
-
-
 def _target(address: Address, options: dict[str, str], space: str) -> Target:
     connections = _connections(options.pop(POOL, str(CONNECTIONS)))
     directory = options.pop(DIRECTORY, _ON[-1])

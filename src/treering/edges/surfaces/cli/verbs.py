@@ -149,9 +149,15 @@ def _called(space: Space, verb: Verb, envelope: Envelope) -> Report:
 
 
 def mode_for(path: str, space: Space) -> str:
-    """Choose the mode for what is to be read: an address, a repository where git knows it, else files."""
+    """Choose the mode for what is to be read: an address, a repository where git knows it, else files.
+
+    `board:hive` is for the adapter `board`, where a package with it is installed and no file is called that.
+    """
     if path.lower().startswith(_ADDRESSES):
         return "url"
+    name, colon, _ = path.partition(":")
+    if colon and name in space.engine.adapters and not Path(path).exists():
+        return "adapter"
     try:
         space.engine.adapters["repo"].origin(path)
     except (InvalidInput, Unavailable):
@@ -170,6 +176,8 @@ def _brought(what: str, mode: str, note: Note) -> dict[str, Any]:
     match mode:
         case "status":
             return {"job": what}
+        case "adapter":
+            return {"target": what}
         case "source":
             raise InvalidInput(
                 "The mode source takes texts, not a path.", hint="Use - to read stdin, or --input with items."

@@ -12,7 +12,7 @@ from treering.core.evidence import Segment, segment_hash
 from treering.core.locator import Lines
 from treering.core.objects import Source
 from treering.derived.code_names import names_in_heading
-from treering.memories.wiki.repository.prose import Words, first_paragraph, first_sentence, words_of
+from treering.memories.wiki.repository.prose import Words, first_sentence
 from treering.memories.wiki.repository.signatures import has_body_docs, is_public, kind_of, signature_at
 from treering.memories.wiki.repository.whole_words import word_at
 
@@ -269,11 +269,6 @@ def _first_comment(lines: Sequence[str], at: int) -> tuple[str, int]:
         while at < len(lines) and not lines[at].strip():
             at += 1
     return ("" if _LICENCE.search(text) else text), at
-
-
-def paragraph_words(text: str) -> list[Words]:
-    """Return the first paragraph of a docstring or comment as words."""
-    return words_of(first_paragraph(text))
 
 
 _ASIDE = re.compile(r"(?:[\w.]*\.)?overload|\w+\.(?:setter|deleter)")

@@ -86,12 +86,6 @@ def read_known(ledger: Ledger, scope: str, files: RepositoryFiles, *, now: datet
     )
 
 
-def facts_of(known: KnownObjects, source_ids: Mapping[str, object]) -> list[Fact]:
-    """Return the facts that rest on some sources."""
-    found = (one for one in known.facts if any(ref.source_id in source_ids for ref in one.evidence_refs))
-    return [one.payload for one in found if isinstance(one.payload, Fact)]
-
-
 def _selected(ledger: Ledger, scope: str, kind: str) -> Iterable[Object]:
     return ledger.select(Selection(scope=scope, types=(kind,), where=And((Compare("type", "eq", kind),))), altered={})
 

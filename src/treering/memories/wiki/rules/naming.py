@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from treering.memories.wiki.pages import PageKind, PagePlan, WikiPlan
+from treering.memories.wiki.pages import PageKind, PagePlan
 from treering.memories.wiki.repository.facts import RepositoryFacts, package_purpose
 from treering.memories.wiki.repository.files import WikiFile
 from treering.memories.wiki.repository.packages import CodePart, page_slugs, repository_title
@@ -112,11 +112,6 @@ def document_plan(paths: PagePaths, file: WikiFile) -> PagePlan:
 def wiki_title(facts: RepositoryFacts) -> str:
     """Return what the wiki is called."""
     return repository_title(facts.files)
-
-
-def page_at(plan: WikiPlan, path: str) -> PagePlan | None:
-    """Return a page of a plan by its path."""
-    return next((page for page in plan.pages if page.path == path), None)
 
 
 def _bare(key: str) -> bool:
